@@ -1,0 +1,1 @@
+"""What data exists, where it is found, and how it is read."""

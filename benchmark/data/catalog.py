@@ -1,0 +1,67 @@
+"""The data catalog: rows, licence, citation, checksums and sources of every data set, from catalog.yaml."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import UsageError, did_you_mean
+from zoo.files import sha256_json
+from zoo.recipe import read_yaml
+
+CATALOG = Path(__file__).with_name("catalog.yaml")
+POCKET = Path(__file__).with_name("pocket")
+
+
+@dataclass(frozen=True)
+class Form:
+    """One spelling of a data set: its folder below a data root, its files with their sha256, its place on the hub."""
+
+    folder: str
+    files: Mapping[str, str]
+    hub: Mapping[str, Any] | None = None
+    hub_note: str = ""
+
+    def sha256(self) -> str:
+        """Return one sha256 over the names and checksums of all files."""
+        return sha256_json(dict(self.files))
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One entry of the catalog."""
+
+    name: str
+    title: str
+    licence: str
+    kind: str = "pairs"
+    citation: str = ""
+    homepage: str = ""
+    rows: Mapping[str, int] = field(default_factory=dict)
+    subsets: Mapping[str, int] = field(default_factory=dict)
+    lines: int | None = None
+    forms: Mapping[str, Form] = field(default_factory=dict)
+
+    def form(self, name: str) -> Form:
+        """Return a form by name."""
+        return self.forms[name]
+
+
+@functools.cache
+def catalog() -> dict[str, Dataset]:
+    """Read the catalog that ships with the package."""
+    entries = read_yaml(CATALOG)
+    return {
+        name: Dataset(**{**entry, "name": name, "forms": {k: Form(**v) for k, v in entry["forms"].items()}})
+        for name, entry in entries.items()
+    }
+
+
+def dataset(name: str) -> Dataset:
+    """Return an entry; raises UsageError with suggestions."""
+    if name not in catalog():
+        raise UsageError(f"unknown data set {name!r}.{did_you_mean(name, catalog())} `zoo-bench data list` shows all.")
+    return catalog()[name]

@@ -1,0 +1,154 @@
+"""Files to rows, strictly: declared encoding, raw tab splitting, and file:line in every complaint."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import CorruptError, MissingError
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Scored pairs of texts: gold (n,) float64, higher is more similar."""
+
+    first: list[str]
+    second: list[str]
+    gold: NDArray[np.float64]
+    blank: int = 0  # unscored rows of the file, left out
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def head(self, limit: int | None) -> Pairs:
+        """Return the first `limit` pairs (all with None)."""
+        return Pairs(self.first[:limit], self.second[:limit], self.gold[:limit], self.blank)
+
+    def texts(self) -> list[str]:
+        """Both sides, first all of one, then all of the other."""
+        return self.first + self.second
+
+
+def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
+    """Split on newline only (not on other Unicode separators); raises CorruptError with the line of a bad byte."""
+    content = path.read_bytes()
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CorruptError(f"{path}:{line}: byte {content[error.start]:#x} is not {encoding}.") from error
+    text = text.removeprefix("\ufeff")
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    return [line.removesuffix("\r") for line in lines]
+
+
+def _number(text: str, low: float, high: float, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise CorruptError(f"{where}: {text!r} is not a score.") from None
+    if not low <= value <= high:
+        raise CorruptError(f"{where}: score {value} is outside {low:g}..{high:g}.")
+    return value
+
+
+def _fields(line: str, least: int, most: int, where: str) -> list[str]:
+    fields = line.split("\t")
+    if not least <= len(fields) <= most:
+        wanted = str(least) if least == most else f"{least} to {most}"
+        raise CorruptError(f"{where}: {len(fields)} tab-separated fields instead of {wanted}.")
+    return fields
+
+
+def read_sts(input_path: Path, gold_path: Path, *, extra_fields: int = 0) -> Pairs:
+    """Read one subset of STS12-16: STS.input (two sentences a line) and STS.gs (a score 0-5, or blank = unscored)."""
+    lines, golds = read_lines(input_path), read_lines(gold_path)
+    if len(lines) != len(golds):
+        raise CorruptError(f"{input_path} has {len(lines)} lines, {gold_path} has {len(golds)}; one of them is cut.")
+    first, second, gold, blank = [], [], [], 0
+    for number, (line, score) in enumerate(zip(lines, golds, strict=True), 1):
+        fields = _fields(line, 2, 2 + extra_fields, f"{input_path}:{number}")
+        if not score.strip():
+            blank += 1
+            continue
+        gold.append(_number(score, 0, 5, f"{gold_path}:{number}"))
+        first.append(fields[0])
+        second.append(fields[1])
+    return Pairs(first, second, np.array(gold, dtype=np.float64), blank)
+
+
+def read_stsb(path: Path, *, extra_fields: int = 0) -> Pairs:
+    """Read one split of the STS Benchmark: genre, file, year, id, score 0-5, sentence 1, sentence 2 (and sources)."""
+    first, second, gold = [], [], []
+    for number, line in enumerate(read_lines(path), 1):
+        fields = _fields(line, 7, 7 + extra_fields, f"{path}:{number}")
+        gold.append(_number(fields[4], 0, 5, f"{path}:{number}"))
+        first.append(fields[5])
+        second.append(fields[6])
+    return Pairs(first, second, np.array(gold, dtype=np.float64))
+
+
+def read_sick(path: Path) -> Pairs:
+    """Read one split of SICK: a header line, then id, sentence A, sentence B, relatedness 1-5, entailment."""
+    first, second, gold = [], [], []
+    for number, line in enumerate(read_lines(path)[1:], 2):
+        fields = _fields(line, 5, 5, f"{path}:{number}")
+        gold.append(_number(fields[3], 1, 5, f"{path}:{number}"))
+        first.append(fields[1])
+        second.append(fields[2])
+    return Pairs(first, second, np.array(gold, dtype=np.float64))
+
+
+def read_hub_rows(path: Path) -> Pairs:
+    """Read a split cached from the hub: one JSON list [score, sentence 1, sentence 2] a line."""
+    rows = [json.loads(line) for line in read_lines(path)]
+    return Pairs([r[1] for r in rows], [r[2] for r in rows], np.array([r[0] for r in rows], dtype=np.float64))
+
+
+def read_table(path: Path, header: list[str]) -> list[list[str]]:
+    """Read a tab-separated file whose first line is `header`."""
+    lines = read_lines(path)
+    if not lines or lines[0].split("\t") != header:
+        raise CorruptError(f"{path}:1: the header is not {', '.join(header)}.")
+    return [_fields(line, len(header), len(header), f"{path}:{n}") for n, line in enumerate(lines[1:], 2)]
+
+
+def iterate_text(path: Path) -> Iterator[str]:
+    """Yield the non-empty lines of a text file; .xz and .gz are read directly."""
+    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
+    try:
+        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+            for line in file:
+                text = line.strip()
+                if text:
+                    yield text
+    except FileNotFoundError as error:
+        raise MissingError(f"corpus {path} does not exist; give a text file with one sentence a line.") from error
+    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
+        raise CorruptError(f"corpus {path} cannot be read to its end: {error}.") from error
+
+
+def sample_text(path: Path, count: int | None, seed: int = 0) -> list[str]:
+    """Return all lines, or `count` of them drawn without replacement (reservoir sampling; same seed, same lines)."""
+    if count is None:
+        return list(iterate_text(path))
+    generator = random.Random(seed)
+    kept: list[str] = []
+    for index, line in enumerate(iterate_text(path)):
+        if index < count:
+            kept.append(line)
+        else:
+            slot = generator.randrange(index + 1)
+            if slot < count:
+                kept[slot] = line
+    return kept

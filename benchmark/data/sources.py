@@ -1,0 +1,180 @@
+"""Where data comes from, in order: a folder of yours, the cache, the hub. Every file is checked by its sha256."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmark.data.catalog import POCKET, Dataset, Form, dataset
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.files import atomic_path, read_json, sha256_file, sha256_json, write_json, write_text
+from zoo.hardware import cache_folder
+
+_LARGEST_MEMBER = 200 * 2**20  # bytes; the largest wanted file of the archive is under 2 MB
+
+
+@dataclass(frozen=True)
+class Located:
+    """A data set's files on disk, verified; `source` is folder, cache, hub or bundled."""
+
+    dataset: Dataset
+    form: str
+    source: str
+    files: dict[str, Path]
+    sha256: str
+    from_hub_rows: bool = False  # rows of a hub copy (no subsets), not the catalog's files
+
+
+@dataclass
+class DataSource:
+    """Finds data sets; `folder` is `--data` or ZOO_BENCH_DATA (SentEval layout), `hub` allows downloads."""
+
+    folder: Path | None = None
+    hub: bool = True
+    cache: Path = field(default_factory=lambda: cache_folder() / "data")
+
+    @classmethod
+    def from_options(cls, folder: str | None, hub: bool = True) -> DataSource:
+        """Build from `--data`, or from ZOO_BENCH_DATA when that is not given."""
+        named = folder or os.environ.get("ZOO_BENCH_DATA")
+        path = Path(named).expanduser() if named else None
+        if path is not None and not path.is_dir():
+            raise UsageError(f"data folder {path} does not exist; check --data or ZOO_BENCH_DATA.")
+        return cls(path, hub)
+
+    def locate(self, name: str, form: str) -> Located:
+        """Return verified files; raises MissingError saying where was looked, CorruptError for a wrong checksum."""
+        entry = dataset(name)
+        wanted = entry.form(form)
+        if wanted.folder == "pocket":
+            return self._verified(entry, form, "bundled", POCKET)
+        if self.folder is not None:
+            for root in _layouts(self.folder, wanted):
+                if (root / next(iter(wanted.files))).is_file():
+                    return self._verified(entry, form, "folder", root)
+        if (self.cache / wanted.folder / next(iter(wanted.files))).is_file():
+            return self._verified(entry, form, "cache", self.cache / wanted.folder)
+        rows = self.cache / "hub-rows" / f"{name}-{form}"
+        if (rows / "done.json").is_file():
+            return _hub_rows(entry, form, rows, "cache")
+        looked = f"{name} ({form}): not under {self.folder or 'a data folder (none given)'}, not in the cache {self.cache}"
+        if wanted.hub is None:
+            why = f" ({wanted.hub_note})" if wanted.hub_note else ""
+            raise MissingError(f"{looked}, and no hub has it{why}. Give the folder with --data or ZOO_BENCH_DATA.")
+        if not self.hub:
+            raise MissingError(f"{looked}. Give the folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch`.")
+        return self.fetch(name, form, looked)
+
+    def fetch(self, name: str, form: str, looked: str = "") -> Located:
+        """Download a data set into the cache; raises MissingError at once when the hub cannot be reached."""
+        entry = dataset(name)
+        wanted = entry.form(form)
+        if wanted.hub is None:
+            raise MissingError(f"{name} ({form}) is on no hub. {wanted.hub_note}".strip())
+        if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON"):
+            raise MissingError(f"{looked or name}, and HF_HUB_OFFLINE is set. {_REMEDY}")
+        try:
+            if "file" in wanted.hub:
+                return self._fetch_archive(entry, form)
+            return self._fetch_rows(entry, form)
+        except (CorruptError, MissingError):
+            raise
+        except Exception as error:  # the hub's clients raise many kinds; each means that it cannot be had now
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise MissingError(f"{looked or name}, and {wanted.hub['id']} on the hub gave: {reason}. {_REMEDY}") from error
+
+    def _fetch_archive(self, entry: Dataset, form: str) -> Located:
+        from huggingface_hub import HfApi, hf_hub_download
+
+        wanted = entry.form(form)
+        assert wanted.hub is not None
+        HfApi().dataset_info(wanted.hub["id"], revision=wanted.hub["revision"], timeout=5)  # fail at once, not after retries
+        archive = hf_hub_download(
+            wanted.hub["id"], wanted.hub["file"], repo_type="dataset", revision=wanted.hub["revision"], etag_timeout=5
+        )
+        extract_wanted(Path(archive), wanted, self.cache / wanted.folder)
+        return self._verified(entry, form, "hub", self.cache / wanted.folder)
+
+    def _fetch_rows(self, entry: Dataset, form: str) -> Located:
+        from datasets import load_dataset
+        from huggingface_hub import HfApi
+
+        hub = entry.form(form).hub
+        assert hub is not None
+        if not Path(hub["id"]).is_dir():
+            HfApi().dataset_info(hub["id"], revision=hub["revision"], timeout=5)
+        folder = self.cache / "hub-rows" / f"{entry.name}-{form}"
+        counts = {}
+        for ours, theirs in hub.get("splits", {"test": hub.get("split", "test")}).items():
+            rows = load_dataset(hub["id"], revision=hub["revision"], split=theirs)
+            counts[ours] = len(rows)
+            lines = (json.dumps([float(r["score"]), r["sentence1"], r["sentence2"]]) for r in rows)
+            write_text(folder / f"{ours}.jsonl", "".join(line + "\n" for line in lines))
+        if counts != dict(entry.rows):
+            raise CorruptError(f"{hub['id']} has the rows {counts}, the catalog expects {dict(entry.rows)}; refused.")
+        hashes = {path.name: sha256_file(path) for path in sorted(folder.glob("*.jsonl"))}
+        write_json(folder / "done.json", {"hub": hub["id"], "revision": hub["revision"], "files": hashes})
+        return _hub_rows(entry, form, folder, "hub")
+
+    def _verified(self, entry: Dataset, form: str, source: str, root: Path) -> Located:
+        wanted = entry.form(form)
+        files = {}
+        for name, expected in wanted.files.items():
+            path = root / name
+            if not path.is_file():
+                raise MissingError(f"{entry.name} ({form}): {path} is missing, though other files of it are there.")
+            actual = sha256_file(path)
+            if actual != expected:
+                raise CorruptError(
+                    f"{path} is not the file of the catalog: sha256 {actual[:16]}... instead of {expected[:16]}...;"
+                    " restore it or remove its folder."
+                )
+            files[name] = path
+        return Located(entry, form, source, files, wanted.sha256())
+
+
+_REMEDY = "Give the data folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch` where there is a network."
+
+
+def _layouts(folder: Path, form: Form) -> list[Path]:
+    # SentEval's own layout (its data folder, or the `downstream` inside it) and the one with senteval/ on top.
+    parts = Path(form.folder).parts
+    tails = [parts[i:] for i in range(len(parts)) if i == 0 or parts[0] == "senteval"]
+    return [folder.joinpath(*tail) for tail in tails[:3]]
+
+
+def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
+    done = read_json(folder / "done.json")
+    files = {name: folder / name for name in done["files"]}
+    for name, expected in done["files"].items():
+        if not files[name].is_file() or sha256_file(files[name]) != expected:
+            raise CorruptError(f"{files[name]} is damaged; remove {folder} and fetch again.")
+    return Located(entry, form, source, files, sha256_json(done["files"]), from_hub_rows=True)
+
+
+def extract_wanted(archive: Path, form: Form, target: Path) -> None:
+    """Take only the catalog's files out of a tar, each as a plain file under its own name; nothing else is written."""
+    found: set[str] = set()
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            path = Path(member.name)
+            expected = form.files.get(path.name)
+            if expected is None or path.parent.name != Path(form.folder).name:
+                continue
+            if not member.isfile() or member.size > _LARGEST_MEMBER:
+                raise CorruptError(f"{archive}: {member.name} is not a plain file of a sane size; refused.")
+            content = tar.extractfile(member)
+            assert content is not None
+            data = content.read()
+            if hashlib.sha256(data).hexdigest() != expected:
+                raise CorruptError(f"{archive}: {member.name} is not the file of the catalog (sha256 differs); refused.")
+            with atomic_path(target / path.name) as temporary:
+                temporary.write_bytes(data)
+            found.add(path.name)
+    missing = sorted(set(form.files) - found)
+    if missing:
+        raise CorruptError(f"{archive} lacks {len(missing)} of the catalog's files, first {missing[0]}.")

@@ -1,0 +1,1 @@
+"""Scores from vectors: always in float64, never hiding a NaN."""

@@ -1,0 +1,50 @@
+"""Cosine similarity and its correlation with gold scores (METHODS section 9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from zoo.errors import ContractError
+
+
+def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
+    """Row-wise cosine of u and v (n, dim) -> (n,) float64; raises ContractError for a zero vector."""
+    u, v = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
+    norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
+    if not norms.all():
+        raise ContractError(f"{int((norms == 0).sum())} pairs have a zero vector, so their cosine is undefined.")
+    result: NDArray[np.float64] = np.einsum("ij,ij->i", u, v) / norms
+    return result
+
+
+def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
+    """Return `spearman` and `pearson`; None where one side is constant (or a single pair) and neither exists."""
+    constant = len(gold) < 2 or np.ptp(gold) == 0 or np.ptp(predicted) <= 1e-12 * np.abs(predicted).max()
+    if constant:
+        return {"spearman": None, "pearson": None}
+    return {
+        "spearman": float(stats.spearmanr(predicted, gold).statistic),
+        "pearson": float(stats.pearsonr(predicted, gold).statistic),
+    }
+
+
+def aggregate(subsets: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> dict[str, Any]:
+    """Correlate (predicted, gold) per subset and return `all`, `mean`, `wmean` and `subsets`.
+
+    all: one correlation over the concatenated subsets (what SimCSE, PT-BERT and PromptBERT print). mean: plain mean
+    over subsets. wmean: weighted by pairs. A mean over a missing value is None.
+    """
+    each = {name: {"n": len(gold), **correlations(predicted, gold)} for name, (predicted, gold) in subsets.items()}
+    together = tuple(np.concatenate(side) for side in zip(*subsets.values(), strict=True))
+    counts = [entry["n"] for entry in each.values()]
+    result: dict[str, Any] = {"all": correlations(*together), "mean": {}, "wmean": {}}
+    for name in ("spearman", "pearson"):
+        values = [entry[name] for entry in each.values()]
+        complete = all(value is not None for value in values)
+        result["mean"][name] = float(np.mean(values)) if complete else None
+        result["wmean"][name] = float(np.average(values, weights=counts)) if complete else None
+    return {**result, "subsets": each}

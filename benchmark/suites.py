@@ -1,0 +1,41 @@
+"""Suites: named lists of tasks that share a table, from configs/suites/*.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zoo.errors import UsageError, did_you_mean
+from zoo.files import resource_folder
+from zoo.recipe import build, read_yaml
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """One table: its tasks (columns), what picks checkpoints, what trained methods are trained on."""
+
+    name: str
+    title: str
+    tasks: tuple[str, ...]
+    columns: tuple[str, ...]
+    dev: str
+    corpus: str
+    seeds: int = 3
+    note: str = ""
+
+
+def all_suites() -> dict[str, Suite]:
+    """Return every suite by name."""
+    folder = resource_folder(__file__, "configs") / "suites"
+    suites = {}
+    for path in sorted(folder.glob("*.yaml")):
+        content = read_yaml(path)
+        suites[path.stem] = build(Suite, {**content, "name": path.stem}, str(path))
+    return suites
+
+
+def suite(name: str) -> Suite:
+    """Return a suite; raises UsageError with suggestions."""
+    suites = all_suites()
+    if name not in suites:
+        raise UsageError(f"unknown suite {name!r}.{did_you_mean(name, suites)} Known: {', '.join(suites)}.")
+    return suites[name]

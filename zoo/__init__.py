@@ -1,0 +1,44 @@
+"""The methods of zoo-bench: sentence encoders behind one interface, and the training that makes them.
+
+Importing this package imports no torch; the names below are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+    from zoo.registry import register_method
+
+_LAZY = {
+    "Corpus": "zoo.encoder",
+    "DevScore": "zoo.encoder",
+    "Encoder": "zoo.encoder",
+    "FitReport": "zoo.encoder",
+    "Run": "zoo.encoder",
+    "Runtime": "zoo.encoder",
+    "Traits": "zoo.encoder",
+    "register_method": "zoo.registry",
+}
+
+__all__ = [
+    "Corpus",
+    "DevScore",
+    "Encoder",
+    "FitReport",
+    "Run",
+    "Runtime",
+    "Traits",
+    "__version__",
+    "register_method",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'zoo' has no attribute {name!r}")

@@ -1,0 +1,201 @@
+"""Checkpoints: a hub id, a local folder, or the bundled zoo-mini; found first, loaded later, never half-loaded."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoo.encoder import Runtime
+from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
+from zoo.files import read_json, resource_folder, sha256_file, sha256_json, write_json, write_tensors
+
+BUNDLED = ("zoo-mini",)
+_HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
+_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.bin", "*/config.json", "*/*.safetensors"]
+
+
+@dataclass(frozen=True)
+class BackboneSource:
+    """A checkpoint on disk: what was asked for, where it is, and the sha256 over all its files."""
+
+    name: str
+    revision: str | None
+    location: str  # what finds it again on this machine: the bundled name, the hub id, or the absolute folder
+    folder: Path
+    sha256: str
+
+    def identity(self) -> dict[str, Any]:
+        """Return what goes into keys and records (never the folder: it differs between machines)."""
+        return {"name": self.name, "revision": self.revision, "sha256": self.sha256}
+
+
+def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
+    """Locate a checkpoint without loading it; raises MissingError or UsageError, at once, saying what to do."""
+    if name in BUNDLED:
+        folder = resource_folder(__file__, "models") / name
+    elif Path(name).expanduser().is_dir():
+        folder = Path(name).expanduser().resolve()
+    elif not _HUB_ID.match(name):
+        raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
+    else:
+        folder = _from_hub(name, revision)
+    if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
+        raise MissingError(f"backbone {name!r}: {folder} has no config.json; give a transformers model folder.")
+    _refuse_pickle(name, folder, allow_pickle)
+    local = name not in BUNDLED and Path(name).expanduser().is_dir()
+    return BackboneSource(
+        folder.name if local else name, revision, str(folder) if local else name, folder, _folder_sha256(folder)
+    )
+
+
+def _from_hub(name: str, revision: str | None) -> Path:
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
+
+    try:
+        return Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=_WANTED))
+    except Exception as error:  # whatever the reason it is not in the cache: next, the hub itself
+        not_cached = error
+    at = f" at revision {revision}" if revision else ""
+    looked = f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {HF_HUB_CACHE}"
+    remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone zoo-mini."
+    hint = did_you_mean(name, BUNDLED)
+    if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES"):
+        raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached
+    try:
+        # One short question first: the download itself retries for minutes when the hub cannot be reached.
+        HfApi().model_info(name, revision=revision, timeout=5)
+        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED, etag_timeout=5))
+    except Exception as error:  # hub errors are many; each means "not to be had", with its own words
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
+
+
+def _refuse_pickle(name: str, folder: Path, allow_pickle: bool) -> None:
+    if any(folder.glob("*.safetensors")) or any(folder.glob("*/*.safetensors")):
+        return
+    if not any(folder.glob("*.bin")):
+        raise MissingError(f"backbone {name!r}: {folder} has no weights (*.safetensors).")
+    if not allow_pickle:
+        raise UsageError(
+            f"backbone {name!r} has its weights only as pickle (pytorch_model.bin), which can run code when loaded. "
+            "Convert it to safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
+        )
+
+
+@functools.lru_cache(maxsize=64)
+def _file_sha256(path: Path, size: int, mtime: int) -> str:
+    return sha256_file(path)
+
+
+def _folder_sha256(folder: Path) -> str:
+    hashes = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix in (".json", ".safetensors", ".bin", ".txt", ".model"):
+            stat = path.stat()
+            hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
+    return sha256_json(hashes)
+
+
+class Backbone:
+    """A transformer and its tokenizer, with the identity of the files they came from."""
+
+    def __init__(self, model: Any, tokenizer: Any, source: BackboneSource) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.source = source
+
+    @property
+    def dim(self) -> int:
+        """Width of the states."""
+        return int(self.model.config.hidden_size)
+
+    @property
+    def pad_id(self) -> int:
+        """Token id used for padding."""
+        return int(self.tokenizer.pad_token_id or 0)
+
+    @property
+    def max_length(self) -> int:
+        """Most tokens the position embeddings allow (RoBERTa's start at padding_idx + 1)."""
+        config = self.model.config
+        positions = int(getattr(config, "max_position_embeddings", 512))
+        if config.model_type in ("roberta", "xlm-roberta", "camembert"):
+            positions -= int(config.pad_token_id) + 1
+        return positions
+
+    @classmethod
+    def load(cls, name: str, revision: str | None, runtime: Runtime) -> Backbone:
+        """Find and load a checkpoint in float32; raises ZooError when it is missing, unsafe or incomplete."""
+        source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
+        return cls.from_source(source, runtime)
+
+    @classmethod
+    def from_source(cls, source: BackboneSource, runtime: Runtime) -> Backbone:
+        """Load a located checkpoint in float32 onto the runtime's device."""
+        import torch
+        from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers.utils import logging as transformers_logging
+
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        try:
+            config = AutoConfig.from_pretrained(source.folder)
+            # The pooler of BERT-likes is not used by any method here, and most MLM checkpoints have none.
+            model_class = AutoModel._model_mapping[type(config)]
+            has_pooler = "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
+            extra = {"add_pooling_layer": False} if has_pooler else {}
+            model, loading = AutoModel.from_pretrained(
+                source.folder, config=config, dtype=torch.float32, output_loading_info=True, **extra
+            )
+            tokenizer = AutoTokenizer.from_pretrained(source.folder)
+        except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used
+            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise CorruptError(f"backbone {source.name!r} in {source.folder} cannot be loaded: {first}.") from error
+        if loading["missing_keys"]:
+            missing = sorted(loading["missing_keys"])
+            raise CorruptError(
+                f"backbone {source.name!r} in {source.folder} lacks {len(missing)} weights, first {missing[0]}; "
+                "they would be random."
+            )
+        return cls(model.to(runtime.device).eval(), tokenizer, source)
+
+    def weights_sha256(self) -> str:
+        """Return the sha256 of all parameters and buffers as they are now."""
+        import hashlib
+
+        import torch
+
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def save(self, folder: Path, *, trained: bool) -> None:
+        """Write model, config and tokenizer when trained; an untouched backbone is only named, with its sha256."""
+        if trained:
+            self.model.config.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            write_tensors(folder / "model.safetensors", self.model.state_dict(), {"format": "pt"})
+        write_json(
+            folder / "backbone.json",
+            {**self.source.identity(), "location": self.source.location, "trained": trained},
+        )
+
+    @classmethod
+    def restore(cls, folder: Path, runtime: Runtime) -> Backbone:
+        """Read what `save` wrote."""
+        saved = read_json(folder / "backbone.json")
+        if saved["trained"]:
+            source = BackboneSource(saved["name"], saved["revision"], saved["location"], folder, saved["sha256"])
+        else:
+            source = find_backbone(saved["location"], saved["revision"], allow_pickle=runtime.allow_pickle)
+            if source.sha256 != saved["sha256"]:
+                raise CorruptError(f"backbone {saved['name']!r} in {source.folder} is not the one {folder} was made with.")
+        return cls.from_source(source, runtime)

@@ -1,0 +1,139 @@
+"""The one contract of the house: texts in, vectors out; and what a fit is given and gives back."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.progress import Progress
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where and how an encoder computes; never part of a recipe."""
+
+    device: str = "cpu"
+    precision: str = "fp32"  # "fp32" or "bf16" (autocast; pooling and scoring stay float32)
+    token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
+    allow_pickle: bool = False
+    progress: Progress = field(default_factory=Progress.silent)
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a recipe needs and promises, known before any weights are loaded."""
+
+    needs_corpus: bool = False  # fit() reads unlabelled sentences
+    stochastic: bool = False  # the result depends on the seed
+    transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
+    picks_checkpoint: bool = False  # fit() calls dev_score
+    training_passes: float = 0.0  # forward+backward passes over each sentence, for estimates
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Unlabelled training sentences and where they came from."""
+
+    name: str
+    sentences: Sequence[str]
+    labelled: bool = False
+
+    def sha256(self) -> str:
+        """Return the sha256 of the sentences in order."""
+        digest = hashlib.sha256()
+        for sentence in self.sentences:
+            digest.update(sentence.encode("utf-8", "surrogatepass") + b"\n")
+        return digest.hexdigest()
+
+
+DevScore = Callable[["Encoder"], float]
+
+
+@dataclass
+class Run:
+    """What a fit may touch: its folder (checkpoints, log), its seed, and the wish to stop."""
+
+    folder: Path | None = None  # None: nothing is written
+    seed: int = 0
+    checkpoint_seconds: float = 60.0  # resuming is exact from any step, so time, not steps, decides
+    checkpoint_steps: int | None = None  # set: every so many steps instead
+    stop_signal: Callable[[], int | None] = lambda: None  # the number of a signal received
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What a fit did: plain values, ready for a record."""
+
+    fitted: bool = False  # False: nothing was learned, nothing needs saving
+    steps: int = 0
+    sentences: int = 0
+    seconds: float = 0.0
+    sentences_per_second: float | None = None
+    final_loss: float | None = None
+    dev_scores: Mapping[str, float] = field(default_factory=dict)  # step -> score x100
+    best_step: int | None = None
+    peak_memory_mb: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # method-specific: rank, floor, ...
+
+
+class Encoder(ABC):
+    """A sentence encoder; `Recipe` is its frozen dataclass, whose defaults are the paper's."""
+
+    Recipe: ClassVar[type[Any]]
+    dim: int
+
+    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+        self.recipe = recipe
+        self.runtime = runtime
+
+    @abstractmethod
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors (n, dim), float32, finite, in the order of `texts`."""
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Learn from unlabelled sentences; the default has nothing to learn."""
+        return FitReport()
+
+    def adapt(self, texts: Sequence[str]) -> Encoder:
+        """Return the encoder to use for a task, given all its unlabelled texts; transductive methods override."""
+        return self
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write safetensors and JSON (never pickle) that `load` turns into an equal encoder."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Encoder:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a sha256 that changes when any vector could."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """Return what this recipe needs and promises."""
+        return Traits()
+
+    @classmethod
+    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity (name, sha256 ...) of all files outside the recipe that vectors depend on."""
+        return {}
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return what encoding cost so far (texts, tokens, truncated, seconds, token_budget)."""
+        return {}
+
+    def facts(self) -> dict[str, Any]:
+        """Return method-specific facts about the fitted state worth recording."""
+        return {}

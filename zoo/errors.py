@@ -1,0 +1,56 @@
+"""Errors that a person reads: one sentence naming the thing, the place and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ZooError(Exception):
+    """An expected failure; `exit_code` is what a command returns for it."""
+
+    exit_code = 1
+
+
+class UsageError(ZooError):
+    """The request itself is wrong (unknown name, bad recipe); nothing was run."""
+
+    exit_code = 2
+
+
+class MissingError(ZooError):
+    """Something needed (data, weights, a package) is not here; the message says how to get it."""
+
+
+class CorruptError(ZooError):
+    """A file exists but is not what it should be (truncated, wrong checksum, broken syntax)."""
+
+
+class ContractError(ZooError):
+    """An encoder broke the Encoder contract (shape, dtype, order, finite values)."""
+
+
+class TrainingError(ZooError):
+    """Training cannot go on; the last good checkpoint is kept."""
+
+
+class Interrupted(ZooError):
+    """Stopped by a signal after saving; the same command goes on from there."""
+
+    def __init__(self, message: str, signal_number: int = 2) -> None:
+        super().__init__(message)
+        self.signal_number = signal_number
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """128 + signal number, as shells expect."""
+        return 128 + self.signal_number
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'x'?" for the names close to `name`, else an empty string."""
+    by_lower = {k.lower(): k for k in known}
+    close = difflib.get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)
+    if not close:
+        return ""
+    return " Did you mean " + " or ".join(repr(by_lower[c]) for c in close) + "?"

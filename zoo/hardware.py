@@ -1,0 +1,164 @@
+"""What the machine can do: devices, and whether bfloat16 is safe and worth it, measured rather than believed."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.files import read_json, sha256_json, write_json
+
+# Some virtual machines announce AMX and kill the process that uses it; this cap keeps oneDNN to AVX-512.
+_ISA_CAPS = (None, "AVX512_CORE_BF16")
+# bfloat16 also costs precision, so a CPU has to gain clearly by it. AVX512-BF16 without AMX often does not.
+_WORTH_IT = 1.3
+
+_PROBE = """
+import json, time, torch
+def rate(dtype):
+    x, w = torch.randn(2048, 256).to(dtype), torch.randn(1024, 256).to(dtype)
+    for _ in range(3): torch.nn.functional.linear(x, w)
+    started = time.perf_counter()
+    for _ in range(20): torch.nn.functional.linear(x, w)
+    return 20 * 2 * 2048 * 256 * 1024 / (time.perf_counter() - started) / 1e9
+with torch.inference_mode():
+    q = torch.randn(1, 4, 512, 64, dtype=torch.bfloat16)
+    torch.nn.functional.scaled_dot_product_attention(q, q, q)
+    rates = {str(d)[6:]: sorted(rate(d) for _ in range(3))[1] for d in (torch.float32, torch.bfloat16)}
+print(json.dumps(rates))
+"""
+
+
+def cache_folder() -> Path:
+    """Return where downloads and measurements of this machine are kept (`ZOO_BENCH_CACHE`)."""
+    import platformdirs
+
+    named = os.environ.get("ZOO_BENCH_CACHE")
+    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("zoo-bench"))
+
+
+def cpu_name() -> str:
+    """Return the processor's name."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return platform.processor() or platform.machine()
+
+
+def _cpu_flags() -> list[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    flags = next((line for line in text.splitlines() if line.startswith("flags")), "").split()
+    return [f for f in flags if f.startswith(("amx", "avx512_bf16"))]
+
+
+@functools.cache
+def cpu_bf16() -> dict[str, Any]:
+    """Return `float32` and `bfloat16` (GFLOP/s of a small matrix product) and `isa_cap`; bfloat16 None if it fails.
+
+    Measured once in a process of its own, which may die of it, and kept in the cache folder.
+    """
+    import torch
+
+    cpu = {"cpu": cpu_name(), "flags": _cpu_flags(), "torch": torch.__version__, "threads": torch.get_num_threads()}
+    path = cache_folder() / f"bf16-{sha256_json(cpu)[:16]}.json"
+    try:
+        kept: dict[str, Any] = read_json(path)
+        return kept
+    except (MissingError, CorruptError):
+        pass
+    measured: dict[str, Any] = {**cpu, "float32": None, "bfloat16": None, "isa_cap": None}
+    if cpu["flags"]:  # elsewhere bfloat16 is emulated and never faster
+        for cap in _ISA_CAPS:
+            environment = {**os.environ, **({"ONEDNN_MAX_CPU_ISA": cap} if cap else {})}
+            child = subprocess.run([sys.executable, "-c", _PROBE], env=environment, capture_output=True, text=True)
+            if child.returncode == 0:
+                measured |= {**json.loads(child.stdout), "isa_cap": cap}
+                break
+    try:
+        write_json(path, measured)
+    except ZooError:
+        return measured  # a cache that cannot be written is no reason to stop; the next run measures again
+    return measured
+
+
+def choose_device(wanted: str) -> str:
+    """Return "cuda" or "cpu" for "auto"; raises UsageError when a named device is not there."""
+    import torch
+
+    if wanted == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(wanted)
+    except RuntimeError as error:
+        raise UsageError(f"--device {wanted!r} is not a device; use auto, cpu, cuda or cuda:N.") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
+        raise UsageError(f"--device {wanted}: no usable CUDA GPU (torch {torch.__version__} is {built}). Use --device auto or cpu.")
+    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
+        raise UsageError(f"--device {wanted}: this machine has {torch.cuda.device_count()} CUDA GPU(s), counted from 0.")
+    if device.type not in ("cpu", "cuda"):
+        raise UsageError(f"--device {wanted}: only cpu and cuda are supported.")
+    return wanted
+
+
+def choose_precision(wanted: str, device: str) -> str:
+    """Return "bf16" or "fp32" for "auto": bf16 where the hardware has it and gains by it."""
+    import torch
+
+    if device.startswith("cuda"):
+        if wanted == "bf16" and not torch.cuda.is_bf16_supported(including_emulation=False):
+            raise UsageError("--precision bf16: this GPU has no bfloat16; use --precision fp32.")
+        if wanted == "auto":
+            return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+        return wanted
+    if wanted == "fp32":
+        return "fp32"
+    measured = cpu_bf16()
+    if measured["bfloat16"] is None:
+        if wanted == "bf16":
+            raise UsageError("--precision bf16: bfloat16 does not run on this CPU; use --precision fp32.")
+        return "fp32"
+    worth_it = measured["bfloat16"] >= _WORTH_IT * measured["float32"]
+    if wanted == "auto" and not worth_it:
+        return "fp32"
+    if measured["isa_cap"]:
+        os.environ.setdefault("ONEDNN_MAX_CPU_ISA", measured["isa_cap"])  # read by oneDNN at its first use
+    return "bf16"
+
+
+def environment(device: str) -> dict[str, Any]:
+    """Return the versions and hardware that a record states."""
+    import importlib.metadata
+
+    import torch
+
+    packages = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy", "scikit-learn")
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
+    return {
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cpu": cpu_name(),
+        "threads": torch.get_num_threads(),
+        "gpu": gpu,
+        "cuda": torch.version.cuda if gpu else None,
+        "packages": versions,
+    }
+
+
+def utc_now() -> str:
+    """Return the time as UTC ISO-8601 with seconds, whatever the machine's zone or locale."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

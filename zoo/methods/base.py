@@ -1,0 +1,109 @@
+"""What every method on a transformer shares: encode through the engine, save, load, fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+
+from zoo.backbone import Backbone, find_backbone
+from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.encoding import EncodingStats, encode_table, encode_unique
+from zoo.files import read_json, sha256_json, write_json
+from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
+from zoo.recipe import build
+from zoo.tokens import tokenise
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackboneRecipe:
+    """Fields of every method on a transformer."""
+
+    backbone: str = "zoo-mini"  # the papers use bert-base-uncased; the bundled model needs no download
+    revision: str | None = None
+    max_length: int | None = None  # at test time; None: as long as the positions allow (SentEval does not truncate)
+
+
+class BackboneEncoder(Encoder):
+    """An encoder that pools the states of one transformer; subclasses set the pooling and may train."""
+
+    Recipe: ClassVar[type[Any]] = BackboneRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime)
+        self.backbone = backbone or Backbone.load(recipe.backbone, recipe.revision, runtime)
+        self.dim = self.backbone.dim
+        self.trained = False
+        self.stats = EncodingStats()
+
+    @property
+    def pooling(self) -> Pooling:
+        """How token states become the vector at test time."""
+        raise TypeError(f"{type(self).__name__} must define its pooling")
+
+    @property
+    def length_limit(self) -> int:
+        """Most tokens of a text at test time, specials included."""
+        return min(self.recipe.max_length or self.backbone.max_length, self.backbone.max_length)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Pooled vectors (n, dim) float32 of padded token ids (n, length)."""
+        every = self.pooling in NEEDS_ALL_LAYERS
+        output = self.backbone.model(
+            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True
+        )
+        return pool(output.hidden_states if every else [output.last_hidden_state], attention_mask, self.pooling)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors (n, dim) float32 in the order of `texts`."""
+        return self.pooled(texts)
+
+    def pooled(self, texts: Sequence[str]) -> Vectors:
+        """Pooled backbone vectors (n, backbone dim) float32, each unique text encoded once."""
+        return encode_unique(texts, self._encode_unique)
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
+        return encode_table(
+            table, self.forward, dim=self.backbone.dim, pad_id=self.backbone.pad_id, runtime=self.runtime, stats=self.stats
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe, and the weights when they were trained."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.backbone.save(folder, trained=self.trained)
+        write_json(folder / "recipe.json", asdict(self.recipe))
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        runtime = runtime or Runtime()
+        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
+        encoder = cls(recipe, runtime, Backbone.restore(folder, runtime))
+        encoder.trained = bool(read_json(folder / "backbone.json")["trained"])
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over weights, tokenizer source, recipe, class and precision."""
+        return sha256_json(
+            {
+                "class": f"{type(self).__module__}.{type(self).__qualname__}",
+                "recipe": asdict(self.recipe),
+                "source": self.backbone.source.sha256,
+                "weights": self.backbone.weights_sha256(),
+                "precision": self.runtime.precision,
+            }
+        )
+
+    @classmethod
+    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the backbone's files."""
+        found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        return {"backbone": found.identity()}
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return what encoding cost so far."""
+        return self.stats.as_dict()

@@ -1,0 +1,54 @@
+"""The pooling baselines: [CLS], and averages of one or two layers (PromptBERT tables 1 and 5, SimCSE table 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.pooling import Pooling
+
+
+class Cls(BackboneEncoder):
+    """[CLS] of the last layer, without pooler or head ("cls_before_pooler" of SimCSE's code).
+
+    Example:
+        >>> from zoo import Runtime
+        >>> Cls(Cls.Recipe(), Runtime()).encode(["a small dog", "a large cat"]).shape
+        (2, 256)
+    """
+
+    Recipe = BackboneRecipe
+
+    @property
+    def pooling(self) -> Pooling:
+        """Always [CLS]."""
+        return "cls"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AverageRecipe(BackboneRecipe):
+    """Which layers are averaged, over all tokens with [CLS] and [SEP]."""
+
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "last"
+
+
+class Average(BackboneEncoder):
+    """Mean over tokens of the last layer, of first and last (two meanings), or of the last two.
+
+    The published "first-last avg." 56.70 of BERT-base counts the embedding layer as the first (`first-last-h0`);
+    SimCSE's code since 2022 and BERT-whitening count the first Transformer layer (`first-last-h1`).
+
+    Example:
+        >>> from zoo import Runtime
+        >>> Average(Average.Recipe(layers="top2"), Runtime()).encode(["a small dog"]).shape
+        (1, 256)
+    """
+
+    Recipe: ClassVar[type] = AverageRecipe
+
+    @property
+    def pooling(self) -> Pooling:
+        """The recipe's layers."""
+        layers: Pooling = self.recipe.layers
+        return layers

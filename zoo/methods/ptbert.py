@@ -1,0 +1,154 @@
+"""PT-BERT (Tan et al., ACL 2022): contrast in a space of pseudo tokens, with a momentum encoder and a queue.
+
+The paper and its released code disagree; both are recipes of this file (see `ptbert.yaml`, `ptbert-repo.yaml`).
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from zoo.encoder import Traits
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.training.heads import TanhHead
+from zoo.training.losses import info_nce
+from zoo.training.loop import Objective
+from zoo.training.momentum import Queue, freeze, momentum_update
+
+
+@dataclass(frozen=True, kw_only=True)
+class PTBertRecipe(ContrastiveRecipe):
+    """The defaults are the paper's (section 4.1); what the paper leaves open says so."""
+
+    pseudo_tokens: int = 128  # m
+    momentum: float = 0.885  # lambda of Eq. 5
+    queue_size: int = 256  # sentences, the batch's own included: 1 positive + 255 negatives; the code holds 320
+    eval_every: int = 125
+    states: Literal["tokens", "cls"] = "tokens"  # Y: all token states (Eq. 1), or [CLS] alone (the code)
+    heads: int | None = 1  # d_k = model width (Eq. 2); None: as many as the backbone has (the code)
+    biases: bool = False  # Eq. 1 has none; the code's linear maps do
+    attention_dropout: float = 0.0  # not in the paper; the code drops attention weights with 0.1
+    pool: Literal["cls", "mean"] = "cls"  # row of h that is compared (Eq. 3 leaves n rows; open in the paper)
+    mlp: bool = False  # Eq. 4 compares h itself; the code puts SimCSE's train-only MLP on h
+    key_start: Literal["copy", "random"] = "copy"  # the code copies the key encoder before pretrained weights load
+    key_return_attention: Literal["momentum", "query"] = "momentum"  # the code's Eq. 3 of the key branch: the query's
+
+
+class PseudoTokenAttention(nn.Module):
+    """Z' = Att(P W_Q, Y W_K, Y W_V) (Eq. 1), h = Att(Y W_Q, Z' W_K, Z' W_V) (Eq. 3), one set of W for both.
+
+    With a single state Y (the code's [CLS]) the softmax of the first pass runs over one key: every row of Z' is V(Y),
+    and h = V(V(Y)) whatever P is. P then has no gradient and no effect.
+    """
+
+    def __init__(self, dim: int, heads: int, *, biases: bool, dropout: float) -> None:
+        super().__init__()
+        self.query = nn.Linear(dim, dim, bias=biases)
+        self.key = nn.Linear(dim, dim, bias=biases)
+        self.value = nn.Linear(dim, dim, bias=biases)
+        self.heads = heads
+        self.dropout = dropout
+
+    def forward(self, queries: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+        """queries (n, q, dim), states (n, k, dim), mask (n, k) of the states or None -> (n, q, dim) (Eq. 2)."""
+        n, q, dim = queries.shape
+
+        def split(x: torch.Tensor) -> torch.Tensor:
+            return x.view(n, -1, self.heads, dim // self.heads).transpose(1, 2)
+
+        logits = split(self.query(queries)) @ split(self.key(states)).transpose(2, 3)
+        logits = logits / math.sqrt(dim // self.heads)
+        if mask is not None:
+            logits = logits.masked_fill(mask[:, None, None, :] == 0, torch.finfo(logits.dtype).min)
+        weights = nn.functional.dropout(logits.softmax(-1), self.dropout, self.training)
+        return (weights @ split(self.value(states))).transpose(1, 2).reshape(n, q, dim)
+
+
+class PTBertBranch(nn.Module):
+    """One encoder with its pseudo tokens P, attention and MLP: sentences -> h."""
+
+    def __init__(self, model: Any, recipe: PTBertRecipe) -> None:
+        super().__init__()
+        config = model.config
+        self.model = model
+        self.pseudo_tokens = nn.Embedding(recipe.pseudo_tokens, config.hidden_size)  # N(0, 1)
+        self.attention = PseudoTokenAttention(
+            config.hidden_size,
+            recipe.heads or config.num_attention_heads,
+            biases=recipe.biases,
+            dropout=recipe.attention_dropout,
+        )
+        self.mlp = TanhHead(config.hidden_size, config.initializer_range) if recipe.mlp else nn.Identity()
+        self.states, self.pool = recipe.states, recipe.pool
+
+    def forward(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, return_attention: PseudoTokenAttention
+    ) -> torch.Tensor:
+        """Token ids and mask (n, length) -> h (n, dim); `return_attention` computes Eq. 3."""
+        y = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        mask: torch.Tensor | None = attention_mask
+        if self.states == "cls":
+            y, mask = y[:, :1], None
+        p = self.pseudo_tokens.weight.expand(len(y), -1, -1)
+        z = self.attention(p, y, mask)  # Eq. 1
+        if self.pool == "cls":
+            h = return_attention(y[:, :1], z, None)[:, 0]  # Eq. 3, the [CLS] row only
+        else:
+            weights = attention_mask[:, : y.shape[1], None].to(y.dtype)
+            h = (return_attention(y, z, None) * weights).sum(1) / weights.sum(1)
+        output: torch.Tensor = self.mlp(h)
+        return output
+
+
+class PTBertObjective(Objective):
+    """l_i = -log exp(cos(h_i, h'_i)/temperature) / sum_{j<=M} exp(cos(h_i, h'_j)/temperature) (Eq. 4), M = queue size."""
+
+    def __init__(self, model: Any, recipe: PTBertRecipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.query_branch = PTBertBranch(model, recipe)
+        self.key_branch = copy.deepcopy(self.query_branch)
+        if recipe.key_start == "random":
+            self.key_branch.model = type(model)(model.config, add_pooling_layer=False)
+        freeze(self.key_branch)
+        self.queue = Queue(recipe.queue_size, model.config.hidden_size)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token ids and mask (n, length) -> scalar loss; the keys come from the momentum encoder, dropout on."""
+        query, key = self.query_branch, self.key_branch
+        h = query(input_ids, attention_mask, query.attention)
+        with torch.no_grad():
+            return_attention = key.attention if self.recipe.key_return_attention == "momentum" else query.attention
+            keys = key(input_ids, attention_mask, return_attention)
+        return info_nce(h, self.queue.push(keys), self.recipe.temperature)
+
+    def after_step(self) -> None:
+        """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""
+        momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
+
+
+class PTBert(Contrastive):
+    """PT-BERT: pseudo-token attention and queue in training, the backbone's [CLS] alone at test.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = PTBert(PTBert.Recipe(batch_size=4, pseudo_tokens=8, queue_size=8), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = PTBertRecipe
+
+    def objective(self) -> Objective:
+        """Pseudo-token contrast against a queue of momentum keys."""
+        return PTBertObjective(self.backbone.model, self.recipe)
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """One pass with gradient and one (a third as dear) without."""
+        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.34 * recipe.epochs)

@@ -1,0 +1,37 @@
+"""Token states to one vector, always in float32 (METHODS: section 1 names them as the papers do)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+
+Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max"]
+
+NEEDS_ALL_LAYERS = frozenset({"first-last-h0", "first-last-h1", "top2"})
+
+
+def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Mean over the positions with mask 1: states (n, length, dim), mask (n, length) -> (n, dim)."""
+    weights = mask.unsqueeze(-1).to(torch.float32)
+    return (states.float() * weights).sum(1) / weights.sum(1).clamp(min=1.0)
+
+
+def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> torch.Tensor:
+    """Pool the layer outputs, `hidden[0]` being the embedding layer and `hidden[-1]` the last, to (n, dim) float32.
+
+    "last" (= "mean"): mean of the last layer over the mask, [CLS] and [SEP] included. "first-last-h0": of the
+    embedding layer and the last, the meaning behind every published "first-last avg."; "first-last-h1": of layer 1
+    and the last, SimCSE's code since 2022 and BERT-whitening. "top2": of the last two layers. "cls": [CLS] of the last.
+    """
+    if how == "cls":
+        return hidden[-1][:, 0].float()
+    if how in ("last", "mean"):
+        return masked_mean(hidden[-1], mask)
+    if how == "max":
+        return hidden[-1].float().masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
+    if how == "top2":
+        return masked_mean((hidden[-2].float() + hidden[-1].float()) / 2, mask)
+    first = hidden[0 if how == "first-last-h0" else 1]
+    return masked_mean((first.float() + hidden[-1].float()) / 2, mask)

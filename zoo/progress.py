@@ -1,0 +1,113 @@
+"""Progress for people: a bar on a terminal, a plain line now and then elsewhere, nothing when silent."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+
+class Bar:
+    """One task's progress; `update` may be called as often as one likes."""
+
+    def update(self, done: int, note: str = "") -> None:
+        """Show that `done` of the total are finished."""
+
+
+class Progress:
+    """Where progress goes. The default writes to standard error, which keeps standard output for results."""
+
+    def __init__(self, stream: TextIO | None = None, *, enabled: bool = True, seconds_between_lines: float = 10.0) -> None:
+        self.stream = stream
+        self.enabled = enabled
+        self.seconds_between_lines = seconds_between_lines
+
+    @classmethod
+    def silent(cls) -> Progress:
+        """A progress that shows nothing."""
+        return cls(enabled=False)
+
+    def say(self, text: str) -> None:
+        """Print one line."""
+        if self.enabled:
+            print_safe(text, self.stream or sys.stderr)
+
+    @contextmanager
+    def bar(self, what: str, total: int) -> Iterator[Bar]:
+        """Show the progress of `what` over `total` items."""
+        stream = self.stream or sys.stderr
+        if not self.enabled:
+            yield Bar()
+        elif stream.isatty():
+            with _rich_bar(what, total, stream) as bar:
+                yield bar
+        else:
+            yield _Lines(what, total, stream, self.seconds_between_lines)
+
+
+class _Lines(Bar):
+    def __init__(self, what: str, total: int, stream: TextIO, seconds: float) -> None:
+        self.what, self.total, self.stream, self.seconds = what, total, stream, seconds
+        self.started = self.last = time.monotonic()
+        self.first: int | None = None
+
+    def update(self, done: int, note: str = "") -> None:
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self.started = done, now
+        if now - self.last < self.seconds:
+            return
+        self.last = now
+        rate = (done - self.first) / max(now - self.started, 1e-9)
+        left = f", {clock((self.total - done) / rate)} left" if rate > 0 else ""
+        print_safe(f"{self.what}: {done}/{self.total}{left}{', ' + note if note else ''}", self.stream)
+
+
+@contextmanager
+def _rich_bar(what: str, total: int, stream: TextIO) -> Iterator[Bar]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
+
+    columns: list[Any] = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+    ]
+    with RichProgress(*columns, console=Console(file=stream), transient=True) as rich_progress:
+        task = rich_progress.add_task(what, total=total, note="")
+
+        class RichBar(Bar):
+            def update(self, done: int, note: str = "") -> None:
+                rich_progress.update(task, completed=done, note=note)
+
+        yield RichBar()
+
+
+def clock(seconds: float) -> str:
+    """Return seconds as 1:02:03 or 4:05."""
+    whole = round(max(seconds, 0))
+    hours, rest = divmod(whole, 3600)
+    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+
+
+_ASCII = str.maketrans({"±": "+-", "–": "-", "—": "-", "→": "->", "×": "x", "…": "...", "ρ": "rho", "⚠": "!"})
+
+
+def fit_to(text: str, stream: TextIO) -> str:
+    """Return `text` with only characters that `stream` can print."""
+    encoding = getattr(stream, "encoding", None) or "ascii"
+    try:
+        text.encode(encoding)
+        return text
+    except (UnicodeEncodeError, LookupError):
+        return text.translate(_ASCII).encode("ascii", "replace").decode("ascii")
+
+
+def print_safe(text: str, stream: TextIO) -> None:
+    """Print a line even where the terminal knows no UTF-8."""
+    print(fit_to(text, stream), file=stream, flush=True)

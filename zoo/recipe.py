@@ -1,0 +1,220 @@
+"""Typed recipes from YAML: an unknown key, a duplicate key or a wrong type is an error, never a surprise.
+
+A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
+`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import yaml
+
+from zoo.errors import UsageError, did_you_mean
+from zoo.files import resource_folder
+from zoo.registry import METHODS
+
+if TYPE_CHECKING:
+    from zoo.encoder import Encoder
+
+R = TypeVar("R")
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """SafeLoader without aliases (no "billion laughs") and without duplicate keys."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.events.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Parse one safe YAML document; raises UsageError with `where` and the line."""
+    loader = _StrictLoader(text)
+    try:
+        return loader.get_single_data()
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f":{mark.line + 1}" if mark is not None else ""
+        raise UsageError(f"{where}{line}: {getattr(error, 'problem', None) or error}.") from error
+    finally:
+        loader.dispose()
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file strictly (see `parse_yaml`)."""
+    try:
+        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}.") from error
+
+
+def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
+    """Make the dataclass `cls` from plain values, converting and checking every type; raises UsageError."""
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    hints = typing.get_type_hints(cls)
+    converted = {}
+    for key, value in values.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)} Known keys: {known}.")
+        converted[key] = _convert(value, hints[key], f"{where}: {key}")
+    try:
+        return cls(**converted)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: {error}.") from error
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (hint,) = (a for a in arguments if a is not type(None))
+        return _convert(value, hint, where)
+    if origin is Literal:
+        if value in arguments and type(value) in {type(a) for a in arguments}:
+            return value
+        raise UsageError(f"{where}: {value!r} is not one of {', '.join(map(repr, arguments))}.")
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UsageError(f"{where}: expected a list, got {value!r}.")
+        return tuple(_convert(item, arguments[0], where) for item in value)
+    if hint is float and isinstance(value, str):
+        # YAML 1.1 reads `3e-5` (no dot) as text.
+        try:
+            value = float(value)
+        except ValueError:
+            raise UsageError(f"{where}: expected a number, got {value!r}.") from None
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        value = float(value)
+    if type(value) is not hint:
+        hint_name = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
+        quote = " (put it in quotes)" if hint is str else ""
+        raise UsageError(f"{where}: expected {hint_name.get(hint.__name__, hint.__name__)}, got {value!r}{quote}.")
+    if hint is float and value != value:
+        raise UsageError(f"{where}: expected a number, got NaN.")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RecipeFile:
+    method: str
+    summary: str
+    paper: str = ""
+
+
+@dataclass(frozen=True)
+class RecipeSpec:
+    """A named configuration before its method is loaded: reading and listing these imports no torch."""
+
+    name: str
+    method: str
+    summary: str
+    paper: str
+    origin: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
+        """Load the method and build its frozen recipe; `defaults` fill the keys the method knows and the spec leaves."""
+        cls = METHODS.get(self.method)
+        known = {f.name for f in dataclasses.fields(cls.Recipe)}
+        base = {k: v for k, v in (defaults or {}).items() if k in known}
+        return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
+
+
+def read_recipe(path: Path) -> RecipeSpec:
+    """Read one recipe file; its name is the file's stem."""
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: a recipe is a mapping with the keys method, summary, paper and parameters.")
+    parameters = content.pop("parameters", None) or {}
+    if not isinstance(parameters, dict):
+        raise UsageError(f"{path}: `parameters` must be a mapping.")
+    head = build(_RecipeFile, content, str(path))
+    return RecipeSpec(path.stem, head.method, head.summary, head.paper, str(path), parameters)
+
+
+def all_recipes() -> dict[str, RecipeSpec]:
+    """Return every recipe by name: the YAML files, and each plugin method under its own name."""
+    folder = resource_folder(__file__, "configs") / "methods"
+    recipes = {path.stem: read_recipe(path) for path in sorted(folder.glob("*.yaml"), key=lambda p: p.stem)}
+    methods_with_recipe = {spec.method for spec in recipes.values()}
+    for name in METHODS.names():
+        if name in methods_with_recipe:
+            continue
+        if name in recipes:
+            raise UsageError(
+                f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
+                " Rename the method."
+            )
+        recipes[name] = RecipeSpec(name, name, f"plugin ({METHODS.origin(name)})", "", METHODS.origin(name))
+    return recipes
+
+
+_OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
+
+
+def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
+    """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
+
+    Raises UsageError for an unknown name (with suggestions), an empty glob or a method named twice.
+    """
+    chosen: dict[str, RecipeSpec] = {}
+    for item in (part.strip() for part in text.split(",")):
+        if not item:
+            continue
+        name, *pairs = _OVERRIDE.split(item)
+        overrides: dict[str, Any] = {}
+        for pair in pairs:
+            key, _, value = pair.partition("=")
+            if key in overrides:
+                raise UsageError(f"--methods: {item}: {key!r} is set twice.")
+            overrides[key] = parse_yaml(value, f"--methods {item}")
+        specs = [read_recipe(Path(name))] if name.endswith((".yaml", ".yml")) else match_names(name, recipes, "method")
+        for spec in specs:
+            label = spec.name + "".join(f":{pair}" for pair in pairs)
+            if label in chosen:
+                raise UsageError(f"--methods: {label!r} is named twice.")
+            chosen[label] = dataclasses.replace(spec, name=label, parameters={**spec.parameters, **overrides})
+    if not chosen:
+        raise UsageError("--methods names no method; see `zoo-bench methods`.")
+    return list(chosen.values())
+
+
+S = TypeVar("S")
+
+
+def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
+    """Return what a name or a glob stands for, ignoring case; raises UsageError with suggestions."""
+    import fnmatch
+
+    lower = pattern.lower()
+    if any(c in pattern for c in "*?["):
+        hits = [value for name, value in known.items() if fnmatch.fnmatchcase(name.lower(), lower)]
+        if not hits:
+            raise UsageError(f"{kind} pattern {pattern!r} matches nothing; known: {', '.join(sorted(known))}.")
+        return hits
+    exact = [value for name, value in known.items() if name.lower() == lower]
+    if not exact:
+        raise UsageError(
+            f"unknown {kind} {pattern!r}.{did_you_mean(pattern, known)} `zoo-bench {kind}s` lists them all."
+        )
+    return exact

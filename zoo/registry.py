@@ -1,0 +1,195 @@
+"""Names to classes: lazy, typed, open to plugins. A clash is an error naming both places; a broken plugin harms no one."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from zoo.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from zoo.encoder import Encoder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered name: either the class itself or the "module:attribute" it is loaded from."""
+
+    target: str | type[Any]
+    origin: str
+
+
+def _place(obj: Any) -> str:
+    try:
+        return f"{inspect.getsourcefile(obj)}:{inspect.getsourcelines(obj)[1]}"
+    except (TypeError, OSError):
+        return f"{getattr(obj, '__module__', '?')}:{getattr(obj, '__qualname__', obj)}"
+
+
+class Registry(Generic[T]):
+    """A table of names for subclasses of one base class, filled by code, entry points and plugin files."""
+
+    def __init__(self, kind: str, *, base: str, group: str, builtin: dict[str, str]) -> None:
+        """`base` and the values of `builtin` are "module:attribute"; `group` is the entry-point group."""
+        self.kind = kind
+        self.group = group
+        self._base = base
+        self._entries = {name: Entry(target, target.split(":")[0]) for name, target in builtin.items()}
+        self._broken: dict[str, str] = {}
+        self._scanned = False
+        self._lock = threading.RLock()
+
+    def register(self, name: str, *, origin: str | None = None) -> Callable[[type[T]], type[T]]:
+        """Class decorator that adds a class under `name`; raises UsageError on a clash, naming both places."""
+
+        def add(cls: type[T]) -> type[T]:
+            self._add(name, Entry(cls, origin or _place(cls)))
+            return cls
+
+        return add
+
+    def _add(self, name: str, entry: Entry) -> None:
+        with self._lock:
+            known = self._entries.get(name)
+            if known is not None and known.target is not entry.target and known.origin != entry.origin:
+                raise UsageError(
+                    f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one of them."
+                )
+            self._entries[name] = entry
+
+    def _scan(self) -> None:
+        with self._lock:
+            if self._scanned:
+                return
+            self._scanned = True
+            for point in importlib.metadata.entry_points(group=self.group):
+                package = point.dist.name if point.dist else "?"
+                self._add(point.name, Entry(point.value, f"{point.value} (package {package})"))
+
+    def names(self) -> list[str]:
+        """Return all names in alphabetical order, without loading anything."""
+        self._scan()
+        return sorted(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        self._scan()
+        return name in self._entries
+
+    def origin(self, name: str) -> str:
+        """Return where `name` is defined."""
+        self._scan()
+        return self._entries[name].origin
+
+    def broken(self) -> dict[str, str]:
+        """Return the plugins that failed to load, with the reason."""
+        return dict(self._broken)
+
+    def get(self, name: str) -> type[T]:
+        """Load and return the class; raises UsageError for an unknown or broken name."""
+        self._scan()
+        entry = self._entries.get(name)
+        if entry is None:
+            broken = "".join(f" (broken plugin {k}: {v})" for k, v in self._broken.items())
+            raise UsageError(f"unknown {self.kind} {name!r}.{did_you_mean(name, self._entries)}{broken}")
+        if name in self._broken:
+            raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
+        try:
+            cls = _load(entry.target) if isinstance(entry.target, str) else entry.target
+            base = _load(self._base)
+            if not (isinstance(cls, type) and issubclass(cls, base)):
+                raise TypeError(f"{entry.origin} is not a subclass of {self._base.replace(':', '.')}")
+        except Exception as error:  # whatever a plugin raises is its own fault: told here, harmless elsewhere
+            self._broken[name] = f"{type(error).__name__}: {error} ({_raised_in(error)})"
+            raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
+        self._entries[name] = Entry(cls, entry.origin)
+        return cls
+
+    def load_all(self) -> Iterator[tuple[str, type[T] | None]]:
+        """Yield every name with its class, or with None where loading fails (see `broken`)."""
+        for name in self.names():
+            try:
+                yield name, self.get(name)
+            except UsageError:
+                yield name, None
+
+    @contextmanager
+    def rollback(self) -> Iterator[None]:
+        """Undo the registrations made inside the block when it raises."""
+        before = dict(self._entries)
+        try:
+            yield
+        except BaseException:
+            self._entries = before
+            raise
+
+    def mark_broken(self, name: str, reason: str) -> None:
+        """Remember a plugin that could not be loaded."""
+        self._broken[name] = reason
+
+
+def _load(target: str) -> Any:
+    module, _, attribute = target.partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def _raised_in(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
+
+
+METHODS: Registry[Encoder] = Registry(
+    "method",
+    base="zoo.encoder:Encoder",
+    group="zoo_bench.methods",
+    builtin={
+        "cls": "zoo.methods.pooled:Cls",
+        "avg": "zoo.methods.pooled:Average",
+        "static": "zoo.methods.static:Static",
+        "whitening": "zoo.methods.whitening:Whitening",
+        "simcse": "zoo.methods.simcse:SimCSE",
+        "ptbert": "zoo.methods.ptbert:PTBert",
+        "pretrained": "zoo.methods.pretrained:Pretrained",
+    },
+)
+
+
+def register_method(name: str) -> Callable[[type[Encoder]], type[Encoder]]:
+    """Class decorator for a plugin: register an Encoder subclass as a method (and as a recipe of that name)."""
+    return METHODS.register(name)
+
+
+def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
+    """Run a plugin file; return None, or the reason when it is broken. A name clash raises UsageError."""
+    if not path.is_file():
+        raise UsageError(f"plugin file {path} does not exist.")
+    module_name = f"zoo_bench_plugin_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"plugin file {path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        with ExitStack() as stack:
+            for registry in registries:
+                stack.enter_context(registry.rollback())
+            spec.loader.exec_module(module)
+    except UsageError:
+        raise
+    except Exception as error:  # a broken plugin is listed as broken and harms nothing else
+        reason = f"{type(error).__name__}: {error} ({_raised_in(error)})"
+        for registry in registries:
+            registry.mark_broken(str(path), reason)
+        return reason
+    return None

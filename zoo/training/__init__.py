@@ -1,0 +1,1 @@
+"""The training loop, the losses, the queue and the momentum encoder."""

@@ -1,0 +1,108 @@
+"""Training state in one safetensors file: weights, optimiser, scheduler, random state, step. Atomic, no pickle."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from zoo.errors import CorruptError
+from zoo.files import read_tensors, write_tensors
+
+
+def random_state() -> dict[str, torch.Tensor]:
+    """Return the state of torch's generators (CPU and every CUDA device) as byte tensors."""
+    state = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state |= {f"cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+    return state
+
+
+def set_random_state(state: dict[str, torch.Tensor]) -> None:
+    """Set what `random_state` returned."""
+    torch.set_rng_state(state["cpu"])
+    for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
+        if f"cuda{i}" in state:
+            torch.cuda.set_rng_state(state[f"cuda{i}"], i)
+
+
+@contextmanager
+def undisturbed(*modules: nn.Module) -> Iterator[None]:
+    """Run an evaluation that leaves every random state and every train/eval mode as it found them."""
+    modes = [(part, part.training) for module in modules for part in module.modules()]
+    state, python_state, numpy_state = random_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
+        set_random_state(state)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002
+
+
+def save_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, facts: dict[str, Any]
+) -> None:
+    """Write everything that continuing needs; `facts` are plain values (step, best score, log length ...)."""
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    packed = optimizer.state_dict()
+    numbers: dict[str, dict[str, Any]] = {}
+    for index, state in packed["state"].items():
+        for name, value in state.items():
+            if isinstance(value, torch.Tensor):
+                tensors[f"optimizer/{index}/{name}"] = value
+            else:
+                numbers.setdefault(str(index), {})[name] = value
+    tensors |= {f"random/{name}": tensor for name, tensor in random_state().items()}
+    metadata = {
+        "facts": json.dumps(facts, allow_nan=False),
+        "optimizer_numbers": json.dumps(numbers),
+        "param_groups": json.dumps(packed["param_groups"]),
+        "scheduler": json.dumps(scheduler.state_dict(), default=_plain),
+    }
+    write_tensors(path, tensors, metadata)
+
+
+def _plain(value: Any) -> Any:
+    # LambdaLR's state holds None for plain functions and nothing else that JSON does not know.
+    raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")
+
+
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any
+) -> dict[str, Any]:
+    """Restore what `save_checkpoint` wrote and return its facts; raises CorruptError when the file is damaged."""
+    tensors, metadata = read_tensors(path)
+    try:
+        facts: dict[str, Any] = json.loads(metadata["facts"])
+        groups = json.loads(metadata["param_groups"])
+        state: dict[int, dict[str, Any]] = {int(k): v for k, v in json.loads(metadata["optimizer_numbers"]).items()}
+        scheduler_state = json.loads(metadata["scheduler"])
+        weights = {}
+        generators = {}
+        for key, tensor in tensors.items():
+            kind, _, name = key.partition("/")
+            if kind == "model":
+                weights[name] = tensor
+            elif kind == "random":
+                generators[name] = tensor
+            else:
+                index, _, field = name.partition("/")
+                state.setdefault(int(index), {})[field] = tensor
+        for group in groups:
+            group["betas"] = tuple(group["betas"]) if "betas" in group else None
+        model.load_state_dict(weights)
+        optimizer.load_state_dict({"state": state, "param_groups": groups})
+    except (KeyError, ValueError, RuntimeError) as error:
+        raise CorruptError(f"{path} does not fit this training ({error}).") from error
+    scheduler.load_state_dict(scheduler_state)
+    set_random_state(generators)
+    return facts

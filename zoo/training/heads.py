@@ -1,0 +1,21 @@
+"""Small modules that exist in training only."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class TanhHead(nn.Module):
+    """SimCSE's MLP: Linear(dim, dim) and tanh, weights N(0, 0.02^2), bias 0; dropped at test when unsupervised."""
+
+    def __init__(self, dim: int, initializer_range: float = 0.02) -> None:
+        super().__init__()
+        self.dense = nn.Linear(dim, dim)
+        nn.init.normal_(self.dense.weight, std=initializer_range)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(n, dim) -> (n, dim)."""
+        output: torch.Tensor = torch.tanh(self.dense(vectors))
+        return output

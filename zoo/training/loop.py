@@ -1,0 +1,290 @@
+"""The training loop: accelerate for device and precision, our own order of data, checkpoints and log.
+
+Killed at any step, it goes on from the last checkpoint; on a CPU in float32 it then ends bit-equal to an unbroken run:
+the order of data is a function of (seed, epoch), and weights, optimiser, schedule and random state are restored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.encoder import Encoder, FitReport, Run, Runtime
+from zoo.encoding import out_of_memory
+from zoo.errors import CorruptError, Interrupted, TrainingError
+from zoo.files import read_tensors, write_text, write_tensors
+from zoo.progress import clock
+from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings:
+    """Optimisation settings; the defaults are those of SimCSE's trainer (METHODS, common training defaults)."""
+
+    batch_size: int
+    learning_rate: float
+    epochs: int
+    eval_every: int
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    log_every: int = 10
+
+
+class Objective(nn.Module):
+    """A module whose forward(*collated) is the loss of a batch; all its state is in its parameters and buffers."""
+
+    def after_step(self) -> None:
+        """Run once after each optimiser step (momentum update); the default does nothing."""
+
+
+Collate = Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]
+"""Row numbers of a batch -> the tensors that the objective's forward takes."""
+
+
+def train(
+    objective: Objective,
+    collate: Collate,
+    rows: int,
+    settings: TrainSettings,
+    *,
+    runtime: Runtime,
+    run: Run,
+    backbone: nn.Module,
+    dev_score: Callable[[], float] | None,
+) -> FitReport:
+    """Train `objective` on `rows` sentences; `backbone` (a part of it) ends with the weights of the best dev score.
+
+    Raises TrainingError for a loss that is not finite or memory that is not enough, Interrupted after a signal.
+    """
+    return _Training(objective, collate, rows, settings, runtime, run, backbone, dev_score).run()
+
+
+class _Training:
+    def __init__(
+        self,
+        objective: Objective,
+        collate: Collate,
+        rows: int,
+        settings: TrainSettings,
+        runtime: Runtime,
+        run: Run,
+        backbone: nn.Module,
+        dev_score: Callable[[], float] | None,
+    ) -> None:
+        from transformers import get_linear_schedule_with_warmup
+
+        if rows == 0:
+            raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence a line.")
+        self.objective, self.collate, self.rows, self.settings = objective, collate, rows, settings
+        self.runtime, self.run_, self.backbone, self.dev_score = runtime, run, backbone, dev_score
+        self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
+        self.total_steps = self.steps_per_epoch * settings.epochs
+        trainable = [p for p in objective.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.AdamW(
+            trainable, lr=settings.learning_rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=settings.weight_decay, fused=True
+        )
+        self.scheduler = get_linear_schedule_with_warmup(self.optimizer, 0, self.total_steps)
+        self.accelerator = _accelerator(runtime)
+        self.model, self.prepared_optimizer = self.accelerator.prepare(objective, self.optimizer)
+        self.step = 0
+        self.dev_scores: dict[str, float] = {}
+        self.best_step: int | None = None
+        self.last_loss = math.nan
+        self.seconds_before = 0.0
+        self.log_lines: list[str] = []
+
+    # Files of a run's folder.
+    def _path(self, name: str) -> Path | None:
+        return None if self.run_.folder is None else self.run_.folder / name
+
+    def run(self) -> FitReport:
+        self._resume()
+        started = self.started = self.last_saved = time.monotonic()
+        first_step = self.step
+        self.model.train()
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        with self.runtime.progress.bar("training", self.total_steps) as bar:
+            while self.step < self.total_steps:
+                self._stop_if_asked()
+                batch = self._batch(self.step)
+                self.last_loss = self._one_step(batch)
+                self.step += 1
+                elapsed = time.monotonic() - started
+                rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
+                left = clock((self.total_steps - self.step) * elapsed / (self.step - first_step))
+                bar.update(self.step, f"loss {self.last_loss:.4f}, {rate:.0f} sentences/s, {left} left")
+                self._after_step()
+        seconds = self.seconds_before + time.monotonic() - started
+        self._keep_best()
+        sentences = self.rows * self.settings.epochs
+        return FitReport(
+            fitted=True,
+            steps=self.step,
+            sentences=sentences,
+            seconds=round(seconds, 3),
+            sentences_per_second=round(sentences / seconds, 1) if seconds > 0 else None,
+            final_loss=self.last_loss,
+            dev_scores=self.dev_scores,
+            best_step=self.best_step,
+            peak_memory_mb=_peak_memory_mb(),
+        )
+
+    def _batch(self, step: int) -> NDArray[np.int64]:
+        epoch, index = divmod(step, self.steps_per_epoch)
+        order = np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
+        return order[index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
+
+    def _one_step(self, rows: NDArray[np.int64]) -> float:
+        try:
+            tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(rows)]
+            with self.accelerator.autocast():
+                loss = self.model(*tensors)
+            value = float(loss.detach())
+            if not math.isfinite(value):
+                rate = self.scheduler.get_last_lr()[0]
+                raise TrainingError(
+                    f"the loss is {value} at step {self.step} (sentences {rows[:4].tolist()} ..., learning rate {rate:.2e});"
+                    " the last good checkpoint is kept. Lower learning_rate, or use --precision fp32."
+                )
+            self.accelerator.backward(loss)
+            self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm)
+            self.prepared_optimizer.step()
+            self.scheduler.step()
+            self.prepared_optimizer.zero_grad(set_to_none=True)
+        except Exception as error:
+            if out_of_memory(error):
+                raise TrainingError(
+                    f"out of memory at step {self.step} with batch_size {self.settings.batch_size}. A smaller batch changes"
+                    " the contrastive loss, so it is not made smaller silently: set batch_size or train_max_length lower,"
+                    " or use a larger device."
+                ) from error
+            raise
+        self.objective.after_step()
+        return value
+
+    def _after_step(self) -> None:
+        if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
+            self._log(step=self.step, loss=self.last_loss, learning_rate=self.scheduler.get_last_lr()[0])
+        due = self.step % self.settings.eval_every == 0 or self.step == self.total_steps
+        if due and self.dev_score is not None:
+            self._evaluate()
+        run = self.run_
+        if run.checkpoint_steps is not None:
+            save = self.step % run.checkpoint_steps == 0
+        else:
+            save = time.monotonic() - self.last_saved >= run.checkpoint_seconds
+        if save and self.step < self.total_steps:
+            self._save()
+
+    def _evaluate(self) -> None:
+        assert self.dev_score is not None
+        with undisturbed(self.objective):
+            self.backbone.eval()
+            score = self.dev_score()
+        self._log(step=self.step, dev_score=score)
+        if not math.isfinite(score):
+            raise TrainingError(f"the dev score at step {self.step} is {score}: the encoder has collapsed.")
+        best = max(self.dev_scores.values(), default=-math.inf)
+        self.dev_scores[str(self.step)] = score
+        if score > best:
+            self.best_step = self.step
+            self.best_weights = {k: v.detach().cpu().clone() for k, v in self.backbone.state_dict().items()}
+            path = self._path(f"best-{self.step}.safetensors")
+            if path is not None:
+                write_tensors(path, self.best_weights)
+
+    def _keep_best(self) -> None:
+        if self.best_step is not None:
+            self.backbone.load_state_dict(self.best_weights)
+        self.backbone.eval()
+
+    def _log(self, **values: Any) -> None:
+        self.log_lines.append(json.dumps(values))
+        path = self._path("log.jsonl")
+        if path is not None:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(self.log_lines[-1] + "\n")
+
+    def _save(self) -> None:
+        path = self._path("checkpoint.safetensors")
+        self.last_saved = time.monotonic()
+        if path is None:
+            return
+        facts = {
+            "step": self.step,
+            "dev_scores": self.dev_scores,
+            "best_step": self.best_step,
+            "last_loss": self.last_loss if math.isfinite(self.last_loss) else None,
+            "log_lines": len(self.log_lines),
+            "seconds": self.seconds_before + time.monotonic() - self.started,
+        }
+        save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts)
+        # A best file is removed only once no checkpoint on disk points at it.
+        for old in path.parent.glob("best-*.safetensors"):
+            if old.name != f"best-{self.best_step}.safetensors":
+                old.unlink()
+
+    def _resume(self) -> None:
+        path = self._path("checkpoint.safetensors")
+        if path is None:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        log = path.parent / "log.jsonl"
+        if not path.exists():
+            log.unlink(missing_ok=True)
+            return
+        try:
+            facts = load_checkpoint(path, self.objective, self.optimizer, self.scheduler)
+            if facts["best_step"] is not None:
+                self.best_weights, _ = read_tensors(path.parent / f"best-{facts['best_step']}.safetensors")
+        except CorruptError as error:
+            raise CorruptError(f"{error} Delete {path} to train from the start.") from error
+        self.step, self.best_step = facts["step"], facts["best_step"]
+        self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]
+        self.last_loss = math.nan if facts["last_loss"] is None else facts["last_loss"]
+        # What was logged after the checkpoint will be logged again.
+        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+        self.log_lines = lines[: facts["log_lines"]]
+        write_text(log, "".join(line + "\n" for line in self.log_lines))
+        self.runtime.progress.say(f"resuming at step {self.step} of {self.total_steps} from {path}")
+
+    def _stop_if_asked(self) -> None:
+        signal_number = self.run_.stop_signal()
+        if signal_number is not None:
+            self._save()
+            where = "" if self.run_.folder is None else f" in {self.run_.folder}"
+            raise Interrupted(
+                f"stopped by signal {signal_number} at step {self.step}; the checkpoint{where} is complete and the same"
+                " command goes on from it.",
+                signal_number,
+            )
+
+
+def _accelerator(runtime: Runtime) -> Any:
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    device = torch.device(runtime.device)
+    AcceleratorState._reset_state(reset_partial_state=True)  # one process trains many encoders, each with its own settings
+    return Accelerator(
+        cpu=device.type == "cpu", mixed_precision="bf16" if runtime.precision == "bf16" else "no", device_placement=True
+    )
+
+
+def _peak_memory_mb() -> float:
+    if torch.cuda.is_available():
+        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
+    import resource
+
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)

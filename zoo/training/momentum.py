@@ -1,0 +1,40 @@
+"""The momentum encoder and the queue of past keys (He et al. 2020; PT-BERT Eq. 5)."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+@torch.no_grad()
+def momentum_update(key: nn.Module, query: nn.Module, momentum: float) -> None:
+    """theta_k <- momentum * theta_k + (1 - momentum) * theta_q, over all parameters."""
+    for key_parameter, query_parameter in zip(key.parameters(), query.parameters(), strict=True):
+        key_parameter.lerp_(query_parameter.to(key_parameter.dtype), 1.0 - momentum)
+
+
+def freeze(module: nn.Module) -> nn.Module:
+    """Stop gradients into the module's parameters; it stays in the mode (train/eval) it is in."""
+    for parameter in module.parameters():
+        parameter.requires_grad_(False)
+    return module
+
+
+class Queue(nn.Module):
+    """The newest `size` keys, newest batch first; it fills during the first steps and never holds made-up keys."""
+
+    keys: torch.Tensor
+    filled: torch.Tensor
+
+    def __init__(self, size: int, dim: int) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(size, dim))
+        self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
+
+    @torch.no_grad()
+    def push(self, keys: torch.Tensor) -> torch.Tensor:
+        """Put a batch (n, dim) in front, drop the oldest, return all keys held (<= size, dim), own batch first."""
+        held = torch.cat([keys.detach().float(), self.keys[: int(self.filled)]])[: len(self.keys)]
+        self.filled.fill_(len(held))
+        self.keys[: len(held)] = held
+        return held
