@@ -23,7 +23,6 @@ from zoo.encoder import Encoder, FitReport, Run, Runtime
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.files import read_tensors, write_text, write_tensors
-from zoo.progress import clock
 from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
 
 
@@ -122,8 +121,7 @@ class _Training:
                 self.step += 1
                 elapsed = time.monotonic() - started
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
-                left = clock((self.total_steps - self.step) * elapsed / (self.step - first_step))
-                bar.update(self.step, f"loss {self.last_loss:.4f}, {rate:.0f} sentences/s, {left} left")
+                bar.update(self.step, f"loss {self.last_loss:.4f}, {rate:.0f} sentences/s")
                 self._after_step()
         seconds = self.seconds_before + time.monotonic() - started
         self._keep_best()

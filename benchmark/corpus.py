@@ -1,0 +1,43 @@
+"""Training text for a run: a file or a catalog entry, sampled, and compared with the texts it will be tested on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from benchmark.data.catalog import catalog
+from benchmark.data.readers import sample_text
+from benchmark.data.sources import DataSource
+from zoo.encoder import Corpus
+from zoo.errors import UsageError
+
+
+def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
+    """Return the sentences of a catalog corpus or of a text file (.xz and .gz too), `count` of them drawn by seed 0.
+
+    Raises MissingError or CorruptError when it cannot be read, UsageError when it has no sentence.
+    """
+    entry = catalog().get(name)
+    if entry is not None and entry.kind == "corpus":
+        located = data.locate(name, "plain")
+        path = next(iter(located.files.values()))
+    else:
+        path = Path(name).expanduser()
+    sentences = sample_text(path, count)
+    if not sentences:
+        raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence a line.")
+    return Corpus(name if entry is not None else path.name, sentences)
+
+
+def normalised(text: str) -> str:
+    """Return a text as overlap counts it: lower case, letters and digits only (tokenisation does not hide a copy)."""
+    return re.sub(r"[\W_]+", "", text.lower())
+
+
+def overlap(corpus: Corpus, texts: Iterable[str]) -> int:
+    """Count the corpus sentences that are also among `texts`, after normalisation."""
+    tested = {normalised(text) for text in texts} - {""}
+    return sum(normalised(sentence) in tested for sentence in corpus.sentences)
+
+

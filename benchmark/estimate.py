@@ -1,0 +1,65 @@
+"""How long a plan will take: counted work divided by a measured speed. Rough, and said to be."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmark.plan import EncoderPlan, Plan
+from benchmark.results import Records
+
+_CHARACTERS_PER_TOKEN = 4.3
+_UTILISATION = 0.35  # of a plain matrix product's speed, what encoding and training reach
+
+
+def matrix_speed(device: str, precision: str) -> float:
+    """Return FLOP/s of a matrix product of typical shape on the device, measured in a moment."""
+    import torch
+
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    x = torch.randn(2048, 768, device=device).to(dtype)
+    w = torch.randn(3072, 768, device=device).to(dtype)
+    repeats = 0
+    with torch.inference_mode():
+        torch.nn.functional.linear(x, w).sum().item()
+        started = time.perf_counter()
+        while time.perf_counter() - started < 0.2:
+            torch.nn.functional.linear(x, w).sum().item()
+            repeats += 1
+    return repeats * 2 * 2048 * 768 * 3072 / (time.perf_counter() - started)
+
+
+def _matmul_parameters(plan: EncoderPlan) -> int | None:
+    """Parameters in matrix products a token passes through, from the backbone's config; None when unknown."""
+    from zoo.backbone import find_backbone
+
+    name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
+    if name is None:
+        return None
+    path = find_backbone(name, plan.recipe.revision, allow_pickle=True).folder / "config.json"
+    if not path.is_file():
+        return None
+    config: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not {"hidden_size", "num_hidden_layers", "intermediate_size"} <= config.keys():
+        return None
+    width = config["hidden_size"]
+    return int(config["num_hidden_layers"] * (4 * width * width + 2 * width * config["intermediate_size"]))
+
+
+def estimate_seconds(encoder_plan: EncoderPlan, plan: Plan, records: Records, speed: float) -> float | None:
+    """Return the seconds left for one encoder (0 when every cell is finished), or None when its size is unknown."""
+    pending = [c for c in encoder_plan.cells if records.finished(encoder_plan.name, c.task.name, c.key) is None]
+    if not pending:
+        return 0.0
+    parameters = _matmul_parameters(encoder_plan)
+    if parameters is None:
+        return None
+    characters = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})
+    work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
+    if plan.corpus is not None and encoder_plan.traits.needs_corpus:
+        longest = getattr(encoder_plan.recipe, "train_max_length", None) or 512
+        tokens = sum(min(len(s) / _CHARACTERS_PER_TOKEN + 2, longest) for s in plan.corpus.sentences)
+        work += max(6.0 * encoder_plan.traits.training_passes, 2.0) * parameters * tokens
+    return work / (_UTILISATION * speed) + 2.0

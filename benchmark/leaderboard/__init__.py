@@ -1,0 +1,1 @@
+"""Records to tables. Nothing is measured here, and no torch is imported."""

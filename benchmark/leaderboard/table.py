@@ -1,0 +1,139 @@
+"""Records -> rows: mean and spread over seeds, no mean over an incomplete row, nothing averaged that differs."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmark.results import Record
+from benchmark.suites import Suite
+
+
+@dataclass(frozen=True)
+class Value:
+    """A cell of the table x100: mean and sample standard deviation over seeds, or the reason why there is none."""
+
+    mean: float | None
+    sd: float | None
+    seeds: int
+    reason: str | None = None
+
+    def text(self, plus_minus: str = "±") -> str:
+        """Return "76.25", "76.25 ± 0.31" or "n/a"."""
+        if self.mean is None:
+            return "n/a"
+        return f"{self.mean:.2f}" if self.sd is None else f"{self.mean:.2f} {plus_minus} {self.sd:.2f}"
+
+
+@dataclass
+class Row:
+    """One method under one set of conditions."""
+
+    name: str
+    row_key: str
+    values: dict[str, Value]  # by task
+    average: Value
+    about: dict[str, Any]
+    rank: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Table:
+    """One suite's rows, ranked by average; incomplete rows come last, unranked."""
+
+    suite: Suite
+    rows: list[Row]
+    commands: list[str]
+    partial: bool = False  # trial run (--limit)
+
+
+def build_tables(records: Sequence[Record], suites: Iterable[Suite]) -> list[Table]:
+    """Return one table a suite that has records, and one more for its trial (--limit) records, never mixed."""
+    tables = []
+    for suite in suites:
+        for trial in (False, True):
+            mine = [r for r in records if r["task"]["name"] in suite.tasks and (r["limit"] is not None) == trial]
+            if mine:
+                tables.append(_table(suite, mine, trial))
+    return tables
+
+
+def _table(suite: Suite, records: list[Record], trial: bool) -> Table:
+    by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        by_row[record["method"]["name"], record["row_key"]].append(record)
+    rows = [_row(name, key, suite, group) for (name, key), group in by_row.items()]
+    rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.name, row.row_key))
+    for rank, row in enumerate(rows, 1):
+        row.rank = rank if row.average.mean is not None else None
+    for row in rows:
+        if sum(other.name == row.name for other in rows) > 1:
+            row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
+    commands = list(dict.fromkeys(" ".join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
+    return Table(suite, rows, commands, trial)
+
+
+def _row(name: str, row_key: str, suite: Suite, records: list[Record]) -> Row:
+    seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
+    notes: list[str] = []
+    scores: dict[str, dict[Any, float]] = {}
+    values = {}
+    for task in suite.tasks:
+        mine = [r for r in records if r["task"]["name"] == task]
+        scores[task], values[task] = _task_value(task, mine, seeds)
+        if values[task].reason:
+            notes.append(f"{task}: {values[task].reason}")
+    return Row(name, row_key, values, _average(suite, scores, seeds), _about(records, len(seeds)), notes=notes)
+
+
+def _task_value(task: str, records: list[Record], seeds: list[Any]) -> tuple[dict[Any, float], Value]:
+    good = [r for r in records if r["status"] == "ok"]
+    if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
+        return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
+    by_seed = {r["seed"]: 100 * r["scores"]["main"] for r in good}
+    missing = [seed for seed in seeds if seed not in by_seed]
+    if missing:
+        reasons = [r["reason"] for r in records if r["status"] != "ok" and r["seed"] in missing and r["reason"]]
+        counted = f"{len(by_seed)} of {len(seeds)} seeds; " if len(seeds) > 1 else ""
+        return by_seed, Value(None, None, len(by_seed), counted + (reasons[0] if reasons else "not run"))
+    return by_seed, _over_seeds(list(by_seed.values()))
+
+
+def _over_seeds(values: list[float]) -> Value:
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return Value(statistics.fmean(values), sd, len(values))
+
+
+def _average(suite: Suite, scores: dict[str, dict[Any, float]], seeds: list[Any]) -> Value:
+    done = sum(all(seed in scores[task] for seed in seeds) for task in suite.tasks)
+    if done < len(suite.tasks):
+        return Value(None, None, 0, f"{done} of {len(suite.tasks)} tasks")
+    return _over_seeds([statistics.fmean(scores[task][seed] for task in suite.tasks) for seed in seeds])
+
+
+def _about(records: list[Record], seeds: int) -> dict[str, Any]:
+    first = min(records, key=lambda r: str(r["started"]))
+    training = next((r["training"] for r in records if r["training"]), None) or {}
+    corpus = training.get("corpus") or {}
+    overlaps = [(r["training"] or {}).get("corpus_sentences_in_test") or 0 for r in records]
+    backbone = first["method"]["sources"].get("backbone", {})
+    return {
+        "backbone": backbone.get("name", ""),
+        "backbone_sha256": backbone.get("sha256", ""),
+        "precision": first["precision"],
+        "seeds": seeds,
+        "corpus": corpus.get("name", ""),
+        "corpus_sentences": corpus.get("sentences"),
+        "corpus_sentences_in_test": sum(overlaps) if corpus else None,
+        "transductive": first["method"]["traits"]["transductive"],
+        "train_seconds": training.get("seconds"),
+        "texts_per_second": (first["encoding"] or {}).get("texts_per_second"),
+        "limit": first["limit"],
+        "protocol": first["protocol"],
+        "environment": first["environment"],
+        "version": first["version"],
+    }

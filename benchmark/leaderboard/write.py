@@ -1,0 +1,142 @@
+"""Tables to files (Markdown, CSV, JSON) and to the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from benchmark.leaderboard.table import Row, Table
+from zoo.files import atomic_path, write_json, write_text
+from zoo.progress import fit_to
+
+
+def write_tables(tables: list[Table], folder: Path) -> list[Path]:
+    """Write <suite>.md, .csv and .json for every table; returns the Markdown paths."""
+    written = []
+    for table in tables:
+        stem = table.suite.name + ("-trial" if table.partial else "")
+        write_text(folder / f"{stem}.md", markdown(table))
+        _write_csv(table, folder / f"{stem}.csv")
+        write_json(folder / f"{stem}.json", as_dict(table))
+        written.append(folder / f"{stem}.md")
+    return written
+
+
+def _conditions(row: Row) -> str:
+    about = row.about
+    parts = [str(about["backbone"] or "no backbone"), about["precision"]]
+    if about["corpus"]:
+        parts.append(f"{about['corpus_sentences']:,} sentences of {about['corpus']}")
+    if about["transductive"]:
+        parts.append("fitted on the test texts")
+    if about["corpus_sentences_in_test"]:
+        parts.append(f"⚠ {about['corpus_sentences_in_test']} training sentences are test sentences")
+    if about["seeds"] > 1:
+        parts.append(f"{about['seeds']} seeds")
+    return ", ".join(parts)
+
+
+def markdown(table: Table) -> str:
+    """Return the table as Markdown, the commands that made it on top, the reasons for every n/a below."""
+    trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
+    lines = [f"# {table.suite.title}{trial}", "", "Made by:", "", "```"]
+    lines += [*table.commands, "```", ""]
+    lines += [table.suite.note, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.", ""]
+    header = ["#", "Method", *table.suite.columns, "Avg.", "Conditions"]
+    lines.append("| " + " | ".join(header) + " |")
+    lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(table.suite.columns) + 1), ":--"]) + "|")
+    for row in table.rows:
+        values = [row.values[task].text() for task in table.suite.tasks]
+        rank = "" if row.rank is None else str(row.rank)
+        name = row.name.replace("|", "\\|")
+        average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
+        lines.append("| " + " | ".join([rank, name, *values, average, _conditions(row)]) + " |")
+    notes = [f"- {row.name}: {note}" for row in table.rows for note in row.notes]
+    if notes:
+        lines += ["", "Not available:", "", *notes]
+    lines += ["", *_environment_lines(table)]
+    return "\n".join(lines) + "\n"
+
+
+def _environment_lines(table: Table) -> list[str]:
+    seen = []
+    for row in table.rows:
+        environment = row.about["environment"]
+        packages = environment["packages"]
+        device = environment["gpu"] or f"{environment['cpu']}, {environment['threads']} threads"
+        line = (
+            f"zoo-bench {row.about['version']}, protocol {row.about['protocol']}, torch {packages['torch']}, "
+            f"transformers {packages['transformers']}, Python {environment['python']}; {device}."
+        )
+        if line not in seen:
+            seen.append(line)
+    return seen
+
+
+def _write_csv(table: Table, path: Path) -> None:
+    import pandas as pd
+
+    rows = []
+    for row in table.rows:
+        line: dict[str, Any] = {"rank": row.rank, "method": row.name}
+        for task, column in zip(table.suite.tasks, table.suite.columns, strict=True):
+            line |= {column: row.values[task].mean, f"{column} sd": row.values[task].sd}
+        line |= {"Avg": row.average.mean, "Avg sd": row.average.sd}
+        line |= {key: value for key, value in row.about.items() if key != "environment"}
+        line["not available"] = "; ".join(row.notes)
+        rows.append(line)
+    with atomic_path(path) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False, float_format="%.4f")
+
+
+def as_dict(table: Table) -> dict[str, Any]:
+    """Return the table as plain values."""
+    return {
+        "suite": table.suite.name,
+        "title": table.suite.title,
+        "trial": table.partial,
+        "tasks": list(table.suite.tasks),
+        "commands": table.commands,
+        "rows": [
+            {
+                "rank": row.rank,
+                "method": row.name,
+                "row_key": row.row_key,
+                "scores": {task: dataclasses.asdict(value) for task, value in row.values.items()},
+                "average": dataclasses.asdict(row.average),
+                **row.about,
+            }
+            for row in table.rows
+        ],
+    }
+
+
+def print_table(table: Table, stream: TextIO | None = None) -> None:
+    """Print the table; on a narrow or plain terminal it stays readable, in ASCII where UTF-8 is not known."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+
+    stream = stream or sys.stdout
+    utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
+    rich_table = RichTable(title=fit_to(title, stream), box=box.SIMPLE_HEAD if utf8 else box.ASCII, title_justify="left")
+    rich_table.add_column("#", justify="right")
+    rich_table.add_column("Method", overflow="fold")
+    for column in (*table.suite.columns, "Avg."):
+        rich_table.add_column(column, justify="right", no_wrap=True)
+    for row in table.rows:
+        average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
+        values = [row.values[task].text() for task in table.suite.tasks]
+        cells = [str(row.rank or ""), row.name, *values, average]
+        rich_table.add_row(*(fit_to(cell, stream) for cell in cells))
+    # A table squeezed to fit loses its numbers; wider than the terminal, it wraps but is whole.
+    needed = Console(file=stream, width=10_000).measure(rich_table).maximum
+    width = max(Console(file=stream).width, needed)
+    Console(file=stream, width=width, highlight=False, markup=False).print(rich_table)
+    print(fit_to(table.suite.note, stream), file=stream)
+    for row in table.rows:
+        for note in row.notes:
+            print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)

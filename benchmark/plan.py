@@ -1,0 +1,188 @@
+"""Methods x seeds x tasks -> cells with content keys. Nothing is trained or encoded here.
+
+A key is a sha256 over everything a score depends on; a finished cell is not run again, a changed input is another cell.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmark.data.sources import DataSource
+from benchmark.results import PROTOCOL_VERSION
+from benchmark.tasks import TASKS, Task, TaskData
+from zoo.encoder import Corpus, Encoder, Runtime, Traits
+from zoo.errors import MissingError
+from zoo.files import sha256_file, sha256_json
+from zoo.recipe import RecipeSpec
+
+
+@dataclass(frozen=True)
+class LoadedTask:
+    """A task with its data, or with the reason why it has none."""
+
+    name: str
+    task: Task
+    data: TaskData | None
+    reason: str | None = None
+
+    def identity(self) -> dict[str, Any]:
+        """Return what goes into keys and records."""
+        located = self.data.located if self.data is not None else None
+        return {
+            "name": self.name,
+            "version": self.task.version,
+            "dataset": self.task.dataset,
+            "form": self.task.form,
+            "sha256": None if located is None else located.sha256,
+        }
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One record to be: an encoder measured on a task."""
+
+    task: LoadedTask
+    key: str
+
+
+@dataclass(frozen=True)
+class EncoderPlan:
+    """One encoder to obtain (train, fit or just load), and the cells measured with it."""
+
+    name: str
+    cls: type[Encoder]
+    recipe: Any
+    traits: Traits
+    sources: dict[str, Any]
+    seed: int | None
+    key: str
+    row_key: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class BrokenMethod:
+    """A method that cannot even be planned (backbone not here, say); its cells are n/a."""
+
+    spec: RecipeSpec
+    reason: str
+
+
+@dataclass
+class Plan:
+    """All encoders of a run, in order."""
+
+    encoders: list[EncoderPlan] = field(default_factory=list)
+    broken: list[BrokenMethod] = field(default_factory=list)
+    corpus: Corpus | None = None
+    corpus_identity: dict[str, Any] | None = None
+
+    def cells(self) -> int:
+        """Number of cells."""
+        return sum(len(encoder.cells) for encoder in self.encoders)
+
+
+def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
+    """Load the data of every task; a task whose data is missing keeps the reason."""
+    loaded = []
+    for name in names:
+        task = TASKS.get(name)()
+        try:
+            loaded.append(LoadedTask(name, task, task.load(data, limit)))
+        except MissingError as error:
+            loaded.append(LoadedTask(name, task, None, str(error)))
+    return loaded
+
+
+def code_identity(cls: type[Encoder]) -> str:
+    """Return what stands for a method's code in keys: its name when built in, the sha256 of its file for a plugin."""
+    if cls.__module__.startswith("zoo.methods."):
+        return f"{cls.__module__}.{cls.__qualname__}"
+    source = inspect.getsourcefile(cls)
+    return f"{cls.__qualname__}:{sha256_file(Path(source)) if source else cls.__module__}"
+
+
+def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
+    """Return the recipe's fields with a backbone's name for its folder, which differs between machines."""
+    fields = asdict(recipe)
+    for key in ("backbone", "model"):
+        if key in fields and "backbone" in sources:
+            fields[key] = sources["backbone"]["name"]
+    return fields
+
+
+def encoder_inputs(
+    cls: type[Encoder],
+    recipe: Any,
+    traits: Traits,
+    sources: dict[str, Any],
+    *,
+    corpus: dict[str, Any] | None,
+    dev: dict[str, Any] | None,
+    precision: str,
+    limit: int | None,
+) -> dict[str, Any]:
+    """Return everything but the seed that an encoder's vectors depend on: what its key hashes."""
+    return {
+        "protocol": PROTOCOL_VERSION,
+        "code": code_identity(cls),
+        "recipe": portable_recipe(recipe, sources),
+        "sources": sources,
+        "corpus": corpus if traits.needs_corpus else None,
+        "dev": dev if traits.picks_checkpoint else None,
+        "precision": precision,
+        "limit": limit,
+    }
+
+
+def make_plan(
+    specs: Sequence[RecipeSpec],
+    tasks: Sequence[LoadedTask],
+    *,
+    seeds: Sequence[int],
+    runtime: Runtime,
+    defaults: dict[str, Any],
+    corpus: Corpus | None,
+    dev: LoadedTask | None,
+    limit: int | None,
+) -> Plan:
+    """Resolve every method and seed into encoders and cells.
+
+    Raises UsageError for a recipe that is wrong; a backbone that is not here makes that method broken, not the plan.
+    """
+    plan = Plan(corpus=corpus)
+    if corpus is not None:
+        plan.corpus_identity = {"name": corpus.name, "sentences": len(corpus.sentences), "sha256": corpus.sha256()}
+    resolved = [(spec, *spec.resolve(defaults)) for spec in specs]  # every recipe is checked before anything runs
+    for spec, cls, recipe in resolved:
+        traits = cls.traits(recipe)
+        try:
+            sources = cls.sources(recipe, runtime)
+        except MissingError as error:
+            plan.broken.append(BrokenMethod(spec, str(error)))
+            continue
+        inputs = encoder_inputs(
+            cls,
+            recipe,
+            traits,
+            sources,
+            corpus=plan.corpus_identity,
+            dev=dev.identity() if dev is not None and dev.data is not None else None,
+            precision=runtime.precision,
+            limit=limit,
+        )
+        row_key = sha256_json(inputs)
+        for seed in seeds if traits.stochastic else [None]:
+            key = sha256_json({"row": row_key, "seed": seed})
+            cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)
+            plan.encoders.append(EncoderPlan(spec.name, cls, recipe, traits, sources, seed, key, row_key, cells))
+    return plan
+
+
+def corpus_needed(specs: Sequence[RecipeSpec], defaults: dict[str, Any]) -> bool:
+    """True when any of the methods reads training text."""
+    return any(cls.traits(recipe).needs_corpus for cls, recipe in (spec.resolve(defaults) for spec in specs))

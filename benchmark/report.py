@@ -1,0 +1,34 @@
+"""`zoo-bench leaderboard`: read the records, write the tables, print them. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.write import print_table, write_tables
+from benchmark.results import Records
+from benchmark.suites import all_suites, suite
+from zoo.errors import MissingError
+from zoo.progress import print_safe
+
+
+def make_leaderboard(results: Path, out: Path, suite_name: str | None = None) -> list[tuple[Path, str]]:
+    """Write and print the tables of a results folder; returns the damaged records that were set aside.
+
+    Raises MissingError when there is no record of the suite (or of any).
+    """
+    import sys
+
+    records = Records(results)
+    found = records.all()
+    for path, reason in records.corrupt:
+        print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
+    suites = [suite(suite_name)] if suite_name else list(all_suites().values())
+    tables = build_tables(found, suites)
+    if not tables:
+        raise MissingError(f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results.")
+    written = write_tables(tables, out)
+    for table in tables:
+        print_table(table)
+    print_safe(f"written: {', '.join(str(path) for path in written)} (and .csv, .json beside them)", sys.stdout)
+    return records.corrupt

@@ -1,0 +1,96 @@
+"""One JSON record a cell: the only truth. Written atomically, validated when written and when read."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import CorruptError, ZooError
+from zoo.files import read_json, slug, write_json
+
+SCHEMA = Path(__file__).with_name("record.schema.json")
+SCHEMA_VERSION = 1
+PROTOCOL_VERSION = 1  # raised when the same vectors on the same data would score differently
+
+Record = dict[str, Any]
+
+
+@functools.cache
+def _validator() -> Any:
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def check_record(record: Any, where: str) -> None:
+    """Raise CorruptError unless `record` follows the schema; names the first place that does not."""
+    error = next(iter(_validator().iter_errors(record)), None)
+    if error is not None:
+        place = "/".join(map(str, error.absolute_path)) or "the record"
+        raise CorruptError(f"{where}: {place}: {error.message[:200]}.")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as standard JSON has it: tuples as lists, numpy numbers as numbers; NaN and infinity as None."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@dataclass
+class Records:
+    """A folder of records; `corrupt` lists the files that were set aside while reading."""
+
+    folder: Path
+    corrupt: list[tuple[Path, str]] = field(default_factory=list)
+
+    def path(self, name: str, task: str, key: str) -> Path:
+        """Return where the record of a cell lies: method, task, then seed-independent content key."""
+        return self.folder / "records" / slug(name) / f"{slug(task)}-{key[:16]}.json"
+
+    def read(self, path: Path) -> Record | None:
+        """Return a record, or None when there is none; a damaged file is renamed to *.corrupt and listed."""
+        if not path.exists():
+            return None
+        try:
+            record = read_json(path)
+            check_record(record, str(path))
+        except CorruptError as error:
+            aside = path.with_name(path.name + ".corrupt")
+            try:
+                path.replace(aside)
+            except OSError as problem:
+                raise ZooError(f"{path} is damaged and cannot be moved aside: {problem}.") from problem
+            self.corrupt.append((aside, str(error)))
+            return None
+        assert isinstance(record, dict)
+        return record
+
+    def finished(self, name: str, task: str, key: str) -> Record | None:
+        """Return the record of a cell that was measured, else None (failed and n/a cells are tried again)."""
+        record = self.read(self.path(name, task, key))
+        return record if record is not None and record["key"] == key and record["status"] == "ok" else None
+
+    def write(self, record: Record) -> Path:
+        """Validate and write a record; returns its path."""
+        record = plain(record)
+        path = self.path(record["method"]["name"], record["task"]["name"], record["key"])
+        check_record(record, str(path))
+        write_json(path, record)
+        return path
+
+    def all(self) -> list[Record]:
+        """Return every readable record, in a stable order."""
+        found = (self.read(path) for path in sorted((self.folder / "records").glob("*/*.json")))
+        return [record for record in found if record is not None]

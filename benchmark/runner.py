@@ -1,0 +1,326 @@
+"""Executes a plan: obtains each encoder once, measures its cells, writes a record each; survives anything."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmark.corpus import normalised
+from benchmark.plan import Cell, EncoderPlan, LoadedTask, Plan, portable_recipe
+from benchmark.results import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records, plain
+from zoo import __version__
+from zoo.conformance import check_vectors, probe
+from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
+from zoo.errors import CorruptError, Interrupted, ZooError
+from zoo.files import read_json, sha256_file, slug, write_json
+from zoo.hardware import environment, utc_now
+
+
+@dataclass
+class Outcome:
+    """What a run did, cell by cell."""
+
+    measured: int = 0
+    kept: int = 0
+    failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
+    missing: list[tuple[str, str]] = field(default_factory=list)
+
+
+class Stop:
+    """Turns the first SIGINT or SIGTERM into a wish that training and the runner ask about; the second one kills."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def __call__(self) -> int | None:
+        return self.number
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Handle the signals inside the block."""
+
+        def handle(number: int, _: Any) -> None:
+            self.number = number
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raise Interrupted when a signal came."""
+        if self.number is not None:
+            raise Interrupted(f"stopped by signal {self.number}; the same command goes on from here.", self.number)
+
+
+class VectorStore:
+    """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite."""
+
+    def __init__(self, encoder: Encoder, name: str) -> None:
+        self.encoder, self.name = encoder, name
+        self.rows: dict[str, int] = {}
+        self.matrix: Vectors = np.empty((0, encoder.dim), np.float32)
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Encode the texts not yet known."""
+        new = list(dict.fromkeys(text for text in texts if text not in self.rows))
+        if not new:
+            return
+        vectors = self.encoder.encode(new)
+        check_vectors(vectors, new, self.encoder.dim, self.name)
+        self.rows |= {text: len(self.rows) + i for i, text in enumerate(new)}
+        self.matrix = np.concatenate([self.matrix, vectors])
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors (n, dim) of `texts`."""
+        self.add(texts)
+        return self.matrix[[self.rows[text] for text in texts]]
+
+
+@dataclass
+class Runner:
+    """Runs plans into one results folder."""
+
+    out: Path
+    runtime: Runtime
+    dev: LoadedTask | None = None
+    limit: int | None = None
+    fail_fast: bool = False
+    command: Sequence[str] = ()
+    run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
+
+    def __post_init__(self) -> None:
+        self.records = Records(self.out)
+        self.outcome = Outcome()
+        self._corpus_texts: list[str] | None = None
+
+    def run(self, plan: Plan) -> Outcome:
+        """Execute every cell that is not finished; failures are recorded and the others go on.
+
+        Raises Interrupted after a signal, once everything is saved.
+        """
+        self.environment = environment(self.runtime.device)
+        self.plan = plan
+        say = self.runtime.progress.say
+        for broken in plan.broken:
+            self.outcome.missing.append((broken.spec.name, broken.reason))
+            say(f"{broken.spec.name}: n/a: {broken.reason}")
+        with Stop().listening() as stop:
+            for number, encoder_plan in enumerate(plan.encoders, 1):
+                stop.check()
+                pending = [c for c in encoder_plan.cells if not self._finished(encoder_plan, c)]
+                self.outcome.kept += len(encoder_plan.cells) - len(pending)
+                seed = "" if encoder_plan.seed is None else f", seed {encoder_plan.seed}"
+                head = f"[{number}/{len(plan.encoders)}] {encoder_plan.name}{seed}"
+                if not pending:
+                    say(f"{head}: already measured")
+                    continue
+                say(f"{head}: {len(pending)} task{'s' if len(pending) > 1 else ''}")
+                self._run_encoder(encoder_plan, pending, stop)
+                if self.fail_fast and self.outcome.failed:
+                    break
+        return self.outcome
+
+    def _finished(self, encoder_plan: EncoderPlan, cell: Cell) -> bool:
+        return self.records.finished(encoder_plan.name, cell.task.name, cell.key) is not None
+
+    def _run_encoder(self, encoder_plan: EncoderPlan, pending: list[Cell], stop: Stop) -> None:
+        from filelock import FileLock, Timeout
+
+        ready = [cell for cell in pending if cell.task.data is not None]
+        for cell in pending:
+            if cell.task.data is None:
+                self._write(encoder_plan, cell, status="n/a", reason=cell.task.reason)
+        if not ready:
+            return
+        folder = self.out / "encoders" / f"{slug(encoder_plan.name)}-{encoder_plan.key[:16]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder.with_suffix(".lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self.runtime.progress.say(f"{encoder_plan.name}: another process works on it; waiting")
+            lock.acquire()
+            ready = [cell for cell in ready if not self._finished(encoder_plan, cell)]
+        try:
+            self._measure(encoder_plan, ready, folder, stop)
+        finally:
+            lock.release()
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+                folder.with_suffix(".lock").unlink(missing_ok=True)
+
+    def _measure(self, encoder_plan: EncoderPlan, cells: list[Cell], folder: Path, stop: Stop) -> None:
+        try:
+            encoder, training = self._obtain(encoder_plan, folder, stop)
+            probe(encoder, encoder_plan.name)
+            store = VectorStore(encoder, encoder_plan.name)
+            if not encoder_plan.traits.transductive:
+                store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
+        except Interrupted:
+            raise
+        except Exception as error:  # one method's failure is recorded; the others go on
+            for cell in cells:
+                self._fail(encoder_plan, cell, error)
+            return
+        for cell in cells:
+            stop.check()
+            started = time.perf_counter()
+            assert cell.task.data is not None
+            try:
+                adapted = encoder.adapt(cell.task.data.unlabelled()) if encoder_plan.traits.transductive else encoder
+                lookup = store if adapted is encoder else VectorStore(adapted, encoder_plan.name)
+                scores = cell.task.data.score(lookup)
+            except Exception as error:  # one cell's failure is recorded; the others go on
+                self._fail(encoder_plan, cell, error)
+                continue
+            status = "ok" if scores["main"] is not None else "failed"
+            self._write(
+                encoder_plan,
+                cell,
+                status=status,
+                reason=scores["reason"],
+                scores=scores,
+                training=self._with_overlap(training, cell),
+                encoding=encoder.encoding_stats(),
+                facts=adapted.facts(),
+                seconds=time.perf_counter() - started,
+            )
+
+    def _obtain(self, encoder_plan: EncoderPlan, folder: Path, stop: Stop) -> tuple[Encoder, dict[str, Any] | None]:
+        saved = self._load_saved(encoder_plan, folder)
+        if saved is not None:
+            return saved
+        encoder = encoder_plan.cls(encoder_plan.recipe, self.runtime)
+        run = Run(folder / "training", encoder_plan.seed or 0, stop_signal=stop, **self.run_options)
+        dev_score = self._dev_score(encoder_plan) if encoder_plan.traits.picks_checkpoint else None
+        report = encoder.fit(self.plan.corpus, dev_score=dev_score, run=run)
+        if not report.fitted:
+            return encoder, None
+        training = self._training_record(report, dev_score is not None)
+        encoder.save(folder / "encoder")
+        hashes = {p.name: sha256_file(p) for p in sorted((folder / "encoder").iterdir()) if p.is_file()}
+        write_json(folder / "fit.json", {"files": hashes, "training": training})
+        for path in (folder / "training").glob("*.safetensors"):
+            path.unlink()  # the checkpoints served; the log stays
+        return encoder, training
+
+    def _load_saved(self, encoder_plan: EncoderPlan, folder: Path) -> tuple[Encoder, dict[str, Any]] | None:
+        if not (folder / "fit.json").is_file():
+            return None
+        try:
+            saved = read_json(folder / "fit.json")
+            for name, expected in saved["files"].items():
+                path = folder / "encoder" / name
+                if not path.is_file() or sha256_file(path) != expected:
+                    raise CorruptError(f"{path} is damaged (sha256 differs)")
+            return encoder_plan.cls.load(folder / "encoder", self.runtime), saved["training"]
+        except (CorruptError, KeyError, TypeError) as error:
+            self.runtime.progress.say(f"warning: {encoder_plan.name}: {error}; discarded and trained again.")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            return None
+
+    def _dev_score(self, encoder_plan: EncoderPlan) -> Any:
+        if self.dev is None or self.dev.data is None:
+            return None
+        data = self.dev.data
+        quiet = dataclasses.replace(self.runtime, progress=type(self.runtime.progress).silent())
+
+        def score(encoder: Encoder) -> float:
+            loud, encoder.runtime = encoder.runtime, quiet
+            try:
+                return data.score_dev(VectorStore(encoder, encoder_plan.name))
+            finally:
+                encoder.runtime = loud
+
+        return score
+
+    def _training_record(self, report: FitReport, used_dev: bool) -> dict[str, Any]:
+        result: dict[str, Any] = plain(dataclasses.asdict(report))
+        result["corpus"] = self.plan.corpus_identity
+        result["dev_task"] = self.dev.name if self.dev is not None and used_dev else None
+        return result
+
+    def _with_overlap(self, training: dict[str, Any] | None, cell: Cell) -> dict[str, Any] | None:
+        if training is None or self.plan.corpus is None or cell.task.data is None:
+            return training
+        if self._corpus_texts is None:
+            self._corpus_texts = [normalised(sentence) for sentence in self.plan.corpus.sentences]
+        tested = {normalised(text) for text in cell.task.data.texts()} - {""}
+        return {**training, "corpus_sentences_in_test": sum(text in tested for text in self._corpus_texts)}
+
+    def _fail(self, encoder_plan: EncoderPlan, cell: Cell, error: Exception) -> None:
+        known = isinstance(error, ZooError)
+        reason = str(error) if known else f"{type(error).__name__}: {error}"
+        details = {} if known else {"traceback": "".join(traceback.format_exception(error))}
+        self._write(encoder_plan, cell, status="failed", reason=reason, **details)
+
+    def _write(self, encoder_plan: EncoderPlan, cell: Cell, *, status: str, reason: str | None, **more: Any) -> None:
+        data = cell.task.data
+        record: Record = {
+            "schema": SCHEMA_VERSION,
+            "protocol": PROTOCOL_VERSION,
+            "key": cell.key,
+            "encoder_key": encoder_plan.key,
+            "row_key": encoder_plan.row_key,
+            "status": status,
+            "reason": reason,
+            "method": {
+                "name": encoder_plan.name,
+                "class": f"{encoder_plan.cls.__module__}.{encoder_plan.cls.__qualname__}",
+                "recipe": portable_recipe(encoder_plan.recipe, encoder_plan.sources),
+                "sources": encoder_plan.sources,
+                "traits": dataclasses.asdict(encoder_plan.traits),
+            },
+            "task": {
+                **cell.task.identity(),
+                "source": None if data is None else data.located.source,
+                "rows": None if data is None else data.rows,
+            },
+            "seed": encoder_plan.seed,
+            "precision": self.runtime.precision,
+            "limit": self.limit,
+            "scores": None,
+            "training": None,
+            "encoding": None,
+            "facts": {},
+            "environment": self.environment,
+            "started": utc_now(),
+            "seconds": 0.0,
+            "version": __version__,
+            "command": list(self.command),
+        }
+        record |= more
+        what = f"{encoder_plan.name} on {cell.task.name}"
+        if status == "ok":
+            self.outcome.measured += 1
+        else:
+            (self.outcome.failed if status == "failed" else self.outcome.missing).append((what, reason or "?"))
+            print_to = self.runtime.progress.say
+            print_to(f"{what}: {status}: {reason}")
+        self.records.write(record)
+
+
+def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:
+    """Return 0 when every requested cell has a score (or is merely missing, where that is allowed), else 1."""
+    return 1 if outcome.failed or (outcome.missing and not allow_missing) else 0
+
+
+def quote_command(arguments: Sequence[str]) -> list[str]:
+    """Return the command line as it was typed, with the program's plain name."""
+    return ["zoo-bench", *arguments] if arguments else ["zoo-bench", *sys.argv[1:]]

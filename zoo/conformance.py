@@ -1,0 +1,129 @@
+"""Does an encoder keep the contract? A quick probe before every run, and the full check behind `zoo-bench check`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.errors import ContractError
+
+PROBES = (
+    "A small dog runs across the wet grass.",
+    "The committee postponed its decision until spring.",
+    "Rain.",
+    "Why does bread rise when it is left in a warm place?",
+    "Two women are talking while a third one reads.",
+    "the market fell by 3 % on Monday , its worst day since May",
+    "He did not say that he would not come.",
+    "A recipe for a soup of leeks, potatoes, cream and a little nutmeg.",
+)
+
+ODD_TEXTS = (
+    "",
+    "   \t ",
+    "a",
+    "word " * 10_000,
+    "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 \u2603",
+    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u0645\u0631\u062d\u0628\u0627",
+    "a\x00b",
+    "lone \ud800 surrogate",
+    "line\r\nend",
+    "\ufeffbyte order mark",
+)
+
+# bf16 rounds to 8 bits; a batch of another shape may round differently.
+TOLERANCE = {"fp32": 1e-3, "bf16": 5e-2}
+
+
+def check_vectors(vectors: Any, texts: Sequence[str], dim: int, name: str) -> None:
+    """Raise ContractError unless `vectors` is a finite float32 array (len(texts), dim)."""
+    wanted = f"encode() must return a float32 numpy array of shape ({len(texts)}, {dim})"
+    if not isinstance(vectors, np.ndarray):
+        raise ContractError(f"{name}: {wanted}, not {type(vectors).__module__}.{type(vectors).__qualname__}.")
+    if vectors.shape != (len(texts), dim):
+        raise ContractError(f"{name}: {wanted}, not of shape {vectors.shape}.")
+    if vectors.dtype != np.float32:
+        raise ContractError(f"{name}: {wanted}, not of dtype {vectors.dtype}.")
+    bad = ~np.isfinite(vectors).all(axis=1)
+    if bad.any():
+        first = texts[int(np.argmax(bad))]
+        raise ContractError(f"{name}: {int(bad.sum())} of {len(texts)} vectors have NaN or infinity, first for {first[:80]!r}.")
+
+
+def _deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Largest difference between two sets of vectors, relative to the mean norm."""
+    scale = float(np.linalg.norm(b.astype(np.float64), axis=1).mean()) or 1.0
+    return float(np.abs(a.astype(np.float64) - b).max()) / scale
+
+
+def probe(encoder: Encoder, name: str) -> None:
+    """Encode eight sentences, and again in another order; raise ContractError when the contract is broken."""
+    vectors = encoder.encode(list(PROBES))
+    check_vectors(vectors, PROBES, encoder.dim, name)
+    order = [5, 2, 7, 0, 3, 6, 1, 4]
+    again = encoder.encode([PROBES[i] for i in order])
+    check_vectors(again, PROBES, encoder.dim, name)
+    deviation = _deviation(again, vectors[order])
+    if deviation > TOLERANCE[encoder.runtime.precision]:
+        raise ContractError(
+            f"{name}: vectors depend on the order of the texts (largest deviation {deviation:.1e}); encode() must return"
+            " one vector a text, in the order given, whatever its neighbours."
+        )
+
+
+def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
+    """Yield (what was checked, None or what is wrong) for a method, on a toy corpus; takes seconds on a small backbone."""
+    encoder = cls(recipe, runtime)
+
+    def attempt(test: Callable[[], str | None]) -> str | None:
+        try:
+            return test()
+        except Exception as error:  # anything a method raises is the finding
+            return f"{type(error).__name__}: {error}"
+
+    yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
+    yield "the same vectors when asked again", attempt(lambda: _same(encoder, encoder))
+    yield "odd texts (empty, 10,000 words, NUL, surrogate ...)", attempt(
+        lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)
+    )
+    yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
+    traits = cls.traits(recipe)
+    if traits.needs_corpus:
+        yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name))
+    if traits.transductive:
+        yield "adapt to a task's texts", attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name))
+    yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
+
+
+def _toy_corpus() -> Corpus:
+    words = "river stone lamp garden winter train letter bridge market apple".split()
+    return Corpus("toy", [f"The {a} is near the {b} in the old {c}." for a in words for b in words for c in words[:1]])
+
+
+def _fit(encoder: Encoder, name: str) -> str | None:
+    before = encoder.fingerprint()
+    report = encoder.fit(_toy_corpus(), run=Run(seed=0))
+    probe(encoder, name)
+    if report.fitted and encoder.fingerprint() == before:
+        return "fit() reports that it learned, but the fingerprint is unchanged"
+    return None
+
+
+def _same(a: Encoder, b: Encoder) -> str | None:
+    deviation = _deviation(a.encode(list(PROBES)), b.encode(list(PROBES)))
+    return None if deviation <= 1e-6 else f"largest deviation {deviation:.1e}"
+
+
+def _round_trip(cls: type[Encoder], encoder: Encoder, runtime: Runtime) -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save(Path(folder))
+        loaded = cls.load(Path(folder), runtime)
+        if loaded.fingerprint() != encoder.fingerprint():
+            return "the loaded encoder has another fingerprint"
+        return _same(loaded, encoder)
