@@ -9,12 +9,16 @@ from typing import Any
 import click
 
 from zoo import __version__
-from zoo.errors import UsageError, ZooError
+from zoo.errors import ZooError
 
 RESULTS = "zoo-bench-results"
 
 _plugin_option = click.option(
-    "--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), help="Python file that registers methods or tasks."
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Python file that registers methods or tasks.",
 )
 _data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
 
@@ -74,15 +78,25 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
 
 @main_group.command()
 @click.option("--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated.")
-@click.option("--suite", "suite_name", default="pocket", show_default=True, help="Named list of tasks: pocket, sts, sts-raw.")
+@click.option(
+    "--suite", "suite_name", default="pocket", show_default=True, help="Named list of tasks: pocket, sts, sts-raw."
+)
 @click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
-@click.option("--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's].")
+@click.option(
+    "--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's]."
+)
 @click.option("--backbone", help="Bundled name, folder or hub id, for every method that has one [default: zoo-mini].")
 @click.option("--revision", help="Revision of the hub backbone.")
-@click.option("--corpus", help="Text to train on: a catalog name or a file, one sentence a line [default: the suite's].")
-@click.option("--train-sentences", type=click.IntRange(1), help="Draw so many sentences of the corpus (always the same).")
+@click.option(
+    "--corpus", help="Text to train on: a catalog name or a file, one sentence a line [default: the suite's]."
+)
+@click.option(
+    "--train-sentences", type=click.IntRange(1), help="Draw so many sentences of the corpus (always the same)."
+)
 @_data_option
-@click.option("--out", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
+)
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)
 @click.option("--limit", type=click.IntRange(2), help="Trial: cut every subset to so many rows; kept apart in tables.")
@@ -100,7 +114,9 @@ def run(**options: Any) -> int:
 
 
 @main_group.command()
-@click.option("--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder.")
+@click.option(
+    "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
 @click.option("--suite", "suite_name", help="Only this suite.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")

@@ -102,7 +102,10 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
         command=quote_command(command),
     )
     outcome = runner.run(plan)
-    say(f"{outcome.measured} cells measured, {outcome.kept} kept from before, {len(outcome.failed)} failed, {len(outcome.missing)} n/a")
+    say(
+        f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
+        f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
+    )
     corrupt: list[tuple[Path, str]] = []
     try:
         corrupt = make_leaderboard(options["out"], options["out"], chosen.name)
@@ -135,7 +138,8 @@ def _print_plan(plan: Plan, records: Records, runtime: Runtime) -> None:
         print(f"{encoder_plan.name}{seed}: {done}/{len(encoder_plan.cells)} cells done, about {time_text}{without}")
     for broken in plan.broken:
         print(f"{broken.spec.name}: n/a: {broken.reason}")
-    print(f"about {clock(total)} in all{' and more' if unknown else ''} (an estimate from sizes and a measured matrix product)")
+    more = " and more" if unknown else ""
+    print(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
 
 
 def check_command(method: str, backbone: str | None, device: str, precision: str) -> int:
@@ -150,7 +154,7 @@ def check_command(method: str, backbone: str | None, device: str, precision: str
         quiet = Runtime(runtime.device, runtime.precision)
         for what, problem in conformance_check(cls, recipe, quiet, spec.name):
             failures += problem is not None
-            print(f"{'ok  ' if problem is None else 'FAIL'}  {spec.name}: {what}{'' if problem is None else f': {problem}'}")
+            print(f"ok    {spec.name}: {what}" if problem is None else f"FAIL  {spec.name}: {what}: {problem}")
     return 1 if failures else 0
 
 

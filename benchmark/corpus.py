@@ -39,5 +39,3 @@ def overlap(corpus: Corpus, texts: Iterable[str]) -> int:
     """Count the corpus sentences that are also among `texts`, after normalisation."""
     tested = {normalised(text) for text in texts} - {""}
     return sum(normalised(sentence) in tested for sentence in corpus.sentences)
-
-

@@ -26,7 +26,9 @@ def make_leaderboard(results: Path, out: Path, suite_name: str | None = None) ->
     suites = [suite(suite_name)] if suite_name else list(all_suites().values())
     tables = build_tables(found, suites)
     if not tables:
-        raise MissingError(f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results.")
+        raise MissingError(
+            f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results."
+        )
     written = write_tables(tables, out)
     for table in tables:
         print_table(table)

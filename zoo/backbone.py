@@ -62,7 +62,10 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except Exception as error:  # whatever the reason it is not in the cache: next, the hub itself
         not_cached = error
     at = f" at revision {revision}" if revision else ""
-    looked = f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {HF_HUB_CACHE}"
+    looked = (
+        f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}),"
+        f" not in the hub cache {HF_HUB_CACHE}"
+    )
     remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone zoo-mini."
     hint = did_you_mean(name, BUNDLED)
     if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES"):
@@ -147,8 +150,8 @@ class Backbone:
         try:
             config = AutoConfig.from_pretrained(source.folder)
             # The pooler of BERT-likes is not used by any method here, and most MLM checkpoints have none.
-            model_class = AutoModel._model_mapping[type(config)]
-            has_pooler = "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
+            model_class: Any = AutoModel._model_mapping[type(config)]
+            has_pooler = "add_pooling_layer" in inspect.signature(model_class).parameters
             extra = {"add_pooling_layer": False} if has_pooler else {}
             model, loading = AutoModel.from_pretrained(
                 source.folder, config=config, dtype=torch.float32, output_loading_info=True, **extra
@@ -197,5 +200,7 @@ class Backbone:
         else:
             source = find_backbone(saved["location"], saved["revision"], allow_pickle=runtime.allow_pickle)
             if source.sha256 != saved["sha256"]:
-                raise CorruptError(f"backbone {saved['name']!r} in {source.folder} is not the one {folder} was made with.")
+                raise CorruptError(
+                    f"backbone {saved['name']!r} in {source.folder} is not the one {folder} was made with."
+                )
         return cls.from_source(source, runtime)

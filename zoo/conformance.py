@@ -53,7 +53,9 @@ def check_vectors(vectors: Any, texts: Sequence[str], dim: int, name: str) -> No
     bad = ~np.isfinite(vectors).all(axis=1)
     if bad.any():
         first = texts[int(np.argmax(bad))]
-        raise ContractError(f"{name}: {int(bad.sum())} of {len(texts)} vectors have NaN or infinity, first for {first[:80]!r}.")
+        raise ContractError(
+            f"{name}: {int(bad.sum())} of {len(texts)} vectors have NaN or infinity, first for {first[:80]!r}."
+        )
 
 
 def _deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
@@ -72,13 +74,13 @@ def probe(encoder: Encoder, name: str) -> None:
     deviation = _deviation(again, vectors[order])
     if deviation > TOLERANCE[encoder.runtime.precision]:
         raise ContractError(
-            f"{name}: vectors depend on the order of the texts (largest deviation {deviation:.1e}); encode() must return"
-            " one vector a text, in the order given, whatever its neighbours."
+            f"{name}: vectors depend on the order of the texts (largest deviation {deviation:.1e}); encode() must"
+            " return one vector a text, in the order given, whatever its neighbours."
         )
 
 
 def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or what is wrong) for a method, on a toy corpus; takes seconds on a small backbone."""
+    """Yield (what was checked, None or what is wrong) for a method, on a toy corpus; seconds on a small backbone."""
     encoder = cls(recipe, runtime)
 
     def attempt(test: Callable[[], str | None]) -> str | None:
@@ -89,8 +91,9 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
 
     yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
     yield "the same vectors when asked again", attempt(lambda: _same(encoder, encoder))
-    yield "odd texts (empty, 10,000 words, NUL, surrogate ...)", attempt(
-        lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)
+    yield (
+        "odd texts (empty, 10,000 words, NUL, surrogate ...)",
+        attempt(lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)),
     )
     yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
     traits = cls.traits(recipe)

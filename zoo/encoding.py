@@ -1,4 +1,4 @@
-"""Texts to vectors, fast: each unique text once, longest first, batches to a token budget, halved when memory runs out."""
+"""Texts to vectors, fast: each unique text once, longest first, in batches of so many tokens, halved out of memory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EncodingStats:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values with rates."""
-        rate = {"texts_per_second": None, "tokens_per_second": None}
+        rate: dict[str, float | None] = {"texts_per_second": None, "tokens_per_second": None}
         if self.seconds > 0:
             rate = {
                 "texts_per_second": round(self.texts / self.seconds, 1),

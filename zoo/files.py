@@ -32,11 +32,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        os.chmod(temporary, 0o644)  # mkstemp makes files private; results are meant to be shared
-        os.replace(temporary, path)
+        temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be shared
+        temporary.replace(path)
         _fsync_folder(path.parent)
     except OSError as error:
-        raise ZooError(f"cannot write {path}: {error.strerror or error}. Free space or choose another folder.") from error
+        raise ZooError(
+            f"cannot write {path}: {error.strerror or error}. Free space or choose another folder."
+        ) from error
     finally:
         temporary.unlink(missing_ok=True)
 

@@ -106,9 +106,13 @@ def choose_device(wanted: str) -> str:
         raise UsageError(f"--device {wanted!r} is not a device; use auto, cpu, cuda or cuda:N.") from error
     if device.type == "cuda" and not torch.cuda.is_available():
         built = f"built for CUDA {torch.version.cuda}" if torch.version.cuda else "a CPU build"
-        raise UsageError(f"--device {wanted}: no usable CUDA GPU (torch {torch.__version__} is {built}). Use --device auto or cpu.")
+        raise UsageError(
+            f"--device {wanted}: no usable CUDA GPU (torch {torch.__version__} is {built}). Use --device auto or cpu."
+        )
     if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
-        raise UsageError(f"--device {wanted}: this machine has {torch.cuda.device_count()} CUDA GPU(s), counted from 0.")
+        raise UsageError(
+            f"--device {wanted}: this machine has {torch.cuda.device_count()} CUDA GPU(s), counted from 0."
+        )
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"--device {wanted}: only cpu and cuda are supported.")
     return wanted

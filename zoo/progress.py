@@ -19,7 +19,9 @@ class Bar:
 class Progress:
     """Where progress goes. The default writes to standard error, which keeps standard output for results."""
 
-    def __init__(self, stream: TextIO | None = None, *, enabled: bool = True, seconds_between_lines: float = 10.0) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, *, enabled: bool = True, seconds_between_lines: float = 10.0
+    ) -> None:
         self.stream = stream
         self.enabled = enabled
         self.seconds_between_lines = seconds_between_lines

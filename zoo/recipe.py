@@ -32,8 +32,8 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
-            mark = self.peek_event().start_mark
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", mark)
+            event: yaml.events.Event = self.get_event()  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -133,7 +133,7 @@ class RecipeSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
-        """Load the method and build its frozen recipe; `defaults` fill the keys the method knows and the spec leaves."""
+        """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves."""
         cls = METHODS.get(self.method)
         known = {f.name for f in dataclasses.fields(cls.Recipe)}
         base = {k: v for k, v in (defaults or {}).items() if k in known}

@@ -1,4 +1,4 @@
-"""Names to classes: lazy, typed, open to plugins. A clash is an error naming both places; a broken plugin harms no one."""
+"""Names to classes: lazy, typed, open to plugins. A clash is an error naming both; a broken plugin harms no one."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Registry(Generic[T]):
             known = self._entries.get(name)
             if known is not None and known.target is not entry.target and known.origin != entry.origin:
                 raise UsageError(
-                    f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one of them."
+                    f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one."
                 )
             self._entries[name] = entry
 

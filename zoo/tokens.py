@@ -47,7 +47,7 @@ class TokenTable:
 
 
 def clean_text(text: Any, index: int) -> str:
-    """Return `text` as valid Unicode (lone surrogates become U+FFFD); raises ContractError for anything but a string."""
+    """Return `text` as valid Unicode (lone surrogates become U+FFFD); raises ContractError for a non-string."""
     if not isinstance(text, str):
         raise ContractError(f"text {index} is {type(text).__name__}, not a string; pass a list of strings.")
     try:

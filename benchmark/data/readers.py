@@ -6,9 +6,10 @@ import gzip
 import json
 import lzma
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +126,8 @@ def read_table(path: Path, header: list[str]) -> list[list[str]]:
 
 def iterate_text(path: Path) -> Iterator[str]:
     """Yield the non-empty lines of a text file; .xz and .gz are read directly."""
-    opener = {".xz": lzma.open, ".gz": gzip.open}.get(path.suffix, open)
+    openers: dict[str, Callable[..., TextIO]] = {".xz": lzma.open, ".gz": gzip.open}
+    opener = openers.get(path.suffix, open)
     try:
         with opener(path, "rt", encoding="utf-8", newline="\n") as file:
             for line in file:

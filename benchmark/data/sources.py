@@ -61,12 +61,16 @@ class DataSource:
         rows = self.cache / "hub-rows" / f"{name}-{form}"
         if (rows / "done.json").is_file():
             return _hub_rows(entry, form, rows, "cache")
-        looked = f"{name} ({form}): not under {self.folder or 'a data folder (none given)'}, not in the cache {self.cache}"
+        looked = (
+            f"{name} ({form}): not under {self.folder or 'a data folder (none given)'}, not in the cache {self.cache}"
+        )
         if wanted.hub is None:
             why = f" ({wanted.hub_note})" if wanted.hub_note else ""
             raise MissingError(f"{looked}, and no hub has it{why}. Give the folder with --data or ZOO_BENCH_DATA.")
         if not self.hub:
-            raise MissingError(f"{looked}. Give the folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch`.")
+            raise MissingError(
+                f"{looked}. Give the folder with --data or ZOO_BENCH_DATA, or run `zoo-bench data fetch`."
+            )
         return self.fetch(name, form, looked)
 
     def fetch(self, name: str, form: str, looked: str = "") -> Located:
@@ -85,14 +89,18 @@ class DataSource:
             raise
         except Exception as error:  # the hub's clients raise many kinds; each means that it cannot be had now
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise MissingError(f"{looked or name}, and {wanted.hub['id']} on the hub gave: {reason}. {_REMEDY}") from error
+            raise MissingError(
+                f"{looked or name}, and {wanted.hub['id']} on the hub gave: {reason}. {_REMEDY}"
+            ) from error
 
     def _fetch_archive(self, entry: Dataset, form: str) -> Located:
         from huggingface_hub import HfApi, hf_hub_download
 
         wanted = entry.form(form)
         assert wanted.hub is not None
-        HfApi().dataset_info(wanted.hub["id"], revision=wanted.hub["revision"], timeout=5)  # fail at once, not after retries
+        HfApi().dataset_info(
+            wanted.hub["id"], revision=wanted.hub["revision"], timeout=5
+        )  # fail at once, not after retries
         archive = hf_hub_download(
             wanted.hub["id"], wanted.hub["file"], repo_type="dataset", revision=wanted.hub["revision"], etag_timeout=5
         )
@@ -171,7 +179,9 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
             assert content is not None
             data = content.read()
             if hashlib.sha256(data).hexdigest() != expected:
-                raise CorruptError(f"{archive}: {member.name} is not the file of the catalog (sha256 differs); refused.")
+                raise CorruptError(
+                    f"{archive}: {member.name} is not the file of the catalog (sha256 differs); refused."
+                )
             with atomic_path(target / path.name) as temporary:
                 temporary.write_bytes(data)
             found.add(path.name)

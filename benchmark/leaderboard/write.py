@@ -43,7 +43,11 @@ def markdown(table: Table) -> str:
     trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
     lines = [f"# {table.suite.title}{trial}", "", "Made by:", "", "```"]
     lines += [*table.commands, "```", ""]
-    lines += [table.suite.note, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.", ""]
+    lines += [
+        table.suite.note,
+        "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
+        "",
+    ]
     header = ["#", "Method", *table.suite.columns, "Avg.", "Conditions"]
     lines.append("| " + " | ".join(header) + " |")
     lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(table.suite.columns) + 1), ":--"]) + "|")
@@ -122,7 +126,9 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     stream = stream or sys.stdout
     utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
     title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
-    rich_table = RichTable(title=fit_to(title, stream), box=box.SIMPLE_HEAD if utf8 else box.ASCII, title_justify="left")
+    rich_table = RichTable(
+        title=fit_to(title, stream), box=box.SIMPLE_HEAD if utf8 else box.ASCII, title_justify="left"
+    )
     rich_table.add_column("#", justify="right")
     rich_table.add_column("Method", overflow="fold")
     for column in (*table.suite.columns, "Avg."):

@@ -40,13 +40,14 @@ def aggregate(subsets: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]
     all: one correlation over the concatenated subsets (what SimCSE, PT-BERT and PromptBERT print). mean: plain mean
     over subsets. wmean: weighted by pairs. A mean over a missing value is None.
     """
-    each = {name: {"n": len(gold), **correlations(predicted, gold)} for name, (predicted, gold) in subsets.items()}
+    each = {name: correlations(predicted, gold) for name, (predicted, gold) in subsets.items()}
     together = tuple(np.concatenate(side) for side in zip(*subsets.values(), strict=True))
-    counts = [entry["n"] for entry in each.values()]
+    counts = [len(gold) for _, gold in subsets.values()]
     result: dict[str, Any] = {"all": correlations(*together), "mean": {}, "wmean": {}}
     for name in ("spearman", "pearson"):
-        values = [entry[name] for entry in each.values()]
-        complete = all(value is not None for value in values)
+        values = [value for entry in each.values() if (value := entry[name]) is not None]
+        complete = len(values) == len(each)
         result["mean"][name] = float(np.mean(values)) if complete else None
         result["wmean"][name] = float(np.average(values, weights=counts)) if complete else None
-    return {**result, "subsets": each}
+    parts = {name: {"n": n, **entry} for n, (name, entry) in zip(counts, each.items(), strict=True)}
+    return {**result, "subsets": parts}

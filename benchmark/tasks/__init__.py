@@ -20,9 +20,7 @@ _BUILTIN = {
     "pocket-topics": "benchmark.tasks.pocket:PocketTopics",
 }
 
-TASKS: Registry[Task] = Registry(
-    "task", base="benchmark.tasks.base:Task", group="zoo_bench.tasks", builtin=_BUILTIN
-)
+TASKS: Registry[Task] = Registry("task", base="benchmark.tasks.base:Task", group="zoo_bench.tasks", builtin=_BUILTIN)
 
 
 def register_task(name: str) -> Callable[[type[Task]], type[Task]]:

@@ -1,4 +1,4 @@
-"""The pocket tasks: small data written for this project, so that everything runs anywhere. Ours, not a real data set."""
+"""The pocket tasks: small data written for this project, so that everything runs anywhere. Ours, no real data set."""
 
 from __future__ import annotations
 

@@ -26,7 +26,9 @@ def check_rows(located: Located, split: str, found: int) -> None:
     """Raise CorruptError unless a split has the catalog's number of scored rows."""
     expected = located.dataset.rows[split]
     if found != expected:
-        raise CorruptError(f"{located.dataset.name} ({located.form}) {split}: {found} scored rows instead of {expected}.")
+        raise CorruptError(
+            f"{located.dataset.name} ({located.form}) {split}: {found} scored rows instead of {expected}."
+        )
 
 
 class _YearTask(Task):

@@ -68,7 +68,12 @@ class BackboneEncoder(Encoder):
     def _encode_unique(self, texts: list[str]) -> Vectors:
         table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
         return encode_table(
-            table, self.forward, dim=self.backbone.dim, pad_id=self.backbone.pad_id, runtime=self.runtime, stats=self.stats
+            table,
+            self.forward,
+            dim=self.backbone.dim,
+            pad_id=self.backbone.pad_id,
+            runtime=self.runtime,
+            stats=self.stats,
         )
 
     def save(self, folder: Path) -> None:

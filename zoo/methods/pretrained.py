@@ -84,7 +84,9 @@ class Pretrained(BackboneEncoder):
     @property
     def length_limit(self) -> int:
         """The recipe's, the folder's max_seq_length, or as long as the positions allow."""
-        return min(self.recipe.max_length or self.layout.max_length or self.backbone.max_length, self.backbone.max_length)
+        return min(
+            self.recipe.max_length or self.layout.max_length or self.backbone.max_length, self.backbone.max_length
+        )
 
     @classmethod
     def sources(cls, recipe: PretrainedRecipe, runtime: Runtime) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class _Layout:
 
     transformer: BackboneSource
     pooling: Pooling
-    after: list[torch.nn.Module]
+    after: list[_Dense | _Normalize]
     max_length: int | None
     lower_case: bool
     foreign: str | None  # the first module that is not stock
@@ -113,8 +115,9 @@ class _Layout:
                     f" Name it: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
                 )
             return cls(source, recipe.pooling, [], None, False, None)
-        transformer, pooling, foreign = source, recipe.pooling, None
-        after: list[torch.nn.Module] = []
+        transformer, foreign = source, None
+        pooling: Pooling | None = recipe.pooling
+        after: list[_Dense | _Normalize] = []
         settings: dict[str, Any] = {}
         for module in read_json(source.folder / "modules.json"):
             kind, folder = module["type"].rsplit(".", 1)[-1], source.folder / module["path"]
@@ -125,8 +128,9 @@ class _Layout:
             elif kind == "Pooling":
                 pooling, foreign = recipe.pooling or _pooling(folder), foreign or _odd_pooling(folder)
             elif kind == "Dense" and (folder / "model.safetensors").is_file():
-                after.append(_Dense.read(folder))
-                foreign = foreign or after[-1].odd
+                dense = _Dense.read(folder)
+                after.append(dense)
+                foreign = foreign or dense.odd
             elif kind == "Normalize":
                 after.append(_Normalize())
             else:
@@ -144,7 +148,9 @@ def _modes(folder: Path) -> list[str]:
         mode = config["pooling_mode"]
         return [mode] if isinstance(mode, str) else list(mode)
     short = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
-    on = [key.removeprefix("pooling_mode_") for key, value in config.items() if key.startswith("pooling_mode_") and value]
+    on = [
+        key.removeprefix("pooling_mode_") for key, value in config.items() if key.startswith("pooling_mode_") and value
+    ]
     return [short.get(mode, mode) for mode in on]
 
 
@@ -164,6 +170,9 @@ class _Normalize(torch.nn.Module):
 
 
 class _Dense(torch.nn.Module):
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str) -> None:
         super().__init__()
         self.register_buffer("weight", weight.float())

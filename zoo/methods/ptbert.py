@@ -16,8 +16,8 @@ from torch import nn
 from zoo.encoder import Traits
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.training.heads import TanhHead
-from zoo.training.losses import info_nce
 from zoo.training.loop import Objective
+from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
 
 
@@ -106,7 +106,7 @@ class PTBertBranch(nn.Module):
 
 
 class PTBertObjective(Objective):
-    """l_i = -log exp(cos(h_i, h'_i)/temperature) / sum_{j<=M} exp(cos(h_i, h'_j)/temperature) (Eq. 4), M = queue size."""
+    """l_i = -log exp(cos(h_i, h'_i)/tau) / sum_{j<=M} exp(cos(h_i, h'_j)/tau) (Eq. 4), M the queue size."""
 
     def __init__(self, model: Any, recipe: PTBertRecipe) -> None:
         super().__init__()

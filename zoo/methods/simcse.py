@@ -8,8 +8,8 @@ import torch
 
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.training.heads import TanhHead
-from zoo.training.losses import info_nce
 from zoo.training.loop import Objective
+from zoo.training.losses import info_nce
 
 
 class SimCSEObjective(Objective):

@@ -50,8 +50,8 @@ class Static(BackboneEncoder):
         self.roberta = "Ġthe" in vocabulary
         if recipe.remove != "none" and not self.roberta and "##s" not in vocabulary:
             raise UsageError(
-                f"static: bias removal knows WordPiece (##) and RoBERTa (Ġ) vocabularies; {recipe.backbone!r} has neither."
-                " Use remove: none."
+                f"static: bias removal knows WordPiece (##) and RoBERTa (Ġ) vocabularies;"
+                f" {recipe.backbone!r} has neither. Use remove: none."
             )
         self.keep = np.array([token is not None and self._kept(token) for token in self.tokens])
 
@@ -71,7 +71,9 @@ class Static(BackboneEncoder):
         if self.recipe.remove == "none":
             table = tokenise(tokenizer, texts, max_length=self.recipe.max_length)
             return self._average(table)
-        table = tokenise(tokenizer, [" " + clean_text(t, i) for i, t in enumerate(texts)], max_length=None, add_special_tokens=False)
+        table = tokenise(
+            tokenizer, [" " + clean_text(t, i) for i, t in enumerate(texts)], max_length=None, add_special_tokens=False
+        )
         if STAGES.index(self.recipe.remove) < STAGES.index("freq-sub-case"):
             return self._average(_filtered(table, self.keep, self._nothing_left()))
         kept = [self._kept_words(table.row(i)) for i in range(len(table))]
@@ -97,7 +99,6 @@ class Static(BackboneEncoder):
         ids = torch.from_numpy(table.ids.astype(np.int64)).to(device)
         offsets = torch.from_numpy(table.offsets[:-1]).to(device)
         return torch.nn.functional.embedding_bag(ids, weights, offsets, mode="mean").cpu().numpy()
-
 
 
 def _filtered(table: TokenTable, keep: NDArray[np.bool_], nothing_left: int) -> TokenTable:

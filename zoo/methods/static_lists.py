@@ -13,8 +13,8 @@ FREQUENT_BERT = frozenset(
 FREQUENT_ROBERTA = frozenset(
     [
         "Ġ, ",
-        *"Ġ. Ġa Ġthe Ġin a Ġis Ġto Ġof Ġand Ġon Ġ' s . the Ġman - Ġwith Ġfor Ġat Ġwoman Ġare Ġ\" Ġthat Ġit Ġdog".split(),
-        *"Ġsaid Ġplaying Ġwas Ġas Ġfrom Ġ: Ġyou Ġan i Ġby".split(),
+        *"Ġ. Ġa Ġthe Ġin a Ġis Ġto Ġof Ġand Ġon Ġ' s . the Ġman - Ġwith Ġfor Ġat Ġwoman Ġare Ġ\" Ġthat Ġit".split(),
+        *"Ġdog Ġsaid Ġplaying Ġwas Ġas Ġfrom Ġ: Ġyou Ġan i Ġby".split(),
     ]
 )
 

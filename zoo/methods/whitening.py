@@ -79,7 +79,8 @@ class Whitening(Average):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return (x - mean) W, L2-normalised with norms clipped at 1e-8 as the Keras code does."""
         y = (self.pooled(texts).astype(np.float64) - self.mean) @ self.kernel
-        return (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
+        normalised: Vectors = (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
+        return normalised
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Fit mean and kernel on the corpus (`fit_on: corpus`); with `target` there is nothing to do before a task."""

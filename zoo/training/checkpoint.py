@@ -76,9 +76,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")
 
 
-def load_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any
-) -> dict[str, Any]:
+def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any) -> dict[str, Any]:
     """Restore what `save_checkpoint` wrote and return its facts; raises CorruptError when the file is damaged."""
     tensors, metadata = read_tensors(path)
     try:

@@ -19,10 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.encoder import Encoder, FitReport, Run, Runtime
+from zoo.encoder import FitReport, Run, Runtime
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, TrainingError
-from zoo.files import read_tensors, write_text, write_tensors
+from zoo.files import read_tensors, write_tensors, write_text
 from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
 
 
@@ -90,7 +90,12 @@ class _Training:
         self.total_steps = self.steps_per_epoch * settings.epochs
         trainable = [p for p in objective.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
-            trainable, lr=settings.learning_rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=settings.weight_decay, fused=True
+            trainable,
+            lr=settings.learning_rate,
+            betas=(0.9, 0.999),
+            eps=1e-8,
+            weight_decay=settings.weight_decay,
+            fused=True,
         )
         self.scheduler = get_linear_schedule_with_warmup(self.optimizer, 0, self.total_steps)
         self.accelerator = _accelerator(runtime)
@@ -150,10 +155,10 @@ class _Training:
                 loss = self.model(*tensors)
             value = float(loss.detach())
             if not math.isfinite(value):
-                rate = self.scheduler.get_last_lr()[0]
                 raise TrainingError(
-                    f"the loss is {value} at step {self.step} (sentences {rows[:4].tolist()} ..., learning rate {rate:.2e});"
-                    " the last good checkpoint is kept. Lower learning_rate, or use --precision fp32."
+                    f"the loss is {value} at step {self.step} (batch of sentences {rows[:4].tolist()} ..., learning"
+                    f" rate {self.scheduler.get_last_lr()[0]:.2e}); the last good checkpoint is kept. Lower"
+                    " learning_rate, or use --precision fp32."
                 )
             self.accelerator.backward(loss)
             self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm)
@@ -163,9 +168,9 @@ class _Training:
         except Exception as error:
             if out_of_memory(error):
                 raise TrainingError(
-                    f"out of memory at step {self.step} with batch_size {self.settings.batch_size}. A smaller batch changes"
-                    " the contrastive loss, so it is not made smaller silently: set batch_size or train_max_length lower,"
-                    " or use a larger device."
+                    f"out of memory at step {self.step} with batch_size {self.settings.batch_size}. A smaller batch"
+                    " changes the contrastive loss, so it is not made smaller silently: set batch_size or"
+                    " train_max_length lower, or use a larger device."
                 ) from error
             raise
         self.objective.after_step()
@@ -274,7 +279,8 @@ def _accelerator(runtime: Runtime) -> Any:
     from accelerate.state import AcceleratorState
 
     device = torch.device(runtime.device)
-    AcceleratorState._reset_state(reset_partial_state=True)  # one process trains many encoders, each with its own settings
+    # One process trains many encoders, each with settings of its own.
+    AcceleratorState._reset_state(reset_partial_state=True)
     return Accelerator(
         cpu=device.type == "cpu", mixed_precision="bf16" if runtime.precision == "bf16" else "no", device_placement=True
     )

