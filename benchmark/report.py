@@ -7,7 +7,7 @@ from pathlib import Path
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, write_tables
 from benchmark.results import Records
-from benchmark.suites import all_suites, suite
+from benchmark.suites import Suite, all_suites, suite
 from zoo.errors import MissingError
 from zoo.progress import print_safe
 
@@ -23,7 +23,13 @@ def make_leaderboard(results: Path, out: Path, suite_name: str | None = None) ->
     found = records.all()
     for path, reason in records.corrupt:
         print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
-    suites = [suite(suite_name)] if suite_name else list(all_suites().values())
+    known = list(all_suites().values())
+    in_suites = {task for one in known for task in one.tasks}
+    others = sorted({r["task"]["name"] for r in found} - in_suites)
+    suites = [suite(suite_name)] if suite_name else known
+    if others:  # tasks of plugins belong to no suite and get a table of their own
+        title = "Tasks outside every suite"
+        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
     tables = build_tables(found, suites)
     if not tables:
         raise MissingError(

@@ -32,7 +32,7 @@ class _StrictLoader(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
-            event: yaml.events.Event = self.get_event()  # type: ignore[no-untyped-call]
+            event: Any = self.get_event()  # type: ignore[no-untyped-call]
             raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", event.start_mark)
         return super().compose_node(parent, index)
 
@@ -165,7 +165,7 @@ def all_recipes() -> dict[str, RecipeSpec]:
                 f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
                 " Rename the method."
             )
-        recipes[name] = RecipeSpec(name, name, f"plugin ({METHODS.origin(name)})", "", METHODS.origin(name))
+        recipes[name] = RecipeSpec(name, name, f"plugin ({)
     return recipes
 
 

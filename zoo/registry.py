@@ -92,6 +92,13 @@ class Registry(Generic[T]):
         self._scan()
         return self._entries[name].origin
 
+    def summary(self, name: str) -> str:
+        """Return the first line of the class's docstring where it is loaded already, else where it is defined."""
+        target = self._entries[name].target
+        if isinstance(target, str) or not target.__doc__:
+            return f"plugin ({self.origin(name)})"
+        return target.__doc__.strip().splitlines()[0]
+
     def broken(self) -> dict[str, str]:
         """Return the plugins that failed to load, with the reason."""
         return dict(self._broken)

@@ -142,7 +142,8 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     needed = Console(file=stream, width=10_000).measure(rich_table).maximum
     width = max(Console(file=stream).width, needed)
     Console(file=stream, width=width, highlight=False, markup=False).print(rich_table)
-    print(fit_to(table.suite.note, stream), file=stream)
+    if table.suite.note:
+        print(fit_to(table.suite.note, stream), file=stream)
     for row in table.rows:
         for note in row.notes:
             print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)

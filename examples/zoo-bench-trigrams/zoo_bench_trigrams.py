@@ -1,7 +1,7 @@
-"""A worked plugin: one file with a method (hashed bag of words) and a task (opposites are less alike than synonyms).
+"""A worked plugin in one file: a method (hashed character trigrams) and a task (opposites are not synonyms).
 
-Use it without installing:   zoo-bench run --plugin zoo_bench_bow.py --methods bow
-or install it once:          pip install ./examples/zoo-bench-bow && zoo-bench run --methods bow,avg-last
+Use it without installing:   zoo-bench run --plugin zoo_bench_trigrams.py --methods trigrams
+or install it once:          pip install ./examples/zoo-bench-trigrams && zoo-bench run --methods trigrams,avg-last
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from zoo.recipe import build
 
 
 @dataclass(frozen=True, kw_only=True)
-class BagOfWordsRecipe:
-    """Every field can be set on the command line: --methods bow:buckets=4096."""
+class TrigramsRecipe:
+    """Every field can be set on the command line: --methods trigrams:buckets=4096."""
 
     buckets: int = 1024
     lower_case: bool = True
 
 
-@register_method("bow")
-class BagOfWords(Encoder):
-    """Counts of words hashed into buckets: the control that every learned method should beat."""
+@register_method("trigrams")
+class Trigrams(Encoder):
+    """Counts of character trigrams hashed into buckets: a control that every learned method should beat."""
 
-    Recipe: ClassVar[type] = BagOfWordsRecipe
+    Recipe: ClassVar[type] = TrigramsRecipe
 
-    def __init__(self, recipe: BagOfWordsRecipe, runtime: Runtime) -> None:
+    def __init__(self, recipe: TrigramsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.dim = recipe.buckets + 1
 
@@ -47,8 +47,9 @@ class BagOfWords(Encoder):
         vectors = np.zeros((len(texts), self.dim), np.float32)
         vectors[:, -1] = 1.0
         for row, text in zip(vectors, texts, strict=True):
-            for word in (text.lower() if self.recipe.lower_case else text).split():
-                digest = hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest()
+            padded = f" {' '.join((text.lower() if self.recipe.lower_case else text).split())} "
+            for start in range(len(padded) - 2):
+                digest = hashlib.sha256(padded[start : start + 3].encode("utf-8", "surrogatepass")).digest()
                 row[int.from_bytes(digest[:8], "little") % self.recipe.buckets] += 1.0
         return vectors
 
@@ -57,14 +58,14 @@ class BagOfWords(Encoder):
         write_json(folder / "recipe.json", asdict(self.recipe))
 
     @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> BagOfWords:
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Trigrams:
         """Read what `save` wrote."""
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder))
         return cls(recipe, runtime or Runtime())
 
     def fingerprint(self) -> str:
         """Return a sha256 of the recipe."""
-        return sha256_json({"bow": 1, **asdict(self.recipe)})
+        return sha256_json({"trigrams": 1, **asdict(self.recipe)})
 
 
 PAIRS = [
