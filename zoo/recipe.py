@@ -165,7 +165,7 @@ def all_recipes() -> dict[str, RecipeSpec]:
                 f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
                 " Rename the method."
             )
-        recipes[name] = RecipeSpec(name, name, f"plugin ({)
+        recipes[name] = RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
     return recipes
 
 
