@@ -191,7 +191,7 @@ def data_verify_command(folder: str | None, names: tuple[str, ...]) -> int:
                 located = source.locate(name, form)
                 reader = readers.get((name, form))
                 read = f", {reader().load(source).rows:,} rows scored" if reader else ""
-                print(f"ok       {name} ({form}): {len(located.files)} files from {located.source}, sha256 right{read}")
+                print(f"ok       {name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}")
             except ZooError as error:
                 problems += 1
                 print(f"{'missing' if isinstance(error, MissingError) else 'WRONG  '}  {error}")

@@ -24,7 +24,7 @@ from zoo.conformance import check_vectors, probe
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
 from zoo.errors import CorruptError, Interrupted, ZooError
 from zoo.files import read_json, sha256_file, slug, write_json
-from zoo.hardware import environment, utc_now
+from zoo.hardware import environment, peak_memory_mb, utc_now
 
 
 @dataclass
@@ -168,6 +168,7 @@ class Runner:
         try:
             encoder, training = self._obtain(encoder_plan, folder, stop)
             probe(encoder, encoder_plan.name)
+            before = encoder.encoding_stats()
             store = VectorStore(encoder, encoder_plan.name)
             if not encoder_plan.traits.transductive:
                 store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
@@ -196,7 +197,7 @@ class Runner:
                 reason=scores["reason"],
                 scores=scores,
                 training=self._with_overlap(training, cell),
-                encoding=encoder.encoding_stats(),
+                encoding=self._encoding(before, encoder.encoding_stats()),
                 facts=adapted.facts(),
                 seconds=time.perf_counter() - started,
             )
@@ -249,6 +250,17 @@ class Runner:
                 encoder.runtime = loud
 
         return score
+
+    def _encoding(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+        """Return what the measuring itself encoded: without the probe and the dev scores of training."""
+        result = dict(after)
+        for name in ("texts", "tokens", "truncated", "seconds"):
+            if name in after:
+                result[name] = round(after[name] - before[name], 3)
+        if result.get("seconds"):
+            for name in ("texts", "tokens"):
+                result[f"{name}_per_second"] = round(result[name] / result["seconds"], 1)
+        return {**result, "peak_memory_mb": peak_memory_mb(self.runtime.device)}
 
     def _training_record(self, report: FitReport, used_dev: bool) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))

@@ -51,7 +51,7 @@ def cpu_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     except OSError:
-        return platform.processor() or platform.machine()
+        pass  # no /proc: not Linux
     return platform.processor() or platform.machine()
 
 
@@ -115,6 +115,8 @@ def choose_device(wanted: str) -> str:
         )
     if device.type not in ("cpu", "cuda"):
         raise UsageError(f"--device {wanted}: only cpu and cuda are supported.")
+    if device.index is not None and device.type == "cuda":
+        torch.cuda.set_device(device)  # training follows the current device
     return wanted
 
 
@@ -161,6 +163,20 @@ def environment(device: str) -> dict[str, Any]:
         "cuda": torch.version.cuda if gpu else None,
         "packages": versions,
     }
+
+
+def peak_memory_mb(device: str) -> float | None:
+    """Return the most memory used so far: allocated on a GPU, else resident in this process; None where unknown."""
+    if device.startswith("cuda"):
+        import torch
+
+        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
 def utc_now() -> str:

@@ -23,6 +23,7 @@ from zoo.encoder import FitReport, Run, Runtime
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.files import read_tensors, write_tensors, write_text
+from zoo.hardware import peak_memory_mb
 from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
 
 
@@ -140,7 +141,7 @@ class _Training:
             final_loss=self.last_loss,
             dev_scores=self.dev_scores,
             best_step=self.best_step,
-            peak_memory_mb=_peak_memory_mb(),
+            peak_memory_mb=peak_memory_mb(self.runtime.device),
         )
 
     def _batch(self, step: int) -> NDArray[np.int64]:
@@ -151,8 +152,7 @@ class _Training:
     def _one_step(self, rows: NDArray[np.int64]) -> float:
         try:
             tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(rows)]
-            with self.accelerator.autocast():
-                loss = self.model(*tensors)
+            loss = self.model(*tensors)  # accelerate has put its forward under autocast
             value = float(loss.detach())
             if not math.isfinite(value):
                 raise TrainingError(
@@ -284,11 +284,3 @@ def _accelerator(runtime: Runtime) -> Any:
     return Accelerator(
         cpu=device.type == "cpu", mixed_precision="bf16" if runtime.precision == "bf16" else "no", device_placement=True
     )
-
-
-def _peak_memory_mb() -> float:
-    if torch.cuda.is_available():
-        return round(torch.cuda.max_memory_allocated() / 2**20, 1)
-    import resource
-
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)

@@ -1,0 +1,66 @@
+"""Fixtures for the benchmark: the command line in this process, registries that are put back, fake methods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+from fakes import FAKES, FITTED
+
+
+@dataclass
+class Answer:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture
+def clean_registries() -> Iterator[None]:
+    """Put the tables of methods and tasks back as they were."""
+    from benchmark.tasks import TASKS
+    from zoo.registry import METHODS
+
+    METHODS.names()
+    TASKS.names()
+    before = [(r, dict(r._entries), dict(r._broken)) for r in (METHODS, TASKS)]
+    try:
+        yield
+    finally:
+        for registry, entries, broken in before:
+            registry._entries, registry._broken = entries, broken
+
+
+@pytest.fixture
+def cli(clean_registries: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Call zoo-bench in this process: cli("run", "--methods", "cls") -> code, out, err."""
+    from benchmark.cli import main
+
+    def call(*arguments: object) -> Answer:
+        words = [str(argument) for argument in arguments]
+        monkeypatch.setattr(sys, "argv", ["zoo-bench", *words])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as leaving:
+            main(words)
+        captured = capsys.readouterr()
+        assert isinstance(leaving.value.code, int)
+        return Answer(leaving.value.code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def fakes(clean_registries: None) -> None:
+    """Register the fake methods under their names."""
+    from zoo.registry import METHODS
+
+    FITTED.clear()
+    for name, cls in FAKES.items():
+        METHODS.register(name)(cls)

@@ -1,0 +1,232 @@
+"""Small encoders without a network, for tests of the machinery; and a record built by hand."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.errors import CorruptError
+from zoo.files import read_json, sha256_json, write_json
+
+FITTED: list[str] = []  # the names of the encoders that were fitted, in order, in this process
+
+
+@dataclass(frozen=True, kw_only=True)
+class BagRecipe:
+    """Width of the vectors, and a salt for the hash."""
+
+    width: int = 64
+    salt: int = 0
+
+
+class Bag(Encoder):
+    """Hashed bag of words; the same text gives the same vector everywhere and always."""
+
+    Recipe: ClassVar[type] = BagRecipe
+
+    def __init__(self, recipe: BagRecipe, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        self.dim = recipe.width
+        self.shift = np.zeros(recipe.width)
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = np.zeros((len(texts), self.dim), np.float32)
+        for row, text in enumerate(texts):
+            for word in ["<s>", *text.lower().split()]:
+                code = zlib.crc32(f"{self.recipe.salt} {word}".encode("utf-8", "surrogatepass"))
+                vectors[row, code % self.dim] += 1.0 if code >> 16 & 1 else -1.0
+            vectors[row, 0] += 1.0 + len(text) % 7 / 100
+        return vectors + self.shift.astype(np.float32)
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "bag.json", {"recipe": asdict(self.recipe), "shift": self.shift.tolist()})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Bag:
+        content = read_json(folder / "bag.json")
+        if len(content["shift"]) != content["recipe"]["width"]:
+            raise CorruptError(f"{folder} is damaged")
+        encoder = cls(cls.Recipe(**content["recipe"]), runtime or Runtime())
+        encoder.shift = np.array(content["shift"])
+        return encoder
+
+    def fingerprint(self) -> str:
+        return sha256_json([type(self).__qualname__, asdict(self.recipe), self.shift.tolist()])
+
+
+class Fitted(Bag):
+    """Learns a shift that depends on the corpus and on the seed."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        return Traits(needs_corpus=True, stochastic=True)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        assert corpus is not None
+        FITTED.append(type(self).__name__)
+        self.shift = np.random.default_rng([run.seed, len(corpus.sentences)]).normal(0, 0.2, self.dim)
+        return FitReport(fitted=True, steps=1, sentences=len(corpus.sentences), seconds=0.01)
+
+
+class Picking(Fitted):
+    """Asks for the dev score while it learns."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True)
+
+
+class CrashInFit(Fitted):
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        raise RuntimeError("the optimiser exploded")
+
+
+class CrashWithSurrogate(Bag):
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        raise RuntimeError("cannot read 'caf\udce9'")
+
+
+class SomeNaN(Bag):
+    """NaN for every text that holds the word `on` (no probe sentence starts with it, but one holds it)."""
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = super().encode(texts)
+        for row, text in enumerate(texts):
+            if "zebra" in text or text.startswith(("A ", "Two ")):
+                vectors[row, 1] = np.nan
+        return vectors
+
+
+class NaNLater(Bag):
+    """Passes the probe and gives NaN for texts of the task only."""
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = super().encode(texts)
+        if len(texts) > 8:
+            vectors[3:5] = np.nan
+        return vectors
+
+
+class Constant(Bag):
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        return np.ones((len(texts), self.dim), np.float32)
+
+
+class WrongShape(Bag):
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        return super().encode(texts)[:, : self.dim // 2]
+
+
+class WrongType(Bag):
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        return super().encode(texts).astype(np.float64)
+
+
+class ReturnsList(Bag):
+    def encode(self, texts: Sequence[str]) -> Any:
+        return super().encode(texts).tolist()
+
+
+class Shuffling(Bag):
+    """Returns the vectors sorted, not in the order of the texts."""
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        return super().encode(sorted(texts))
+
+
+class BatchDependent(Bag):
+    """Each vector depends on its left neighbour."""
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        vectors = super().encode(texts)
+        return vectors + np.roll(vectors, 1, axis=0)
+
+
+FAKES: dict[str, type[Encoder]] = {
+    "bag": Bag,
+    "fitted": Fitted,
+    "picking": Picking,
+    "crash-in-fit": CrashInFit,
+    "crash-surrogate": CrashWithSurrogate,
+    "some-nan": SomeNaN,
+    "nan-later": NaNLater,
+    "constant": Constant,
+    "wrong-shape": WrongShape,
+    "wrong-type": WrongType,
+    "returns-list": ReturnsList,
+    "shuffling": Shuffling,
+    "batch-dependent": BatchDependent,
+}
+
+
+def hexes(*parts: Any) -> str:
+    """Return a sha256 for any parts."""
+    return sha256_json([str(part) for part in parts])
+
+
+def make_record(name: str = "bag", task: str = "pocket-pairs", seed: int | None = None, **changes: Any) -> Any:
+    """Return a valid record; `main` and any top-level key can be given, `row` tells rows apart."""
+    main = changes.pop("main", 0.5)
+    row = changes.pop("row", "row")
+    sha256 = changes.pop("data_sha256", hexes(task))
+    row_key = hexes(name, row)
+    record = {
+        "schema": 1,
+        "protocol": 1,
+        "key": hexes(name, row, task, seed, sha256),
+        "encoder_key": hexes(name, row, seed),
+        "row_key": row_key,
+        "status": "ok",
+        "reason": None,
+        "method": {
+            "name": name,
+            "class": "fakes.Bag",
+            "recipe": {"width": 64},
+            "sources": {"backbone": {"name": "tiny", "revision": None, "sha256": hexes("tiny")}},
+            "traits": {"needs_corpus": False, "stochastic": seed is not None, "transductive": False},
+        },
+        "task": {
+            "name": task,
+            "version": 1,
+            "dataset": task,
+            "form": "plain",
+            "source": "bundled",
+            "sha256": sha256,
+            "rows": 280,
+        },
+        "seed": seed,
+        "precision": "fp32",
+        "limit": None,
+        "scores": {"main": main, "main_metric": "all_spearman", "reason": None},
+        "training": None,
+        "encoding": None,
+        "facts": {},
+        "environment": {
+            "python": "3.11.0",
+            "platform": "Linux x86_64",
+            "cpu": "a cpu",
+            "threads": 2,
+            "gpu": None,
+            "cuda": None,
+            "packages": {"torch": "2.10.0", "transformers": "5.0.0"},
+        },
+        "started": "2026-01-02T03:04:05Z",
+        "seconds": 0.5,
+        "version": "0.1.0",
+        "command": ["zoo-bench", "run", "--methods", name],
+    }
+    record.update(changes)
+    return json.loads(json.dumps(record))
+
+
+def failed(record: Any, reason: str, status: str = "failed") -> Any:
+    """Return the record as one that was not measured."""
+    return {**record, "status": status, "reason": reason, "scores": None}
