@@ -63,6 +63,8 @@ class Registry(Generic[T]):
     def _add(self, name: str, entry: Entry) -> None:
         with self._lock:
             known = self._entries.get(name)
+            if known is not None and known.target == _target(entry.target):
+                return  # the entry point's own module registers its class by decorator as well
             if known is not None and known.target is not entry.target and known.origin != entry.origin:
                 raise UsageError(
                     f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one."
@@ -144,6 +146,10 @@ class Registry(Generic[T]):
     def mark_broken(self, name: str, reason: str) -> None:
         """Remember a plugin that could not be loaded."""
         self._broken[name] = reason
+
+
+def _target(target: str | type[Any]) -> str:
+    return target if isinstance(target, str) else f"{target.__module__}:{target.__qualname__}"
 
 
 def _load(target: str) -> Any:

@@ -95,7 +95,7 @@ class CrashWithSurrogate(Bag):
 
 
 class SomeNaN(Bag):
-    """NaN for every text that holds the word `on` (no probe sentence starts with it, but one holds it)."""
+    """NaN for some texts, three of the probe's sentences among them."""
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         vectors = super().encode(texts)

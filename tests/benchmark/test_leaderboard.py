@@ -1,0 +1,314 @@
+"""The tables: right means and spreads, nothing averaged that differs, nothing hidden, readable anywhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import failed, hexes, make_record
+
+from benchmark.leaderboard.table import Table, build_tables
+from benchmark.leaderboard.write import as_dict, markdown, print_table, write_tables
+from benchmark.report import make_leaderboard
+from benchmark.results import Records
+from benchmark.suites import all_suites, suite
+
+SEVEN = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+
+
+def complete(name: str, seeds: Any = (None,), tasks: tuple[str, ...] = SEVEN, **changes: Any) -> list[Any]:
+    """Records of all tasks and seeds with scores that are random but fixed by the name."""
+    generator = np.random.default_rng(abs(hash(name)) % 1000)
+    pairs = itertools.product(seeds, tasks)
+    return [make_record(name, task, seed, main=float(generator.uniform(0.3, 0.9)), **changes) for seed, task in pairs]
+
+
+def table_of(records: list[Any], name: str = "sts") -> Table:
+    (table,) = build_tables(records, [suite(name)])
+    return table
+
+
+def score_matrix(records: list[Any], seeds: Any) -> np.ndarray:
+    """Scores x100 (seeds, tasks)."""
+    found = {(r["seed"], r["task"]["name"]): 100 * r["scores"]["main"] for r in records}
+    return np.array([[found[seed, task] for task in SEVEN] for seed in seeds])
+
+
+def test_mean_and_sample_deviation_over_seeds() -> None:
+    """Against numpy: per task over seeds, and the average's spread over the per-seed averages."""
+    records = complete("m", range(5))
+    (row,) = table_of(records).rows
+    expected = score_matrix(records, range(5))
+    for column, task in enumerate(SEVEN):
+        value = row.values[task]
+        assert value.mean == pytest.approx(expected[:, column].mean(), abs=1e-9)
+        assert value.sd == pytest.approx(expected[:, column].std(ddof=1), abs=1e-9)
+        assert value.seeds == 5
+    assert row.average.mean == pytest.approx(expected.mean(), abs=1e-9)
+    assert row.average.sd == pytest.approx(expected.mean(axis=1).std(ddof=1), abs=1e-9)
+    assert row.values["STS12"].text() == f"{expected[:, 0].mean():.2f} ± {expected[:, 0].std(ddof=1):.2f}"
+
+
+def test_one_seed_has_no_spread() -> None:
+    """A single value is printed bare: a spread of 0 would be a lie."""
+    for seed in (None, 0):
+        (row,) = table_of(complete("m", [seed])).rows
+        assert row.values["STS12"].sd is None
+        assert row.average.sd is None
+        assert "±" not in row.average.text()
+
+
+def test_an_incomplete_row_has_no_mean_and_no_rank() -> None:
+    """E2-30: "n of 7 tasks", last, unranked, with the reason of each gap."""
+    half = complete("half", tasks=SEVEN[:5])
+    half += [failed(make_record("half", "STS-B"), "no data for STS-B here", "n/a")]
+    low = [{**record, "scores": {**record["scores"], "main": 0.01}} for record in complete("low")]
+    table = table_of(half + low)
+    assert [row.name for row in table.rows] == ["low", "half"]
+    assert [row.rank for row in table.rows] == [1, None]
+    row = table.rows[1]
+    assert (row.average.mean, row.average.reason) == (None, "5 of 7 tasks")
+    text = markdown(table)
+    assert "n/a (5 of 7 tasks)" in text
+    assert "STS-B: no data for STS-B here" in text
+    assert "SICK-R: not run" in text
+    written = next(r for r in as_dict(table)["rows"] if r["method"] == "half")
+    assert written["scores"]["SICK-R"]["mean"] is None
+    assert written["scores"]["STS-B"]["reason"] == "no data for STS-B here"
+
+
+def test_a_missing_seed_of_one_task_is_no_mean() -> None:
+    """E2-30: two of three seeds are not three."""
+    records = complete("m", range(3))
+    broken = next(i for i, r in enumerate(records) if (r["seed"], r["task"]["name"]) == (1, "STS14"))
+    records[broken] = failed(records[broken], "the loss is nan")
+    (row,) = table_of(records).rows
+    assert row.values["STS14"].mean is None
+    assert row.values["STS14"].reason == "2 of 3 seeds; the loss is nan"
+    assert row.average.reason == "6 of 7 tasks"
+    assert row.values["STS12"].mean == pytest.approx(
+        np.mean([100 * r["scores"]["main"] for r in records if r["task"]["name"] == "STS12"])
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"precision": "bf16"}, {"protocol": 2}, {"training": {"corpus": {"name": "books", "sentences": 5}}}],
+    ids=["precision", "protocol", "corpus"],
+)
+def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
+    """E2-31: never averaged, and every one of the rows that share a name carries a mark of its own."""
+    first = [{**r, "scores": {**r["scores"], "main": 0.4}} for r in complete("m")]
+    second = [{**r, "scores": {**r["scores"], "main": 0.6}} for r in complete("m", row="other", **other)]
+    table = table_of(first + second)
+    assert [row.average.mean for row in table.rows] == [pytest.approx(60), pytest.approx(40)]
+    names = [row.name for row in table.rows]
+    assert names == [f"m [{second[0]['row_key'][:8]}]", f"m [{first[0]['row_key'][:8]}]"]
+
+
+def test_rows_of_different_conditions_say_which(tmp_path: Path) -> None:
+    """The conditions of each row stand in the table."""
+    corpus = {"corpus": {"name": "books", "sentences": 12345}, "corpus_sentences_in_test": 0}
+    records = complete("m") + complete("m", row="2", precision="bf16") + complete("m", row="3", training=corpus)
+    text = markdown(table_of(records))
+    assert "tiny, fp32" in text
+    assert "tiny, bf16" in text
+    assert "12,345 sentences of books" in text
+
+
+def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
+    """E2-31: the same row with two different data files has no value for that task."""
+    records = complete("m", range(2))
+    for record in records:
+        if record["seed"] == 1 and record["task"]["name"] == "STS13":
+            record["task"]["sha256"] = hexes("another file")
+    (row,) = table_of(records).rows
+    assert row.values["STS13"].mean is None
+    assert "conflict" in str(row.values["STS13"].reason)
+    assert row.average.mean is None
+    assert "conflict" in markdown(table_of(records))
+
+
+def test_overlap_with_the_test_texts_is_counted_once_whatever_the_seeds() -> None:
+    """E2-39: 3 training sentences in each of two tasks are 6, for one seed and for five."""
+    for seeds in ([0], range(5)):
+        records = complete("m", seeds)
+        for record in records:
+            count = 3 if record["task"]["name"] in ("STS12", "STS13") else 0
+            corpus = {"name": "wiki", "sentences": 100, "sha256": hexes("wiki")}
+            record["training"] = {"corpus": corpus, "corpus_sentences_in_test": count}
+        assert "⚠ 6 training sentences are test sentences" in markdown(table_of(records))
+
+
+def test_trial_records_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """--limit never stands beside full data."""
+    full, trial = complete("m"), complete("m", row="trial", limit=50)
+    tables = build_tables(full + trial, [suite("sts")])
+    assert [(table.partial, len(table.rows)) for table in tables] == [(False, 1), (True, 1)]
+    names = {path.name for path in write_tables(tables, tmp_path)}
+    assert names == {"sts.md", "sts-trial.md"}
+    assert "TRIAL" in (tmp_path / "sts-trial.md").read_text(encoding="utf-8")
+    assert "TRIAL" not in (tmp_path / "sts.md").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "sts-trial.json").read_text(encoding="utf-8"))["trial"] is True
+
+
+def test_the_limits_of_trials_are_not_mixed() -> None:
+    """Trials of different sizes are different rows."""
+    records = complete("m", row="a", limit=50) + complete("m", row="b", limit=60)
+    (table,) = build_tables(records, [suite("sts")])
+    assert len(table.rows) == 2
+    assert len({row.name for row in table.rows}) == 2
+
+
+def test_the_three_files_agree(tmp_path: Path) -> None:
+    """Markdown, CSV and JSON hold the same numbers, names and ranks."""
+    records = complete("alpha", range(3)) + complete("beta") + complete("gamma", tasks=SEVEN[:3])
+    write_tables([table_of(records)], tmp_path)
+    content = json.loads(
+        (tmp_path / "sts.json").read_text(encoding="utf-8"), parse_constant=lambda token: pytest.fail(token)
+    )
+    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    text = (tmp_path / "sts.md").read_text(encoding="utf-8")
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    header, rows = cells[0], cells[2:]
+    assert [row["method"] for row in content["rows"]] == [line["method"] for line in lines] == [row[1] for row in rows]
+    assert {row["method"] for row in content["rows"]} == {"alpha", "beta", "gamma"}
+    for entry, line, row in zip(content["rows"], lines, rows, strict=True):
+        assert row[0] == ("" if entry["rank"] is None else str(entry["rank"]))
+        assert line["rank"] in (("",) if entry["rank"] is None else (str(entry["rank"]), f"{entry['rank']}.0"))
+        for task in SEVEN:
+            value = entry["scores"][task]
+            printed = row[header.index(task)]
+            if value["mean"] is None:
+                assert (printed, line[task]) == ("n/a", "")
+                continue
+            assert printed.split(" ± ")[0] == f"{value['mean']:.2f}"
+            assert float(line[task]) == pytest.approx(value["mean"], abs=5e-5)
+            if value["sd"] is None:
+                assert (line[f"{task} sd"], "±" in printed) == ("", False)
+            else:
+                assert printed.split(" ± ")[1] == f"{value['sd']:.2f}"
+                assert float(line[f"{task} sd"]) == pytest.approx(value["sd"], abs=5e-5)
+        if entry["average"]["mean"] is not None:
+            assert float(line["Avg"]) == pytest.approx(entry["average"]["mean"], abs=5e-5)
+            assert row[header.index("Avg.")].split(" ")[0] == f"{entry['average']['mean']:.2f}"
+
+
+def test_commands_stand_on_top_and_can_be_pasted_into_a_shell() -> None:
+    """Every command once, in the order they were given, quoted where a shell needs it."""
+    odd = ["zoo-bench", "run", "--methods", "cls,avg-*", "--corpus", "my texts.txt"]
+    records = complete("a", command=odd) + complete("b", started="2026-01-01T00:00:00Z")
+    text = markdown(table_of(records))
+    block = text.split("```")[1].strip().splitlines()
+    assert [shlex.split(line) for line in block] == [["zoo-bench", "run", "--methods", "b"], odd]
+    assert text.index("```") < text.index("| # |")
+
+
+def test_names_and_reasons_cannot_break_the_markdown_table() -> None:
+    """A bar or a line break in a method's name or a reason stays one cell, one line."""
+    records = complete("a|b", tasks=SEVEN[:6]) + [failed(make_record("a|b", "SICK-R"), "first line\nsecond | line")]
+    text = markdown(table_of(records))
+    header, _, row = (line for line in text.splitlines() if line.startswith("|"))
+    assert row.replace("\\|", "").count("|") == header.count("|")
+    note = next(line for line in text.splitlines() if "first line" in line)
+    assert "second" in note
+
+
+def test_ranks_follow_the_average() -> None:
+    """Best first; the order does not depend on the order of the records."""
+    records = [
+        {**record, "scores": {**record["scores"], "main": level}}
+        for name, level in (("low", 0.2), ("top", 0.8), ("mid", 0.5))
+        for record in complete(name)
+    ]
+    for order in (records, records[::-1]):
+        assert [(row.name, row.rank) for row in table_of(order).rows] == [("top", 1), ("mid", 2), ("low", 3)]
+
+
+def test_a_record_outside_every_suite_is_in_no_table() -> None:
+    """Tables hold their own suite's tasks only."""
+    tables = build_tables([*complete("m"), make_record("m", "some-plugin-task")], all_suites().values())
+    assert [table.suite.name for table in tables] == ["sts"]
+
+
+_PRINT = """
+import sys
+from pathlib import Path
+from benchmark.report import make_leaderboard
+make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]))
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"COLUMNS": "20"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["narrow", "ascii", "C locale"],
+)
+def test_any_terminal_shows_whole_numbers(environment: dict[str, str], tmp_path: Path) -> None:
+    """E2-36: 20 columns, ASCII, the C locale: no crash, no number cut, and the files are UTF-8 all the same."""
+    store = Records(tmp_path)
+    for record in complete("méthode-ρ", range(3)) + [failed(make_record("two", "STS12"), "é → …")]:
+        store.write(record)
+    plain = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_ALL", "PYTHONUTF8", "PYTHONIOENCODING")}
+    child = subprocess.run(
+        [sys.executable, "-c", _PRINT, str(tmp_path), str(tmp_path / "out")],
+        env={**plain, "TZ": "Asia/Tokyo", **environment},
+        capture_output=True,
+    )
+    assert child.returncode == 0, child.stderr.decode(errors="replace")
+    if "COLUMNS" not in environment:
+        assert child.stdout.isascii()
+    content = json.loads((tmp_path / "out" / "sts.json").read_text(encoding="utf-8"))
+    assert content["rows"][0]["method"] == "méthode-ρ"
+    printed = child.stdout.decode("utf-8")
+    for task in SEVEN:
+        assert f"{content['rows'][0]['scores'][task]['mean']:.2f}" in printed
+    assert "±" in (tmp_path / "out" / "sts.md").read_text(encoding="utf-8")
+
+
+def test_times_are_utc_whatever_the_zone() -> None:
+    """E2-36: in Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
+    script = "import calendar, time; from zoo.hardware import utc_now; print(utc_now(), time.time(), time.tzname)"
+    child = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    import calendar
+    import time
+
+    stamp, seconds, zones = child.stdout.split(maxsplit=2)
+    assert "JST" in zones
+    assert abs(calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")) - float(seconds)) < 5
+
+
+def test_a_stream_without_an_encoding_is_ascii() -> None:
+    """A stream that says nothing of its encoding gets ASCII."""
+    stream = io.StringIO()
+    print_table(table_of(complete("m", range(2))), stream)
+    assert stream.getvalue().isascii()
+    assert "+-" in stream.getvalue()
+
+
+def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
+    """--out is another folder than the records'."""
+    store = Records(tmp_path / "results")
+    for record in complete("m"):
+        store.write(record)
+    assert make_leaderboard(tmp_path / "results", tmp_path / "tables", "sts") == []
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"sts.md", "sts.csv", "sts.json"}
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
