@@ -85,7 +85,9 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
 @click.option(
     "--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's]."
 )
-@click.option("--backbone", help="Bundled name, folder or hub id, for every method that has one [default: zoo-mini].")
+@click.option(
+    "--backbone", help="Bundled name, folder or hub id, for every recipe that leaves it open [default: zoo-mini]."
+)
 @click.option("--revision", help="Revision of the hub backbone.")
 @click.option(
     "--corpus", help="Text to train on: a catalog name or a file, one sentence a line [default: the suite's]."

@@ -16,7 +16,8 @@ from zoo.files import read_json, resource_folder, sha256_file, sha256_json, writ
 
 BUNDLED = ("zoo-mini",)
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
-_WANTED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.bin", "*/config.json", "*/*.safetensors"]
+_WEIGHTS = (".safetensors", ".bin")
+_WANTED = ["*.json", "*.txt", "*.model"]
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
 
     try:
-        return Path(snapshot_download(name, revision=revision, local_files_only=True, allow_patterns=_WANTED))
+        return Path(snapshot_download(name, revision=revision, local_files_only=True))
     except Exception as error:  # whatever the reason it is not in the cache: next, the hub itself
         not_cached = error
     at = f" at revision {revision}" if revision else ""
@@ -72,8 +73,10 @@ def _from_hub(name: str, revision: str | None) -> Path:
         raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached
     try:
         # One short question first: the download itself retries for minutes when the hub cannot be reached.
-        HfApi().model_info(name, revision=revision, timeout=5)
-        return Path(snapshot_download(name, revision=revision, allow_patterns=_WANTED, etag_timeout=5))
+        files = [file.rfilename for file in HfApi().model_info(name, revision=revision, timeout=5).siblings or []]
+        weights = "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"
+        patterns = [*_WANTED, weights]
+        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns, etag_timeout=5))
     except Exception as error:  # hub errors are many; each means "not to be had", with its own words
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
@@ -97,11 +100,16 @@ def _file_sha256(path: Path, size: int, mtime: int) -> str:
 
 
 def _folder_sha256(folder: Path) -> str:
+    """Return the sha256 over what loading reads: weights, configuration and tokenizer, also of module subfolders."""
+    paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
+    # Module folders of sentence-transformers are numbered; onnx, openvino and the like are other copies of the model.
+    paths = [p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit()]
+    if any(p.suffix == ".safetensors" for p in paths):
+        paths = [p for p in paths if p.suffix != ".bin"]  # never read then
     hashes = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.suffix in (".json", ".safetensors", ".bin", ".txt", ".model"):
-            stat = path.stat()
-            hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
+    for path in paths:
+        stat = path.stat()
+        hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
     return sha256_json(hashes)
 
 

@@ -3,23 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import pytest
-from fakes import FAKES, FITTED
-
-
-@dataclass
-class Answer:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
-Cli = Callable[..., Answer]
+from fakes import FAKES, FITTED, Answer, Cli
 
 
 @pytest.fixture

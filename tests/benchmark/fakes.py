@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,17 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Trai
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 
+
+@dataclass
+class Answer:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Cli = Callable[..., Answer]
 FITTED: list[str] = []  # the names of the encoders that were fitted, in order, in this process
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Cli
-from fakes import failed, hexes, make_record
+from fakes import Cli, failed, hexes, make_record
 
 from benchmark.report import make_leaderboard
 from benchmark.results import Records, check_record, plain
@@ -281,6 +280,7 @@ from fakes import make_record
 from benchmark.results import Records
 store = Records(Path(sys.argv[2]))
 records = [make_record(main=n / 10, encoding={"padding": [n] * 5000}) for n in range(10)]
+store.write(records[0])
 print("ready", flush=True)
 while True:
     for record in records:
@@ -296,7 +296,7 @@ def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> 
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
-            time.sleep(0.05 + generator.random() / 10)
+            time.sleep(generator.random() / 5)
             writer.kill()
         store = Records(tmp_path)
         (record,) = store.all()

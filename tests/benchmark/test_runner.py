@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Cli
-from fakes import FAKES, FITTED
+from fakes import FAKES, FITTED, Cli
 
 from benchmark.data.sources import DataSource
 from benchmark.plan import load_tasks, make_plan
