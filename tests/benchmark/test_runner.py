@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ from benchmark.plan import load_tasks, make_plan
 from benchmark.results import Records, check_record
 from benchmark.runner import Runner, VectorStore, exit_code
 from zoo.encoder import Corpus, Runtime
-from zoo.errors import ContractError
+from zoo.errors import ContractError, Interrupted
 from zoo.recipe import RecipeSpec
 
 pytestmark = pytest.mark.usefixtures("fakes")
@@ -320,16 +323,14 @@ def test_seeds_give_cells_of_their_own(cli: Cli, tmp_path: Path) -> None:
     assert len({record["row_key"] for (name, _, _), record in found.items() if name == "fitted"}) == 1
 
 
-def test_interrupted_between_cells_keeps_what_is_done(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Path) -> None:
     """A signal that comes while a cell is measured ends the run after it, with 128 + its number."""
-    import signal
-
-    from zoo.errors import Interrupted
 
     class Signalling(FAKES["bag"]):  # type: ignore[misc,valid-type]
         def encode(self, texts: Any) -> Any:
             if len(texts) > 8:
-                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), number)
             return super().encode(texts)
 
     from zoo.registry import METHODS
@@ -341,13 +342,40 @@ def test_interrupted_between_cells_keeps_what_is_done(tmp_path: Path) -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(Interrupted) as stopped:
         Runner(tmp_path, Runtime(), limit=20).run(plan)
-    assert stopped.value.exit_code == 143
+    assert stopped.value.exit_code == 128 + number
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert ("bag", "pocket-words", None) not in records(tmp_path)
     outcome = Runner(tmp_path, Runtime(), limit=20).run(
         make_plan(specs[1:], loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
     )
     assert exit_code(outcome, allow_missing=False) == 0
+
+
+def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
+    """A run that waits for an encoder which another process makes still obeys a signal at once."""
+    from filelock import FileLock
+
+    loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
+    specs = [RecipeSpec("bag", "bag", "", "", "test")]
+    plan = make_plan(specs, loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+    lock = FileLock(tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock", thread_local=False)
+    Path(lock.lock_file).parent.mkdir(parents=True)
+    lock.acquire()
+    timers = [
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)),
+        threading.Timer(4.0, lock.release),
+    ]
+    started = time.monotonic()
+    for timer in timers:
+        timer.start()
+    try:
+        with pytest.raises(Interrupted):
+            Runner(tmp_path, Runtime(), limit=20).run(plan)
+        assert time.monotonic() - started < 3
+    finally:
+        for timer in timers:
+            timer.cancel()
+        lock.release(force=True)
 
 
 def test_every_unique_text_is_encoded_once() -> None:

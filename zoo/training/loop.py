@@ -107,6 +107,7 @@ class _Training:
         self.last_loss = math.nan
         self.seconds_before = 0.0
         self.log_lines: list[str] = []
+        self._order: tuple[int, NDArray[np.int64]] | None = None
 
     # Files of a run's folder.
     def _path(self, name: str) -> Path | None:
@@ -146,8 +147,9 @@ class _Training:
 
     def _batch(self, step: int) -> NDArray[np.int64]:
         epoch, index = divmod(step, self.steps_per_epoch)
-        order = np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
-        return order[index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
+        if self._order is None or self._order[0] != epoch:
+            self._order = epoch, np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
+        return self._order[1][index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
 
     def _one_step(self, rows: NDArray[np.int64]) -> float:
         try:
