@@ -185,6 +185,23 @@ def doctor(data: str | None) -> int:
     return doctor_command(data)
 
 
+@main_group.command()
+@click.argument("recipe")
+@click.option(
+    "--text", "texts", multiple=True, help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus."
+)
+@_data_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the finished model.")
+@click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's number.")
+@click.option("--device", default="auto", show_default=True)
+@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)
+def pretrain(**options: Any) -> int:
+    """Pretrain a small masked language model: RECIPE is a name (zoo-mini, zoo-small) or a YAML file."""
+    from benchmark.pretrain import pretrain_command
+
+    return pretrain_command(options)
+
+
 @main_group.group()
 def data() -> None:
     """List, verify or fetch the data sets."""

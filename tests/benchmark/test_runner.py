@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -353,29 +355,42 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
 
 def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
     """A run that waits for an encoder which another process makes still obeys a signal at once."""
-    from filelock import FileLock
-
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
     specs = [RecipeSpec("bag", "bag", "", "", "test")]
     plan = make_plan(specs, loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
-    lock = FileLock(tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock", thread_local=False)
-    Path(lock.lock_file).parent.mkdir(parents=True)
-    lock.acquire()
-    timers = [
-        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)),
-        threading.Timer(4.0, lock.release),
-    ]
-    started = time.monotonic()
-    for timer in timers:
-        timer.start()
-    try:
-        with pytest.raises(Interrupted):
-            Runner(tmp_path, Runtime(), limit=20).run(plan)
-        assert time.monotonic() - started < 3
-    finally:
-        for timer in timers:
-            timer.cancel()
-        lock.release(force=True)
+    path = tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock"
+    path.parent.mkdir(parents=True)
+    script = (
+        f"import filelock; lock = filelock.FileLock({str(path)!r}); lock.acquire(); print('held', flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        stop = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+        release = threading.Timer(5, holder.kill)
+        started = time.monotonic()
+        stop.start()
+        release.start()
+        try:
+            with pytest.raises(Interrupted):
+                Runner(tmp_path, Runtime(), limit=20).run(plan)
+            assert time.monotonic() - started < 4
+        finally:
+            stop.cancel()
+            release.cancel()
+            holder.kill()
+
+
+def test_every_encoder_has_a_lock_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    """A dot in a name (a version, a temperature) does not make two encoders wait for each other."""
+    from zoo.registry import METHODS
+
+    for name in ("model-v1.0", "model-v1.5"):
+        METHODS.register(name, origin=name)(FAKES["fitted"])
+    common = ("--seeds", 1, "--tasks", "pocket-words", "--out", tmp_path, *FAST)
+    assert cli("run", "--methods", "model-v1.0,model-v1.5", *common).code == 0
+    assert len([p for p in (tmp_path / "encoders").iterdir() if p.is_dir()]) == 2
+    assert len(list((tmp_path / "encoders").glob("*.lock"))) == 2
 
 
 def test_every_unique_text_is_encoded_once() -> None:

@@ -36,8 +36,13 @@ class TrainSettings:
     epochs: int
     eval_every: int
     weight_decay: float = 0.0
+    adam_betas: tuple[float, float] = (0.9, 0.999)
+    warmup_steps: int = 0
+    steps: int | None = None  # None: as many as the epochs take
+    accumulate: int = 1  # parts a batch is cut into, one after the other; only for losses that are means over rows
     max_grad_norm: float = 1.0
     log_every: int = 10
+    unit: str = "sentences"  # what a row is called in the progress
 
 
 class Objective(nn.Module):
@@ -88,17 +93,17 @@ class _Training:
         self.objective, self.collate, self.rows, self.settings = objective, collate, rows, settings
         self.runtime, self.run_, self.backbone, self.dev_score = runtime, run, backbone, dev_score
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
-        self.total_steps = self.steps_per_epoch * settings.epochs
+        self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
         trainable = [p for p in objective.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(
             trainable,
             lr=settings.learning_rate,
-            betas=(0.9, 0.999),
+            betas=settings.adam_betas,
             eps=1e-8,
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        self.scheduler = get_linear_schedule_with_warmup(self.optimizer, 0, self.total_steps)
+        self.scheduler = get_linear_schedule_with_warmup(self.optimizer, settings.warmup_steps, self.total_steps)
         self.accelerator = _accelerator(runtime)
         self.model, self.prepared_optimizer = self.accelerator.prepare(objective, self.optimizer)
         self.step = 0
@@ -128,11 +133,12 @@ class _Training:
                 self.step += 1
                 elapsed = time.monotonic() - started
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
-                bar.update(self.step, f"loss {self.last_loss:.4f}, {rate:.0f} sentences/s")
+                bar.update(self.step, f"loss {self.last_loss:.4f}, {rate:.0f} {self.settings.unit}/s")
                 self._after_step()
         seconds = self.seconds_before + time.monotonic() - started
         self._keep_best()
-        sentences = self.rows * self.settings.epochs
+        done_epochs, rest = divmod(self.step, self.steps_per_epoch)
+        sentences = done_epochs * self.rows + min(rest * self.settings.batch_size, self.rows)
         return FitReport(
             fitted=True,
             steps=self.step,
@@ -153,16 +159,20 @@ class _Training:
 
     def _one_step(self, rows: NDArray[np.int64]) -> float:
         try:
-            tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(rows)]
-            loss = self.model(*tensors)  # accelerate has put its forward under autocast
-            value = float(loss.detach())
+            value = 0.0
+            for part in np.array_split(rows, min(self.settings.accumulate, len(rows))):
+                tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(part)]
+                # accelerate has put the forward under autocast
+                loss = self.model(*tensors) * (len(part) / len(rows))
+                value += float(loss.detach())
+                if math.isfinite(value):
+                    self.accelerator.backward(loss)
             if not math.isfinite(value):
                 raise TrainingError(
                     f"the loss is {value} at step {self.step} (batch of sentences {rows[:4].tolist()} ..., learning"
                     f" rate {self.scheduler.get_last_lr()[0]:.2e}); the last good checkpoint is kept. Lower"
                     " learning_rate, or use --precision fp32."
                 )
-            self.accelerator.backward(loss)
             self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm)
             self.prepared_optimizer.step()
             self.scheduler.step()

@@ -1,0 +1,84 @@
+"""`zoo-bench pretrain`: text without any sentence that a task tests, then the training of zoo.pretraining."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from benchmark.commands import make_runtime
+from benchmark.corpus import normalised
+from benchmark.data.catalog import catalog
+from benchmark.data.readers import iterate_text
+from benchmark.data.sources import DataSource
+from benchmark.runner import Stop
+from benchmark.tasks import TASKS
+from zoo.encoder import Run
+from zoo.errors import MissingError, UsageError, did_you_mean
+from zoo.files import check_writable, resource_folder, write_json
+from zoo.hardware import cache_folder
+from zoo.pretraining.pretrain import PretrainRecipe, pretrain
+from zoo.recipe import build, read_yaml
+
+
+def read_pretrain_recipe(name: str) -> PretrainRecipe:
+    """Return a recipe by name or from a YAML file; raises UsageError with suggestions."""
+    folder = resource_folder(str(Path(__file__).parent.parent / "zoo" / "__init__.py"), "configs") / "pretrain"
+    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+    known = [file.stem for file in sorted(folder.glob("*.yaml"))]
+    if not path.is_file():
+        raise UsageError(f"unknown pretraining recipe {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+    return build(PretrainRecipe, read_yaml(path) or {}, str(path))
+
+
+def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
+    """Return the normalised texts of every task that is found here, and the tasks whose data is missing."""
+    texts: set[str] = set()
+    missing = []
+    for name, cls in TASKS.load_all():
+        if cls is None:
+            continue
+        try:
+            texts |= {normalised(text) for text in cls().load(data).unlabelled()}
+        except MissingError:
+            missing.append(name)
+    return frozenset(texts - {""}), missing
+
+
+def pretrain_command(options: dict[str, Any]) -> int:
+    """Run the pretraining; a killed run goes on when the same command is given again."""
+    recipe = read_pretrain_recipe(options["recipe"])
+    if options["steps"]:
+        recipe = dataclasses.replace(recipe, steps=options["steps"])
+    out: Path = options["out"]
+    check_writable(out)
+    data = DataSource.from_options(options["data"], hub=False)
+    paths = []
+    for name in options["texts"] or ("wiki", "books"):
+        entry = catalog().get(name)
+        paths.append(next(iter(data.locate(name, "plain").files.values())) if entry is not None else Path(name))
+    runtime = make_runtime(options)
+    exclude, missing = tested_sentences(data)
+    runtime.progress.say(f"{len(exclude):,} tested sentences are left out of the text")
+    if missing:
+        runtime.progress.say(f"not found, so not left out: {', '.join(missing)}")
+    with Stop().listening() as stop:
+        facts = pretrain(
+            recipe,
+            paths,
+            out,
+            read=iterate_text,
+            runtime=runtime,
+            run=Run(out / "training", recipe.seed, stop_signal=stop),
+            cache=cache_folder() / "tokens",
+            exclude=exclude,
+            normalise=normalised,
+        )
+    write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "tasks_not_found": missing})
+    for path in (out / "training").glob("*.safetensors"):
+        path.unlink()
+    print(
+        f"held-out masked-token accuracy {100 * facts['held_out_accuracy']:.2f} %, "
+        f"pseudo-perplexity {facts['held_out_pseudo_perplexity']:.1f}; written: {out}"
+    )
+    return 0

@@ -1,0 +1,332 @@
+"""Where data comes from: the order, the checks, and that nothing wrong is ever kept or used."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmark.data import catalog as catalog_module
+from benchmark.data import sources
+from benchmark.data.catalog import Dataset, Form, dataset
+from benchmark.data.readers import read_hub_rows
+from benchmark.data.sources import DataSource, extract_wanted
+from benchmark.tasks import TASKS
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.files import sha256_file
+
+SUBSETS = tuple(dataset("STS12").form("tokenised").files)
+
+
+def copy_form(
+    data_dir: Path, root: Path, name: str = "STS12", form: str = "tokenised", below: str | None = None
+) -> Path:
+    """Copy a data set's files to `root`, in its own folder or in `below`; returns the folder."""
+    wanted = dataset(name).form(form)
+    target = root / (wanted.folder if below is None else below)
+    target.mkdir(parents=True)
+    for file in wanted.files:
+        shutil.copy(data_dir / wanted.folder / file, target)
+    return target
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Pretend that the hub may be asked, and count the questions; every one fails."""
+    asked: list[str] = []
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+
+    class Api:
+        def dataset_info(self, name: str, **_: object) -> None:
+            asked.append(name)
+            raise ConnectionError("429 Too Many Requests")
+
+    monkeypatch.setattr("huggingface_hub.HfApi", Api)
+    return asked
+
+
+def test_the_folder_comes_before_the_cache_and_the_cache_before_the_hub(
+    data_dir: Path, tmp_path: Path, online: list[str]
+) -> None:
+    """folder > cache > hub, and the record's `source` says which."""
+    folder, cache = tmp_path / "folder", tmp_path / "cache"
+    folder.mkdir()
+    with pytest.raises(MissingError, match="429"):
+        DataSource(folder, cache=cache).locate("STS12", "tokenised")
+    assert online == ["princeton-nlp/datasets-for-simcse"]
+    in_cache = copy_form(data_dir, cache)
+    located = DataSource(folder, cache=cache).locate("STS12", "tokenised")
+    assert (located.source, located.files[SUBSETS[0]].parent) == ("cache", in_cache)
+    in_folder = copy_form(data_dir, folder)
+    located = DataSource(folder, cache=cache).locate("STS12", "tokenised")
+    assert (located.source, located.files[SUBSETS[0]].parent) == ("folder", in_folder)
+    assert len(online) == 1
+    assert {sha256_file(path) for path in located.files.values()} == set(
+        dataset("STS12").form("tokenised").files.values()
+    )
+
+
+@pytest.mark.parametrize(
+    "below", ["senteval/downstream/STS/STS12-en-test", "downstream/STS/STS12-en-test", "STS/STS12-en-test"]
+)
+def test_each_layout_of_senteval_is_found(below: str, data_dir: Path, tmp_path: Path) -> None:
+    """--data may name the folder above senteval, SentEval's data folder, or its `downstream`."""
+    copy_form(data_dir, tmp_path / "data", below=below)
+    source = DataSource(tmp_path / "data", hub=False, cache=tmp_path / "cache")
+    assert TASKS.get("STS12")().load(source).rows == 3108
+
+
+def test_the_environment_names_the_folder(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZOO_BENCH_DATA stands for --data; --data wins; a folder that is not there is an error, not ignored."""
+    copy_form(data_dir, tmp_path / "env")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("ZOO_BENCH_DATA", str(tmp_path / "env"))
+    assert DataSource.from_options(None, hub=False).locate("STS12", "tokenised").source == "folder"
+    assert DataSource.from_options(str(tmp_path / "empty")).folder == tmp_path / "empty"
+    monkeypatch.setenv("ZOO_BENCH_DATA", str(tmp_path / "gone"))
+    with pytest.raises(UsageError, match="gone"):
+        DataSource.from_options(None)
+
+
+@pytest.mark.parametrize("place", ["folder", "cache"])
+def test_a_wrong_checksum_is_refused_and_not_passed_over(place: str, data_dir: Path, tmp_path: Path) -> None:
+    """E2-21: expected and actual are shown, and no other source is used instead."""
+    folder, cache = tmp_path / "folder", tmp_path / "cache"
+    copy_form(data_dir, folder)
+    copy_form(data_dir, cache)
+    if place == "cache":
+        shutil.rmtree(folder / "senteval")
+    damaged = (folder if place == "folder" else cache) / dataset("STS12").form("tokenised").folder / SUBSETS[3]
+    damaged.write_bytes(damaged.read_bytes().replace(b"0", b"1", 1))
+    with pytest.raises(CorruptError) as error:
+        TASKS.get("STS12")().load(DataSource(folder, cache=cache))
+    assert str(damaged) in str(error.value)
+    assert sha256_file(damaged)[:16] in str(error.value)
+    assert dataset("STS12").form("tokenised").files[SUBSETS[3]][:16] in str(error.value)
+
+
+def test_a_missing_file_of_a_set_is_named(data_dir: Path, tmp_path: Path) -> None:
+    """A folder that holds a part of the files is not taken for the whole."""
+    folder = copy_form(data_dir, tmp_path / "data")
+    (folder / SUBSETS[-1]).unlink()
+    with pytest.raises(ZooError, match=SUBSETS[-1]):
+        DataSource(tmp_path / "data", hub=False, cache=tmp_path / "cache").locate("STS12", "tokenised")
+
+
+def test_missing_data_says_where_was_looked_and_what_to_do(tmp_path: Path) -> None:
+    """Folder, cache, remedy; with the reason where no hub has it."""
+    (tmp_path / "data").mkdir()
+    source = DataSource(tmp_path / "data", hub=False, cache=tmp_path / "cache")
+    for name, form in (("STS12", "tokenised"), ("SICK", "raw")):
+        with pytest.raises(MissingError) as error:
+            source.locate(name, form)
+        for part in (name, str(tmp_path / "data"), str(tmp_path / "cache"), "--data"):
+            assert part in str(error.value)
+    assert "9,927" in str(error.value), "the hub's SICK is another test set; the message says so"
+
+
+def test_offline_is_immediate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E2-22: HF_HUB_OFFLINE means no question, no waiting, for archives and for rows."""
+    for value in ("1", "true", "YES"):
+        monkeypatch.setenv("HF_HUB_OFFLINE", value)
+        for form in ("tokenised", "raw"):
+            started = time.monotonic()
+            with pytest.raises(MissingError, match=r"HF_HUB_OFFLINE.*--data"):
+                DataSource(None, cache=tmp_path).locate("STS12", form)
+            assert time.monotonic() - started < 0.5
+    assert list(tmp_path.iterdir()) == []
+
+
+# Rows from the hub: a local folder that `datasets` reads stands for the hub's.
+
+
+@pytest.fixture
+def hub_pairs(tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data set `tiny` of three splits whose hub id is a local folder; returns that folder."""
+    import datasets.config
+
+    hub = tmp_path / "hub"
+    hub.mkdir()
+    for split, count in (("train", 3), ("validation", 2), ("test", 4)):
+        rows = [{"score": i, "sentence1": f'{split} "{i}\u2028x', "sentence2": f"é {i}\ty\nz"} for i in range(count)]
+        (hub / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    form = Form(
+        folder="tiny",
+        files={"a.txt": "0" * 64},
+        hub={"id": str(hub), "revision": None, "splits": {"train": "train", "dev": "validation", "test": "test"}},
+    )
+    tiny = Dataset("tiny", "Tiny", "ours", rows={"train": 3, "dev": 2, "test": 4}, forms={"raw": form})
+    catalog = {**catalog_module.catalog(), "tiny": tiny}
+    monkeypatch.setattr(catalog_module, "catalog", lambda: catalog)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "datasets-cache")
+    return hub
+
+
+def test_hub_rows_are_fetched_once_and_checked_when_read(hub_pairs: Path, tmp_path: Path) -> None:
+    """First from the hub, then from the cache; texts as they are; a later change of the cached rows is found."""
+    source = DataSource(None, cache=tmp_path / "cache")
+    located = source.locate("tiny", "raw")
+    assert (located.source, located.from_hub_rows) == ("hub", True)
+    pairs = read_hub_rows(located.files["test.jsonl"])
+    assert pairs.gold.tolist() == [0, 1, 2, 3]
+    assert pairs.first[1] == 'test "1\u2028x'
+    assert pairs.second[1] == "é 1\ty\nz"
+    assert len(read_hub_rows(located.files["dev.jsonl"])) == 2
+    shutil.rmtree(hub_pairs)
+    again = source.locate("tiny", "raw")
+    assert (again.source, again.sha256) == ("cache", located.sha256)
+    with located.files["dev.jsonl"].open("a") as file:
+        file.write('[5, "a", "b"]\n')
+    with pytest.raises(CorruptError, match=r"dev\.jsonl"):
+        source.locate("tiny", "raw")
+
+
+def test_other_rows_on_the_hub_have_another_sha256(hub_pairs: Path, tmp_path: Path) -> None:
+    """E2-5, E2-21: the identity of hub rows is their content."""
+    first = DataSource(None, cache=tmp_path / "one").locate("tiny", "raw").sha256
+    path = hub_pairs / "test.jsonl"
+    path.write_text(path.read_text().replace('"score": 3', '"score": 4'))
+    assert DataSource(None, cache=tmp_path / "two").locate("tiny", "raw").sha256 != first
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_a_wrong_number_of_hub_rows_is_refused_and_nothing_is_kept(split: str, hub_pairs: Path, tmp_path: Path) -> None:
+    """The catalog's counts decide; no file of the refused copy stays in the cache."""
+    path = hub_pairs / f"{split}.jsonl"
+    path.write_text(path.read_text() + json.dumps({"score": 1, "sentence1": "a", "sentence2": "b"}) + "\n")
+    cache = tmp_path / "cache"
+    with pytest.raises(CorruptError, match="the catalog expects"):
+        DataSource(None, cache=cache).locate("tiny", "raw")
+    with pytest.raises(ZooError):
+        DataSource(None, hub=False, cache=cache).locate("tiny", "raw")
+    assert [p for p in cache.rglob("*") if p.is_file()] == []
+
+
+@pytest.mark.parametrize("score", ["null", "NaN", '"five"', "7"])
+def test_hub_rows_without_a_good_score_are_refused(score: str, hub_pairs: Path, tmp_path: Path) -> None:
+    """What the readers refuse in a file is refused in the hub's rows too."""
+    path = hub_pairs / "test.jsonl"
+    path.write_text(path.read_text().replace('"score": 3', f'"score": {score}'))
+    with pytest.raises(ZooError):
+        located = DataSource(None, cache=tmp_path / "cache").locate("tiny", "raw")
+        read_hub_rows(located.files["test.jsonl"])
+
+
+# Archives.
+
+
+def tar_of(path: Path, members: list[tuple[str, bytes]], extra: tuple[tarfile.TarInfo, ...] = ()) -> Path:
+    """Write a tar with members of any name."""
+    with tarfile.open(path, "w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        for info in extra:
+            tar.addfile(info)
+    return path
+
+
+@pytest.fixture
+def members(data_dir: Path) -> list[tuple[str, bytes]]:
+    """The tokenised STS12 as members of SentEval's archive, and some others."""
+    wanted = dataset("STS12").form("tokenised")
+    content = [(f"{wanted.folder}/{name}", (data_dir / wanted.folder / name).read_bytes()) for name in wanted.files]
+    return [("README.md", b"hello"), *content, ("senteval/downstream/STS/STS12-en-test/other.txt", b"x")]
+
+
+def files_below(folder: Path) -> set[str]:
+    """Every file below a folder, links too."""
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() or p.is_symlink()}
+
+
+def test_a_good_archive_gives_exactly_the_wanted_files(members: list[tuple[str, bytes]], tmp_path: Path) -> None:
+    """Only the catalog's files, under their own names."""
+    wanted = dataset("STS12").form("tokenised")
+    archive = tar_of(tmp_path / "senteval.tar", members)
+    cache = tmp_path / "cache"
+    extract_wanted(archive, wanted, cache / wanted.folder)
+    assert files_below(cache) == {f"{wanted.folder}/{name}" for name in wanted.files}
+    located = DataSource(None, hub=False, cache=cache).locate("STS12", "tokenised")
+    assert located.source == "cache"
+    assert TASKS.get("STS12")().load(DataSource(None, hub=False, cache=cache)).rows == 3108
+
+
+def hostile(kind: str, members: list[tuple[str, bytes]], tmp_path: Path) -> Path:
+    """Write an archive of one kind of malice or damage."""
+    path = tmp_path / "senteval.tar"
+    name, content = members[1]
+    base = Path(name).name
+    if kind == "wrong sha":
+        return tar_of(path, [members[0], (name, content + b"x"), *members[2:]])
+    if kind == "file missing":
+        return tar_of(path, members[:4] + members[5:])
+    if kind == "empty":
+        return tar_of(path, [])
+    if kind == "html":
+        path.write_text("<html>429 Too Many Requests</html>")
+        return path
+    if kind == "cut":
+        tar_of(path, members)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        return path
+    evil = {
+        "parent": f"../../../../STS12-en-test/{base}",
+        "absolute": f"{tmp_path}/escaped/STS12-en-test/{base}",
+    }
+    if kind in evil:
+        return tar_of(path, [members[0], (evil[kind], b"evil"), *members[2:]])
+    link = tarfile.TarInfo(name)
+    link.type = {"symlink": tarfile.SYMTYPE, "hard link": tarfile.LNKTYPE, "device": tarfile.CHRTYPE}[kind]
+    link.linkname = "/etc/passwd"
+    return tar_of(path, [members[0], *members[2:]], (link,))
+
+
+KINDS = ["wrong sha", "file missing", "empty", "html", "cut", "parent", "absolute", "symlink", "hard link", "device"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_bad_archive_is_refused_and_writes_nothing_outside(
+    kind: str, members: list[tuple[str, bytes]], tmp_path: Path
+) -> None:
+    """E2-20, E2-23: refused by an error that a person reads; every file lies below the target, none is a link."""
+    wanted = dataset("STS12").form("tokenised")
+    archive = hostile(kind, members, tmp_path)
+    before = files_below(tmp_path)
+    with pytest.raises(ZooError, match=r"senteval\.tar"):
+        extract_wanted(archive, wanted, tmp_path / "cache" / wanted.folder)
+    new = files_below(tmp_path) - before
+    assert all(name.startswith(f"cache/{wanted.folder}/") for name in new)
+    assert not any((tmp_path / name).is_symlink() for name in new)
+    for name in new:
+        assert sha256_file(tmp_path / name) == wanted.files[Path(name).name]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_a_bad_archive_a_good_one_is_fetched(
+    kind: str, members: list[tuple[str, bytes]], tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E2-20: what a broken download leaves behind does not stand in the way of the next one."""
+    archives = [hostile(kind, members, tmp_path), tar_of(tmp_path / "good.tar", members)]
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: str(archives.pop(0)))
+    source = DataSource(None, cache=tmp_path / "cache")
+    with pytest.raises(ZooError):
+        source.locate("STS12", "tokenised")
+    assert source.locate("STS12", "tokenised").source == "hub"
+
+
+def test_a_bomb_is_refused_before_it_is_read(
+    members: list[tuple[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E2-23: the size that a member states is looked at first."""
+    monkeypatch.setattr(sources, "_LARGEST_MEMBER", 1000)
+    wanted = dataset("STS12").form("tokenised")
+    with pytest.raises(CorruptError, match="size"):
+        extract_wanted(tar_of(tmp_path / "a.tar", members), wanted, tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()

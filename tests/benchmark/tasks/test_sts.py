@@ -1,0 +1,94 @@
+"""STS tasks: tokens joined as SentEval does, scores as an independent computation gives them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes import Bag
+from scipy import stats
+
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS
+from benchmark.tasks.base import PairsData
+from zoo.encoder import Runtime
+
+
+def load(name: str, data_dir: Path, limit: int | None = None) -> PairsData:
+    """Load a task of pairs."""
+    data = TASKS.get(name)().load(DataSource(data_dir, hub=False), limit)
+    assert isinstance(data, PairsData)
+    return data
+
+
+def test_tokens_are_joined_with_single_blanks(data_dir: Path) -> None:
+    """The papers' evaluations do `' '.join(tokens)`: no tab, no double blank, none at the ends."""
+    for name in ("STS12", "STS16", "STS-B", "SICK-R"):
+        for text in load(name, data_dir).unlabelled():
+            assert text == " ".join(text.split())
+
+
+def test_sick_keeps_its_case(data_dir: Path) -> None:
+    """SentEval lower-cases STS12-16 and STS-B, but not SICK (METHODS section 9)."""
+    assert any(text != text.lower() for text in load("SICK-R", data_dir).texts())
+    for name in ("STS12", "STS14", "STS-B"):
+        assert all(text == text.lower() for text in load(name, data_dir).texts())
+
+
+def test_scores_against_an_independent_computation(data_dir: Path) -> None:
+    """STS13 from its files with nothing of ours but the vectors."""
+    encoder = Bag(Bag.Recipe(), Runtime())
+    scores = load("STS13", data_dir).score(encoder.encode)
+    folder = data_dir / "senteval" / "downstream" / "STS" / "STS13-en-test"
+    every = []
+    for subset in ("FNWN", "headlines", "OnWN"):
+        rows = (folder / f"STS.input.{subset}.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        golds = (folder / f"STS.gs.{subset}.txt").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        sides = [np.float64(encoder.encode([" ".join(row.split("\t")[i].split()) for row in rows])) for i in (0, 1)]
+        cosines = [a @ b / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(*sides, strict=True)]
+        pairs = [(round(c, 9), float(g)) for c, g in zip(cosines, golds, strict=True) if g.strip()]
+        assert scores["subsets"][subset]["spearman"] == pytest.approx(
+            stats.spearmanr(*zip(*pairs, strict=True)).statistic
+        )
+        every += pairs
+    assert scores["main"] == scores["all"]["spearman"]
+    assert scores["main"] == pytest.approx(stats.spearmanr(*zip(*every, strict=True)).statistic, abs=1e-9)
+    assert scores["all"]["pearson"] == pytest.approx(stats.pearsonr(*zip(*every, strict=True)).statistic, abs=1e-9)
+
+
+def test_only_the_test_split_is_scored(data_dir: Path) -> None:
+    """STS-B and SICK-R: test is scored, dev picks checkpoints, train is only for transductive fits."""
+    for name, counts in (("STS-B", (1379, 1500, 5749)), ("SICK-R", (4927, 500, 4500))):
+        data = load(name, data_dir)
+        assert list(data.subsets) == ["test"]
+        assert data.rows == counts[0]
+        assert data.dev is not None
+        assert len(data.dev) == counts[1]
+        assert len(data.unlabelled()) == 2 * sum(counts)
+        asked: list[str] = []
+
+        def vectors(texts: list[str], asked: list[str] = asked) -> np.ndarray:
+            asked.extend(texts)
+            return Bag(Bag.Recipe(), Runtime()).encode(texts)
+
+        data.score(vectors)
+        assert sorted(asked) == sorted(data.texts())
+        asked.clear()
+        assert -100 <= data.score_dev(vectors) <= 100
+        assert sorted(asked) == sorted(data.dev.texts())
+
+
+def test_limit_cuts_every_subset(data_dir: Path) -> None:
+    """--limit n: the first n of each subset."""
+    whole, cut = load("STS14", data_dir), load("STS14", data_dir, 7)
+    assert cut.rows == 7 * 6
+    for name, pairs in cut.subsets.items():
+        assert pairs.first == whole.subsets[name].first[:7]
+        assert pairs.gold.tolist() == whole.subsets[name].gold[:7].tolist()
+
+
+def test_tasks_without_a_dev_split_say_so(data_dir: Path) -> None:
+    """STS12 cannot pick a checkpoint."""
+    with pytest.raises(TypeError, match="no development split"):
+        load("STS12", data_dir).score_dev(Bag(Bag.Recipe(), Runtime()).encode)

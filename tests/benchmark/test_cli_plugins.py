@@ -1,0 +1,129 @@
+"""Plugins from a file: a method and a task work at once; a broken one is named and harms nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fakes import Cli
+
+FAST = ("--precision", "fp32", "--limit", "20")
+METHOD = """
+from fakes import Bag
+from zoo import register_method
+
+@register_method({name!r})
+class Mine(Bag):
+    '''A bag of words.'''
+"""
+TASK = """
+import numpy as np
+from benchmark.data.sources import Located
+from benchmark.tasks import register_task
+from benchmark.tasks.pocket import PocketWords
+
+@register_task({name!r})
+class MyTask(PocketWords):
+    title = "my words"
+"""
+
+
+def test_a_plugin_s_method_and_task_are_used(cli: Cli, tmp_path: Path) -> None:
+    """One file adds both; they are listed, run and recorded."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(METHOD.format(name="my-bag") + TASK.format(name="my-words"))
+    out = tmp_path / "out"
+    assert "my-bag" in cli("methods", "--plugin", plugin).out
+    assert "my-words" in cli("tasks", "--plugin", plugin).out
+    words = ("run", "--plugin", plugin, "--methods", "my-bag:salt=2", "--tasks", "my-words,pocket-words")
+    assert cli(*words, "--out", out, *FAST).code == 0
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in (out / "records").rglob("*.json")]
+    scores = {record["task"]["name"]: record["scores"]["main"] for record in found}
+    assert set(scores) == {"my-words", "pocket-words"}
+    assert scores["my-words"] == scores["pocket-words"]
+    assert {record["method"]["name"] for record in found} == {"my-bag:salt=2"}
+
+
+def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
+    """The contributor's first command."""
+    plugin = tmp_path / "mine.py"
+    plugin.write_text(METHOD.format(name="my-bag"))
+    assert cli("check", "my-bag", "--plugin", plugin).code == 0
+    plugin = tmp_path / "broken.py"
+    plugin.write_text(METHOD.format(name="my-broken") + "    def encode(self, texts): return None\n")
+    answer = cli("check", "my-broken", "--plugin", plugin)
+    assert answer.code == 1
+    assert "NoneType" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("raise ValueError('half written')", "ValueError: half written"),
+        ("import no_such_module_anywhere", "no_such_module_anywhere"),
+        ("def broken(:\n    pass", "SyntaxError"),
+        (METHOD.format(name="half") + "\n1 / 0\n", "ZeroDivisionError"),
+        ("raise SystemExit(0)", "SystemExit"),
+    ],
+    ids=["raises", "import", "syntax", "after registering", "exits"],
+)
+def test_a_broken_plugin_is_named_and_the_rest_works(content: str, reason: str, cli: Cli, tmp_path: Path) -> None:
+    """E2-28: file and reason on standard error; built-ins and other plugins run as if it were not there."""
+    broken, good = tmp_path / "broken.py", tmp_path / "good.py"
+    broken.write_text(content)
+    good.write_text(METHOD.format(name="good-bag"))
+    words = ("run", "--plugin", broken, "--plugin", good, "--methods", "good-bag", "--tasks", "pocket-words")
+    answer = cli(*words, "--out", tmp_path / "out", *FAST)
+    assert answer.code == 0
+    assert str(broken) in answer.err
+    assert reason in answer.err
+    assert len(list((tmp_path / "out" / "records").rglob("*.json"))) == 1
+    listed = cli("methods", "--plugin", broken)
+    assert "simcse" in listed.out
+    assert "half" not in listed.out.split("broken:")[0]
+    assert str(broken) in listed.out + listed.err
+
+
+def test_a_class_of_another_kind_is_refused_with_its_place(cli: Cli, tmp_path: Path) -> None:
+    """E2-28, wrong base class: using it is an error that names the file; others are not touched."""
+    plugin = tmp_path / "odd.py"
+    plugin.write_text("from zoo import register_method\n@register_method('odd')\nclass Odd:\n    pass\n")
+    answer = cli("run", "--plugin", plugin, "--methods", "odd", "--out", tmp_path / "out", *FAST)
+    assert answer.code == 2
+    assert "odd.py" in answer.err
+    assert "Encoder" in answer.err
+    assert cli("methods", "--plugin", plugin).code == 0
+
+
+@pytest.mark.parametrize("name", ["simcse", "STS12"])
+def test_a_name_that_is_taken_names_both_files(name: str, cli: Cli, tmp_path: Path) -> None:
+    """E2-28: a clash with a built-in method or task, exit 2."""
+    plugin = tmp_path / "clash.py"
+    plugin.write_text((METHOD if name == "simcse" else TASK).format(name=name))
+    answer = cli("run", "--plugin", plugin, "--methods", "cls", "--out", tmp_path / "out", *FAST)
+    assert answer.code == 2
+    assert str(plugin) in answer.err
+    assert ("zoo.methods.simcse" if name == "simcse" else "benchmark.tasks.sts") in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_plugins_of_one_name_name_both_files(cli: Cli, tmp_path: Path) -> None:
+    """E2-28: two plugins that clash with each other."""
+    first, second = tmp_path / "first.py", tmp_path / "second.py"
+    for path in (first, second):
+        path.write_text(METHOD.format(name="twin"))
+    answer = cli("run", "--plugin", first, "--plugin", second, "--methods", "twin", "--out", tmp_path / "out", *FAST)
+    assert answer.code == 2
+    assert str(first) in answer.err
+    assert str(second) in answer.err
+
+
+def test_a_plugin_may_not_take_the_name_of_a_recipe(cli: Cli, tmp_path: Path) -> None:
+    """`avg-last` is a recipe of the method avg: a plugin method of that name would hide it."""
+    plugin = tmp_path / "clash.py"
+    plugin.write_text(METHOD.format(name="avg-last"))
+    answer = cli("run", "--plugin", plugin, "--methods", "avg-last", "--out", tmp_path / "out", *FAST)
+    assert answer.code == 2
+    assert str(plugin) in answer.err
+    assert "avg-last.yaml" in answer.err

@@ -1,0 +1,70 @@
+"""Training text: from a file or the catalog, sampled the same way always, compared with the test texts."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from benchmark.corpus import load_corpus, normalised, overlap
+from benchmark.data.catalog import catalog
+from benchmark.data.sources import DataSource
+from zoo.encoder import Corpus
+from zoo.errors import CorruptError, MissingError, UsageError
+
+HERE = DataSource(None, hub=False)
+
+
+def test_a_catalog_corpus_and_a_file_are_the_same(pocket_sentences: list[str], tmp_path: Path) -> None:
+    """By name from the catalog, by path from a file, packed or not."""
+    bundled = load_corpus("pocket-text", HERE, None)
+    assert bundled.sentences == pocket_sentences
+    assert bundled.name == "pocket-text"
+    path = tmp_path / "mine.txt.xz"
+    path.write_bytes(lzma.compress("\n".join(pocket_sentences).encode()))
+    own = load_corpus(str(path), HERE, None)
+    assert own.name == "mine.txt.xz"
+    assert own.sha256() == bundled.sha256()
+
+
+def test_a_sample_is_always_the_same() -> None:
+    """--train-sentences draws the same sentences in every run."""
+    first, again = (load_corpus("pocket-text", HERE, 100) for _ in range(2))
+    assert first.sha256() == again.sha256()
+    assert len(set(first.sentences)) == 100
+    assert load_corpus("pocket-text", HERE, 101).sha256() != first.sha256()
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """Missing, empty, truncated, a misspelt catalog name."""
+    with pytest.raises(MissingError, match="nowhere"):
+        load_corpus(str(tmp_path / "nowhere.txt"), HERE, None)
+    (tmp_path / "empty.txt").write_text("\n  \n")
+    with pytest.raises(UsageError, match=r"empty\.txt has no sentence"):
+        load_corpus(str(tmp_path / "empty.txt"), HERE, None)
+    (tmp_path / "cut.xz").write_bytes(lzma.compress(b"a sentence\n" * 1000)[:40])
+    with pytest.raises(CorruptError, match=r"cut\.xz"):
+        load_corpus(str(tmp_path / "cut.xz"), HERE, None)
+    with pytest.raises(MissingError, match="pocket-txt"):
+        load_corpus("pocket-txt", HERE, None)
+
+
+def test_a_damaged_catalog_corpus_is_refused(tmp_path: Path) -> None:
+    """wiki from --data with another sha256 is not trained on."""
+    form = catalog()["wiki"].form("plain")
+    path = tmp_path / form.folder / next(iter(form.files))
+    path.parent.mkdir()
+    path.write_bytes(lzma.compress(b"not the wiki\n"))
+    with pytest.raises(CorruptError, match="sha256"):
+        load_corpus("wiki", DataSource(tmp_path, hub=False), 5)
+
+
+def test_overlap_sees_through_spelling() -> None:
+    """Case, tokenisation, quotes and spaces do not hide a copy; blank sentences are none."""
+    tested = ["A dog's bone.", 'The "market" fell 3%', "été", "..."]
+    sentences = ["a dog 's bone .", "the `` market '' fell 3 %", "ÉTÉ!", "a cat's bone", "", "...", "a dog's bone"]
+    assert overlap(Corpus("x", sentences), tested) == 4
+    assert overlap(Corpus("x", sentences), []) == 0
+    assert normalised("A dog's bone.") == normalised("a dog 's bone .")
+    assert normalised("3 cats") != normalised("cats")

@@ -1,0 +1,47 @@
+"""Backbones that only the tests of `zoo` need, made from the tiny BERT."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Models this small gain nothing by more threads, and lose fifteenfold where another job has the cores."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def tiny_cased(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny BERT with a tokenizer that keeps case; unused ids became the capitalised words of the tests."""
+    folder = tmp_path_factory.mktemp("cased") / "tiny-cased"
+    shutil.copytree(tiny_bert, folder)
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    tokenizer["normalizer"]["lowercase"] = False
+    tokenizer["normalizer"]["strip_accents"] = False
+    vocabulary = tokenizer["model"]["vocab"]
+    for number, word in enumerate(["A", "The", "Dog", "Is", "On"]):
+        vocabulary[word] = vocabulary.pop(f"[unused{number}]")
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    config_path = folder / "tokenizer_config.json"
+    config = json.loads(config_path.read_text(encoding="utf-8"))
+    config["do_lower_case"] = False
+    config_path.write_text(json.dumps(config), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def copied(tiny_bert: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny BERT that a test may damage."""
+    return Path(shutil.copytree(tiny_bert, tmp_path / "copied"))

@@ -1,0 +1,302 @@
+"""PT-BERT: the degeneracy of its released code, its attention against numpy, queue and momentum step by step."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.methods.ptbert import PseudoTokenAttention, PTBert, PTBertObjective
+from zoo.recipe import all_recipes, parse_methods
+from zoo.training.momentum import Queue, momentum_update
+
+RECIPES = all_recipes()
+DIM = 24
+
+
+def objective(folder: Path, variant: str, **overrides: Any) -> PTBertObjective:
+    text = variant + "".join(f":{key}={value}" for key, value in overrides.items())
+    cls, recipe = parse_methods(text, RECIPES)[0].resolve({"backbone": str(folder)})
+    torch.manual_seed(5)
+    made = cls(recipe, Runtime()).objective()
+    assert isinstance(made, PTBertObjective)
+    return made
+
+
+def batch(rows: int = 6, length: int = 9, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(1000, 20_000, (rows, length), generator=generator)
+    ids[:, 0] = 101
+    lengths = torch.randint(3, length + 1, (rows,), generator=generator)
+    mask = (torch.arange(length)[None] < lengths[:, None]).long()
+    return ids * mask, mask
+
+
+def attention(heads: int, biases: bool = True, dropout: float = 0.0) -> PseudoTokenAttention:
+    torch.manual_seed(heads)
+    return PseudoTokenAttention(DIM, heads, biases=biases, dropout=dropout).double()
+
+
+def numpy_attention(layer: PseudoTokenAttention, queries: np.ndarray, states: np.ndarray, keep: np.ndarray) -> Any:
+    """Eq. 2 for one sentence, head by head, over the states with keep 1."""
+
+    def linear(module: nn.Linear, x: np.ndarray) -> np.ndarray:
+        bias = 0.0 if module.bias is None else module.bias.detach().numpy()
+        return x @ module.weight.detach().numpy().T + bias
+
+    q, k, v = linear(layer.query, queries), linear(layer.key, states), linear(layer.value, states)
+    width = q.shape[1] // layer.heads
+    out = []
+    for head in range(layer.heads):
+        part = slice(head * width, (head + 1) * width)
+        scores = q[:, part] @ k[:, part].T / np.sqrt(width)
+        weights = np.exp(scores - scores.max(1, keepdims=True)) * keep
+        out.append(weights / weights.sum(1, keepdims=True) @ v[:, part])
+    return np.concatenate(out, axis=1)
+
+
+@pytest.mark.parametrize("biases", [False, True])
+@pytest.mark.parametrize("heads", [1, 2, 12])
+def test_attention_equals_numpy_head_by_head(heads: int, biases: bool) -> None:
+    layer = attention(heads, biases)
+    queries, states = torch.randn(3, 4, DIM).double(), torch.randn(3, 5, DIM).double()
+    mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 0, 0, 0]])
+    out = layer(queries, states, mask).detach().numpy()
+    for i in range(3):
+        wanted = numpy_attention(layer, queries[i].numpy(), states[i].numpy(), mask[i].numpy())
+        np.testing.assert_allclose(out[i], wanted, atol=1e-12)
+
+
+@pytest.mark.parametrize("m", [1, 7, 16, 128])
+@pytest.mark.parametrize("heads", [1, 12])
+def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None:
+    """METHODS section 6: the rows of Z' are identical, h = V(V(Y)), whatever P is."""
+    layer = attention(heads)
+    y = torch.randn(5, 1, DIM).double()
+    found = []
+    for seed in (1, 2):
+        p = torch.randn(m, DIM, generator=torch.Generator().manual_seed(seed)).double()
+        z = layer(p.expand(5, -1, -1), y, None)
+        torch.testing.assert_close(z, z[:, :1].expand_as(z), rtol=0, atol=1e-15)
+        found.append(layer(y, z, None))
+    torch.testing.assert_close(found[0], layer.value(layer.value(y)), rtol=0, atol=1e-14)
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("m", [1, 16, 128])
+@pytest.mark.parametrize("heads", [1, 12])
+def test_with_cls_alone_neither_pseudo_tokens_nor_query_and_key_maps_get_a_gradient(m: int, heads: int) -> None:
+    layer = attention(heads)
+    p = nn.Parameter(torch.randn(m, DIM).double())
+    y = torch.randn(5, 1, DIM).double()
+    (layer(y, layer(p.expand(5, -1, -1), y, None), None) * torch.randn(5, 1, DIM)).sum().backward()
+    assert p.grad is not None and torch.count_nonzero(p.grad) == 0
+    largest = layer.value.weight.grad.abs().max()
+    assert largest > 0.01
+    for module in (layer.query, layer.key):
+        # Pass 2 sums m equal weights: nothing but the rounding of that sum may remain.
+        assert module.weight.grad.abs().max() <= 1e-14 * largest
+
+
+def test_repo_recipe_gives_its_pseudo_tokens_no_gradient_in_the_whole_objective(tiny_bert: Path) -> None:
+    repo = objective(tiny_bert, "ptbert-repo", queue_size=12, attention_dropout=0.0).eval()
+    repo(*batch()).backward()
+    grad = repo.query_branch.pseudo_tokens.weight.grad
+    assert grad is not None and torch.count_nonzero(grad) == 0
+    assert repo.query_branch.attention.value.weight.grad.abs().max() > 0
+
+
+def test_paper_recipe_trains_its_pseudo_tokens_and_they_matter(tiny_bert: Path) -> None:
+    paper = objective(tiny_bert, "ptbert", queue_size=12).eval()
+    branch = paper.query_branch
+    paper(*batch()).backward()
+    assert branch.pseudo_tokens.weight.grad.abs().max() > 0
+    assert branch.attention.query.weight.grad.abs().max() > 0
+    assert branch.attention.key.weight.grad.abs().max() > 0
+    before = branch(*batch(), branch.attention)
+    with torch.no_grad():
+        branch.pseudo_tokens.weight.normal_()
+    assert (branch(*batch(), branch.attention) - before).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
+def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, pool: str) -> None:
+    """Z' = Att(P, Y, Y), h = Att(Y, Z', Z'), its [CLS] row or the mean of its real rows; the MLP where the code has it."""
+    branch = objective(tiny_bert, variant, queue_size=12, pool=pool).eval().query_branch
+    ids, mask = batch()
+    with torch.inference_mode():
+        y = branch.model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
+        found = branch(ids, mask, branch.attention).numpy()
+    pseudo = branch.pseudo_tokens.weight.detach().numpy()
+    for i in range(len(ids)):
+        real = y[i][mask[i].numpy() == 1][: 1 if variant == "ptbert-repo" else None]
+        z = numpy_attention(branch.attention, pseudo, real, np.ones(len(real)))
+        h = numpy_attention(branch.attention, real, z, np.ones(len(z)))
+        wanted = h[0] if pool == "cls" else h.mean(0)
+        if variant == "ptbert-repo":
+            dense = branch.mlp.dense
+            wanted = np.tanh(wanted @ dense.weight.detach().numpy().T + dense.bias.detach().numpy())
+        np.testing.assert_allclose(found[i], wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
+def test_padding_positions_do_not_matter(tiny_bert: Path, variant: str, pool: str) -> None:
+    branch = objective(tiny_bert, variant, queue_size=12, pool=pool).eval().query_branch
+    ids, mask = batch()
+    wanted = branch(ids, mask, branch.attention)
+    longer = torch.full((6, 14), 7), torch.zeros(6, 14, dtype=torch.long)
+    longer[0][:, :9] = torch.where(mask == 1, ids, 4242)
+    longer[1][:, :9] = mask
+    torch.testing.assert_close(branch(*longer, branch.attention), wanted, rtol=0, atol=2e-6)
+
+
+def test_queue_holds_the_newest_keys_own_batch_first() -> None:
+    queue = Queue(256, 3)
+    everything = torch.empty(0, 3)
+    for step in range(7):
+        keys = torch.full((64, 3), float(step)) + torch.arange(64)[:, None] / 100
+        everything = torch.cat([keys, everything])
+        held = queue.push(keys)
+        assert len(held) == min(64 * (step + 1), 256)
+        assert torch.equal(held, everything[:256])
+
+
+def test_queue_takes_a_smaller_last_batch_and_one_larger_than_itself() -> None:
+    queue = Queue(10, 1)
+    queue.push(torch.arange(8.0)[:, None])
+    assert queue.push(torch.arange(100.0, 105)[:, None])[:, 0].tolist() == [100, 101, 102, 103, 104, 0, 1, 2, 3, 4]
+    assert queue.push(torch.arange(200.0, 212)[:, None])[:, 0].tolist() == list(range(200, 210))
+
+
+def test_queue_survives_the_state_dict_half_full() -> None:
+    """Resuming must neither lose keys nor count rows that were never pushed."""
+    queue, copied = Queue(10, 2), Queue(10, 2)
+    queue.push(torch.randn(4, 2))
+    copied.load_state_dict(queue.state_dict())
+    fresh = torch.randn(3, 2)
+    assert torch.equal(queue.push(fresh), copied.push(fresh))
+    assert len(queue.push(fresh)) == 10
+
+
+@pytest.mark.parametrize(("variant", "negatives"), [("ptbert", 255), ("ptbert-repo", 319)])
+def test_steady_state_candidates_at_batch_64(
+    tiny_bert: Path, variant: str, negatives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One positive, at the query's own place, and 255 (paper) or 319 (code) negatives."""
+    import zoo.methods.ptbert as module
+
+    made = objective(tiny_bert, variant, pseudo_tokens=4)
+    assert made.recipe.batch_size == 64
+    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    original = module.info_nce
+
+    def spy(h: torch.Tensor, keys: torch.Tensor, temperature: float) -> torch.Tensor:
+        seen.append((h.detach(), keys.detach()))
+        assert temperature == 0.05
+        return original(h, keys, temperature)
+
+    monkeypatch.setattr(module, "info_nce", spy)
+    made.eval()
+    for step in range(6):
+        ids, mask = batch(64, 5, seed=step)
+        with torch.no_grad():
+            made(ids, mask)
+        h, keys = seen[-1]
+        assert len(h) == 64 and len(keys) == min(64 * (step + 1), negatives + 1)
+        own = made.key_branch(
+            ids, mask, made.key_branch.attention if variant == "ptbert" else made.query_branch.attention
+        )
+        torch.testing.assert_close(keys[:64], own)
+
+
+def test_momentum_update_is_the_convex_sum_of_eq_5() -> None:
+    torch.manual_seed(0)
+    key, query = nn.Linear(5, 4), nn.Linear(5, 4)
+    pairs = list(zip(key.parameters(), query.parameters(), strict=True))
+    wanted = [0.885 * k.detach().double() + 0.115 * q.detach().double() for k, q in pairs]
+    kept = copy.deepcopy(query.state_dict())
+    momentum_update(key, query, 0.885)
+    for k, value in zip(key.parameters(), wanted, strict=True):
+        torch.testing.assert_close(k.detach().double(), value, rtol=0, atol=1e-7)
+    assert all(torch.equal(kept[name], tensor) for name, tensor in query.state_dict().items())
+
+
+def test_momentum_moves_every_part_of_the_key_branch_after_a_step(tiny_bert: Path) -> None:
+    made = objective(tiny_bert, "ptbert", queue_size=12, pseudo_tokens=4)
+    before = copy.deepcopy(made.key_branch.state_dict())
+    with torch.no_grad():
+        for parameter in made.query_branch.parameters():
+            parameter.add_(1.0)
+    made.after_step()
+    for name, parameter in made.key_branch.named_parameters():
+        torch.testing.assert_close(parameter, before[name] + 0.115, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("variant", ["ptbert", "ptbert-repo"])
+def test_key_branch_gets_no_gradient_and_is_not_optimised(tiny_bert: Path, variant: str) -> None:
+    made = objective(tiny_bert, variant, queue_size=12, pseudo_tokens=4)
+    made(*batch()).backward()
+    assert all(p.grad is None and not p.requires_grad for p in made.key_branch.parameters())
+    assert any(p.grad is not None and p.grad.abs().max() > 0 for p in made.query_branch.model.parameters())
+    shared = {id(p) for p in made.key_branch.parameters()} & {id(p) for p in made.query_branch.parameters()}
+    assert not shared
+
+
+def test_key_encoder_starts_as_a_copy_or_at_random_by_recipe(tiny_bert: Path) -> None:
+    for variant, equal in (("ptbert", True), ("ptbert-repo", False)):
+        made = objective(tiny_bert, variant, queue_size=12, pseudo_tokens=4)
+        query, key = made.query_branch.model.state_dict(), made.key_branch.model.state_dict()
+        name = "encoder.layer.0.attention.self.query.weight"
+        assert torch.equal(query[name], key[name]) is equal
+        assert torch.equal(made.query_branch.pseudo_tokens.weight, made.key_branch.pseudo_tokens.weight)
+        assert query.keys() == key.keys()
+
+
+def test_released_code_returns_keys_with_the_query_attention(tiny_bert: Path) -> None:
+    for variant, changes in (("ptbert", False), ("ptbert-repo", True)):
+        made = objective(tiny_bert, variant, queue_size=6, pseudo_tokens=4, attention_dropout=0.0).eval()
+        with torch.no_grad():
+            made(*batch())
+            first = made.queue.keys.clone()
+            made.query_branch.attention.value.weight.add_(0.3)
+            made(*batch())
+        assert torch.equal(first, made.queue.keys) is not changes
+
+
+def test_training_changes_the_backbone_and_the_test_vector_is_its_cls(tiny_bert: Path) -> None:
+    recipe = PTBert.Recipe(backbone=str(tiny_bert), batch_size=4, pseudo_tokens=4, queue_size=8)
+    encoder = PTBert(recipe, Runtime())
+    before = encoder.encode(["a dog"])
+    report = encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1))
+    assert report.fitted and report.steps == 2
+    after = encoder.encode(["a dog"])
+    assert np.abs(after - before).max() > 0
+    ids = torch.tensor([encoder.backbone.tokenizer("a dog")["input_ids"]])
+    with torch.inference_mode():
+        states = encoder.backbone.model(ids).last_hidden_state
+    np.testing.assert_allclose(after[0], states[0, 0].numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["distilbert", "mpnet"])
+@pytest.mark.parametrize("variant", ["ptbert", "ptbert-repo"])
+def test_other_backbones_train_too(tiny_bert: Path, tmp_path: Path, variant: str, kind: str) -> None:
+    from transformers import AutoModel, DistilBertConfig, MPNetConfig
+
+    config = {
+        "distilbert": DistilBertConfig(dim=32, n_layers=1, n_heads=2, hidden_dim=64),
+        "mpnet": MPNetConfig(
+            vocab_size=30522, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64
+        ),
+    }[kind]
+    AutoModel.from_config(config).save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / name).write_bytes((tiny_bert / name).read_bytes())
+    made = objective(tmp_path, variant, queue_size=12, pseudo_tokens=4)
+    made(*batch()).backward()
+    assert any(p.grad is not None for p in made.query_branch.model.parameters())

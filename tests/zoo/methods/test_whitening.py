@@ -1,0 +1,136 @@
+"""Whitening against numpy's own covariance and SVD."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import ContractError, CorruptError
+from zoo.methods.pooled import Average
+from zoo.methods.whitening import Whitening, whitening
+
+
+@pytest.fixture
+def vectors() -> np.ndarray:
+    """Correlated, shifted, of very different scales: 200 x 12."""
+    rng = np.random.default_rng(0)
+    return (rng.normal(size=(200, 12)) * np.geomspace(1, 50, 12)) @ rng.normal(size=(12, 12)) + 7
+
+
+def make(folder: Path, **recipe: object) -> Whitening:
+    return Whitening(Whitening.Recipe(backbone=str(folder), **recipe), Runtime())
+
+
+@pytest.mark.parametrize("k", [None, 5])
+def test_covariance_of_the_whitened_data_is_the_identity(vectors: np.ndarray, k: int | None) -> None:
+    mean, kernel, rank = whitening(vectors, k, 1e-6)
+    y = (vectors - mean) @ kernel
+    width = k or 12
+    assert kernel.shape == (12, width) and rank == 12
+    np.testing.assert_allclose(np.cov(y, rowvar=False), np.eye(width), atol=1e-8)
+    np.testing.assert_allclose(y.mean(0), 0, atol=1e-10)
+
+
+def test_kernel_is_u_over_root_lambda_of_the_svd_up_to_sign(vectors: np.ndarray) -> None:
+    mean, kernel, _ = whitening(vectors, 7, 1e-6)
+    u, s, _ = np.linalg.svd(np.cov(vectors.T))
+    wanted = (u @ np.diag(1 / np.sqrt(s)))[:, :7]
+    np.testing.assert_allclose(mean, vectors.mean(0))
+    for ours, theirs in zip(kernel.T, wanted.T, strict=True):
+        np.testing.assert_allclose(ours * np.sign(ours @ theirs), theirs, atol=1e-8 + 1e-6 * np.abs(theirs).max())
+
+
+def test_fewer_samples_than_dimensions_stay_finite_and_report_the_rank() -> None:
+    x = np.random.default_rng(1).normal(size=(6, 20))
+    mean, kernel, rank = whitening(x, None, 1e-6)
+    assert rank == 5
+    assert np.isfinite(kernel).all() and np.abs(kernel).max() < 1e3
+    np.testing.assert_allclose(np.cov((x - mean) @ kernel, rowvar=False)[:5, :5], np.eye(5), atol=1e-8)
+    assert not kernel[:, 5:].any()
+
+
+def test_identical_vectors_have_rank_zero_and_stay_finite() -> None:
+    _, kernel, rank = whitening(np.ones((9, 4)), None, 1e-6)
+    assert rank == 0 and not kernel.any()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_too_few_vectors_are_told(count: int) -> None:
+    with pytest.raises(ContractError, match=f"at least 2 vectors to fit, got {count}"):
+        whitening(np.ones((count, 4)), None, 1e-6)
+
+
+def test_fitted_encoder_equals_the_numpy_recomputation(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, k=6)
+    sentences = pocket_sentences[:80]
+    report = encoder.fit(Corpus("pocket", sentences), run=Run())
+    pooled = Average(Average.Recipe(backbone=str(tiny_bert), layers="first-last-h1", max_length=64), Runtime())
+    x = pooled.encode(sentences).astype(np.float64)
+    u, s, _ = np.linalg.svd(np.cov(x, rowvar=False))
+    y = (pooled.encode(sentences[:9]) - x.mean(0)) @ (u / np.sqrt(s))[:, :6]
+    wanted = y / np.linalg.norm(y, axis=1, keepdims=True)
+    found = encoder.encode(sentences[:9])
+    assert found.shape == (9, 6) and found.dtype == np.float32
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)  # cosines do not know the signs
+    assert report.fitted and report.facts == {"k": 6, "rank": 32} and report.sentences == 80
+
+
+def test_one_more_corpus_sentence_changes_the_fingerprint(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    prints = set()
+    for count in (60, 61):
+        encoder = make(tiny_bert, k=6)
+        prints.add(encoder.fingerprint())
+        encoder.fit(Corpus("pocket", pocket_sentences[:count]), run=Run())
+        prints.add(encoder.fingerprint())
+    assert len(prints) == 3
+
+
+def test_adapting_to_a_target_leaves_the_original_untouched(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, k=6, fit_on="target")
+    before, mark = encoder.encode(["a dog"]), encoder.fingerprint()
+    adapted = encoder.adapt(pocket_sentences[:50])
+    other = encoder.adapt(pocket_sentences[50:100])
+    np.testing.assert_array_equal(encoder.encode(["a dog"]), before)
+    assert encoder.fingerprint() == mark
+    assert len({mark, adapted.fingerprint(), other.fingerprint()}) == 3
+    assert adapted.facts()["rank"] == 32 and encoder.facts()["rank"] is None
+    fitted = make(tiny_bert, k=6)
+    fitted.fit(Corpus("same", pocket_sentences[:50]), run=Run())
+    np.testing.assert_allclose(adapted.encode(["a dog"]), fitted.encode(["a dog"]), atol=1e-6)
+
+
+def test_a_corpus_whitening_does_not_look_at_the_target(tiny_bert: Path) -> None:
+    encoder = make(tiny_bert, k=6)
+    assert encoder.adapt(["a", "b", "c"]) is encoder
+    traits = {on: Whitening.traits(Whitening.Recipe(fit_on=on)) for on in ("corpus", "target")}
+    assert traits["corpus"].needs_corpus and not traits["corpus"].transductive
+    assert traits["target"].transductive and not traits["target"].needs_corpus
+
+
+def test_save_and_load_keep_the_map(tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, k=6)
+    encoder.fit(Corpus("pocket", pocket_sentences[:80]), run=Run())
+    encoder.save(tmp_path)
+    loaded = Whitening.load(tmp_path)
+    np.testing.assert_array_equal(loaded.encode(["a dog"]), encoder.encode(["a dog"]))
+    assert loaded.fingerprint() == encoder.fingerprint() and loaded.facts() == encoder.facts()
+    path = tmp_path / "whitening.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(CorruptError, match="whitening"):
+        Whitening.load(tmp_path)
+
+
+@pytest.mark.parametrize("k", [None, 32, 500])
+def test_k_is_at_most_the_width(tiny_bert: Path, k: int | None, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, k=k)
+    encoder.fit(Corpus("pocket", pocket_sentences[:80]), run=Run())
+    assert encoder.dim == 32 and encoder.encode(["a dog"]).shape == (1, 32)
+
+
+def test_a_fit_without_a_corpus_is_told(tiny_bert: Path) -> None:
+    with pytest.raises(ContractError, match="--corpus"):
+        make(tiny_bert).fit(None, run=Run())
+    assert not make(tiny_bert, fit_on="target").fit(None, run=Run()).fitted

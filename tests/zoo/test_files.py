@@ -1,0 +1,209 @@
+"""Files are whole or absent, JSON is standard, names are safe."""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
+
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.files import (
+    atomic_path,
+    check_writable,
+    read_json,
+    read_tensors,
+    sha256_file,
+    sha256_json,
+    slug,
+    write_json,
+    write_tensors,
+    write_text,
+)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+def test_a_failing_rename_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "result.json"
+    write_json(path, {"old": 1})
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    monkeypatch.setattr("os.replace", fail)
+    with pytest.raises(ZooError, match=r"result\.json: Input/output error"):
+        write_json(path, {"new": 2})
+    assert json.loads(path.read_text(encoding="utf-8")) == {"old": 1}
+    assert names_in(tmp_path) == ["result.json"]
+
+
+@pytest.mark.parametrize("error", [ValueError("half way"), KeyboardInterrupt()], ids=["error", "interrupt"])
+def test_a_writer_that_raises_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "x.txt"
+    write_text(path, "old")
+    with pytest.raises(type(error)), atomic_path(path) as temporary:
+        temporary.write_text("ne", encoding="utf-8")
+        raise error
+    assert path.read_text(encoding="utf-8") == "old"
+    assert names_in(tmp_path) == ["x.txt"]
+
+
+def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
+    path = tmp_path / "x.txt"
+    with pytest.raises(ZooError, match="No space left on device") as caught, atomic_path(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert str(path) in str(caught.value)
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("writer", ["write_json", "write_tensors"])
+def test_a_file_that_cannot_grow_is_a_zoo_error_and_leaves_no_part(tmp_path: Path, writer: str) -> None:
+    """A real failing write: the process may not write files beyond 10,000 bytes (EFBIG, as ENOSPC in the middle)."""
+    pytest.importorskip("resource")
+    target = tmp_path / "big.file"
+    code = f"""
+import resource, sys
+from pathlib import Path
+import torch
+from zoo.errors import ZooError
+from zoo.files import write_json, write_tensors
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    write_json(Path({str(target)!r}), "x" * 1_000_000) if {writer!r} == "write_json" else write_tensors(
+        Path({str(target)!r}), {{"x": torch.zeros(1_000_000)}})
+except ZooError as error:
+    print("ZooError", error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("ZooError") and str(target) in done.stdout, done.stdout + done.stderr
+    assert names_in(tmp_path) == []
+
+
+def test_a_written_file_is_readable_by_others(tmp_path: Path) -> None:
+    write_text(tmp_path / "deep" / "er" / "x.txt", "é\n")
+    path = tmp_path / "deep" / "er" / "x.txt"
+    assert path.read_bytes() == "é\n".encode()
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [1.0, float("nan")]}])
+def test_json_refuses_nan_and_infinity(tmp_path: Path, value: object) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_json(tmp_path / "x.json", value)
+    assert names_in(tmp_path) == []
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        sha256_json(value)
+
+
+def test_json_round_trip_and_its_failures(tmp_path: Path) -> None:
+    value = {"ρ": [1, 0.1, None, "\U0001f600"]}
+    write_json(tmp_path / "x.json", value)
+    assert read_json(tmp_path / "x.json") == value
+    (tmp_path / "x.json").write_bytes((tmp_path / "x.json").read_bytes()[:-5])
+    with pytest.raises(CorruptError, match=r"x\.json is not valid JSON"):
+        read_json(tmp_path / "x.json")
+    (tmp_path / "x.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(CorruptError, match=r"x\.json"):
+        read_json(tmp_path / "x.json")
+    with pytest.raises(MissingError, match=r"y\.json"):
+        read_json(tmp_path / "y.json")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../etc/passwd",
+        "..",
+        ".",
+        "a/b",
+        "a\\b",
+        "two words",
+        "naïve ρ",
+        "\U0001f600",
+        "x" * 300,
+        "SimCSE",
+        "a:b",
+        "",
+    ],
+)
+def test_slug_is_one_safe_component(tmp_path: Path, name: str) -> None:
+    safe = slug(name)
+    assert safe and len(safe) < 100 and safe not in (".", "..")
+    assert not set(safe) & set('/\\:*?"<>| \x00')
+    path = tmp_path / safe
+    path.write_text("x", encoding="utf-8")
+    assert path.resolve().parent == tmp_path.resolve()
+
+
+def test_slug_leaves_a_safe_name_as_it_is() -> None:
+    assert slug("simcse_temperature=0.1") == "simcse_temperature=0.1"
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+@example("simcse", "SimCSE")
+@example("a/b", "a b")
+@example("x" * 300, "x" * 301)
+@example("é", "e\u0301")
+def test_different_names_get_slugs_that_differ_even_without_case(a: str, b: str) -> None:
+    if a != b:
+        assert slug(a).lower() != slug(b).lower()
+
+
+def test_tensors_round_trip_with_metadata_and_are_unshared(tmp_path: Path) -> None:
+    base = torch.arange(6.0).reshape(2, 3)
+    tensors = {"a": base, "a_again": base, "turned": base.T, "bytes": torch.tensor([1, 255], dtype=torch.uint8)}
+    write_tensors(tmp_path / "x.safetensors", tensors, {"step": "3"})
+    again, metadata = read_tensors(tmp_path / "x.safetensors")
+    assert metadata == {"step": "3"}
+    for name, tensor in load_file(tmp_path / "x.safetensors").items():  # the library's own reader
+        assert torch.equal(tensor, tensors[name]) and torch.equal(again[name], tensors[name])
+
+
+@pytest.mark.parametrize("keep", [0, 4, 40, 0.5, 0.999])
+def test_a_truncated_tensor_file_is_corrupt_by_name(tmp_path: Path, keep: float) -> None:
+    path = tmp_path / "cut.safetensors"
+    save_file({"a": torch.ones(100, 10)}, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(keep if isinstance(keep, int) else keep * len(whole))])
+    with pytest.raises(CorruptError, match=r"cut\.safetensors"):
+        read_tensors(path)
+
+
+def test_a_tensor_file_of_another_kind_or_absent(tmp_path: Path) -> None:
+    (tmp_path / "page.safetensors").write_text("<html>404</html>" * 50, encoding="utf-8")
+    with pytest.raises(CorruptError, match="page"):
+        read_tensors(tmp_path / "page.safetensors")
+    with pytest.raises(MissingError, match="absent"):
+        read_tensors(tmp_path / "absent.safetensors")
+
+
+def test_check_writable_names_a_folder_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(ZooError, match="ZOO_BENCH_CACHE") as caught:
+        check_writable(tmp_path / "file" / "below")
+    assert str(tmp_path / "file" / "below") in str(caught.value)
+    with pytest.raises(ZooError, match="file"):
+        write_text(tmp_path / "file" / "x.txt", "x")
+
+
+def test_check_writable_makes_the_folder_and_leaves_it_empty(tmp_path: Path) -> None:
+    check_writable(tmp_path / "new" / "er")
+    assert names_in(tmp_path / "new" / "er") == []
+
+
+def test_checksums_are_the_standard_ones(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"abc")
+    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4, example of SHA-256
+    assert sha256_file(tmp_path / "x") == known
+    assert sha256_json({"b": 1, "a": 2}) == sha256_json({"a": 2, "b": 1}) != sha256_json({"a": 2, "b": 2})

@@ -1,0 +1,57 @@
+"""What importing costs, and which way the arrows between the packages point."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import zoo
+
+SOURCES = sorted(Path(zoo.__file__).parent.rglob("*.py"))
+
+
+def heavy_modules_after(code: str) -> str:
+    program = f"import sys\n{code}\nprint(sorted({{'torch', 'transformers', 'sklearn'}} & set(sys.modules)))"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import zoo, zoo.encoder, zoo.registry, zoo.recipe, zoo.errors, zoo.files, zoo.progress, zoo.hardware",
+        "from zoo.registry import METHODS; assert 'simcse' in METHODS.names(); METHODS.origin('ptbert')",
+        "from zoo.recipe import all_recipes, parse_methods; assert parse_methods('static-*', all_recipes())",
+    ],
+    ids=["import", "listing methods", "choosing recipes"],
+)
+def test_no_torch_is_imported_for(code: str) -> None:
+    assert heavy_modules_after(code) == "[]"
+
+
+def test_the_probe_of_heavy_imports_sees_torch_where_it_is() -> None:
+    assert "torch" in heavy_modules_after("from zoo.registry import METHODS; METHODS.get('cls')")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
+def test_zoo_never_imports_benchmark(path: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"relative import in {path}"
+            imported.add((node.module or "").split(".")[0])
+    assert "benchmark" not in imported
+
+
+def test_lazy_names_of_the_package_are_the_objects_themselves() -> None:
+    from zoo.encoder import Encoder
+
+    assert zoo.Encoder is Encoder
+    assert all(hasattr(zoo, name) for name in zoo.__all__)
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = zoo.nothing_of_the_kind

@@ -1,0 +1,243 @@
+"""Recipes from YAML: typed, strict, and what `--methods` makes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from zoo.errors import UsageError
+from zoo.recipe import all_recipes, build, parse_methods, parse_yaml, read_recipe, read_yaml
+
+RECIPES = all_recipes()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    rate: float = 0.1
+    steps: int = 1
+    switch: bool = False
+    label: str = "x"
+    kind: Literal["a", "b"] = "a"
+    limit: int | None = None
+    names: tuple[str, ...] = ()
+
+
+def sample(text: str) -> Sample:
+    return build(Sample, parse_yaml(text, "here.yaml"), "here.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("rate: 3e-5", "rate", 3e-5),  # YAML 1.1 reads this as text
+        ("rate: 1", "rate", 1.0),
+        ("rate: 0.25", "rate", 0.25),
+        ("steps: 7", "steps", 7),
+        ("switch: true", "switch", True),
+        ("label: 'no'", "label", "no"),
+        ("kind: b", "kind", "b"),
+        ("limit: 3", "limit", 3),
+        ("limit: null", "limit", None),
+        ("names: [p, q]", "names", ("p", "q")),
+    ],
+)
+def test_value_becomes_the_declared_type(text: str, field: str, value: Any) -> None:
+    made = getattr(sample(text), field)
+    assert made == value and type(made) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("steps: true", "steps: expected a whole number, got True"),
+        ("steps: 1.5", "expected a whole number"),
+        ("steps: '7'", "expected a whole number"),
+        ("steps: null", "expected a whole number, got None"),
+        ("rate: true", "expected a number"),
+        ("rate: fast", "expected a number, got 'fast'"),
+        ("rate: .nan", "got NaN"),
+        ("rate: nan", "got NaN"),
+        ("switch: 1", "expected true or false"),
+        ("label: no", "expected text, got False (put it in quotes)"),
+        ("label: 1.0", "expected text, got 1.0 (put it in quotes)"),
+        ("kind: c", "'c' is not one of 'a', 'b'"),
+        ("kind: [a]", "is not one of"),
+        ("limit: many", "limit: expected a whole number"),
+        ("names: p", "expected a list"),
+        ("names: [1]", "expected text"),
+        ("stesp: 1", "unknown key 'stesp'. Did you mean 'steps'?"),
+        ("1: 1", "unknown key 1"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sample(text)
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("here.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, "duplicate key 'a'"),
+        ("p:\n  q: 1\n  q: 2\n", 3, "duplicate key 'q'"),
+        ("a: 1\nb: !!python/object/apply:os.system ['true']\n", 2, "python/object"),
+        ("a: !!python/name:os.system\n", 1, "python/name"),
+        ("a: &x [1]\nb: *x\n", 2, "aliases"),
+        ("a: 1\nb: [1, 2\nc: 3\n", 3, ""),
+        ("a: 1\n\tb: 2\n", 2, ""),
+    ],
+)
+def test_bad_yaml_is_refused_with_file_and_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_yaml(path)
+    assert str(caught.value).startswith(f"{path}:{line}")
+    assert words in str(caught.value)
+
+
+def test_an_alias_bomb_is_refused_before_it_grows() -> None:
+    levels = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    levels += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    with pytest.raises(UsageError, match="aliases"):
+        parse_yaml("\n".join(levels), "bomb")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["? [a, b]\n: 1", "{a: 1}: 2", "a: 2024-13-45", "a: 0b_", "a: \x07", "!!int x", "a: [1] ]"],
+    ids=["list as key", "mapping as key", "13th month", "empty binary number", "bell", "int tag", "bracket"],
+)
+def test_odd_yaml_is_a_usage_error_not_a_traceback(text: str) -> None:
+    with pytest.raises(UsageError, match=r"odd\.yaml"):
+        parse_yaml(text, "odd.yaml")
+
+
+def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes("summary: caf\xe9".encode("latin-1"))
+    (tmp_path / "list.yaml").write_text("[1, 2]", encoding="utf-8")
+    (tmp_path / "no-method.yaml").write_text("summary: x\n", encoding="utf-8")
+    (tmp_path / "parameters.yaml").write_text("method: cls\nsummary: x\nparameters: [1]\n", encoding="utf-8")
+    (tmp_path / "key.yaml").write_text("method: cls\nsummary: x\nparameter: {}\n", encoding="utf-8")
+    for name, words in {
+        "latin": "cannot be read",
+        "absent": "cannot be read",
+        "list": "a recipe is a mapping",
+        "no-method": "'method'",
+        "parameters": "`parameters` must be a mapping",
+        "key": "Did you mean",
+    }.items():
+        with pytest.raises(UsageError, match=words) as caught:
+            read_recipe(tmp_path / f"{name}.yaml")
+        assert f"{name}.yaml" in str(caught.value)
+
+
+def test_a_bad_parameter_names_recipe_file_and_key(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("method: simcse\nsummary: x\nparameters: {temprature: 0.1}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_recipe(path).resolve()
+    assert "mine" in str(caught.value) and str(path) in str(caught.value)
+    assert "Did you mean 'temperature'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_shipped_recipe_resolves(name: str) -> None:
+    cls, recipe = RECIPES[name].resolve()
+    assert type(recipe) is cls.Recipe
+    assert dataclasses.is_dataclass(recipe)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.backbone = "x"
+    assert RECIPES[name].summary
+    assert all(not (isinstance(v, float) and math.isnan(v)) for v in dataclasses.asdict(recipe).values())
+
+
+@pytest.mark.parametrize("name", ["simcse", "ptbert", "whitening"])
+def test_the_paper_recipe_equals_the_dataclass_defaults(name: str) -> None:
+    """The defaults are the paper's, so the recipe of the plain name may not differ from them."""
+    cls, recipe = RECIPES[name].resolve()
+    assert recipe == cls.Recipe()
+
+
+def test_defaults_fill_only_keys_that_the_recipe_leaves() -> None:
+    spec = parse_methods("simcse:temperature=0.1", RECIPES)[0]
+    _, recipe = spec.resolve({"backbone": "elsewhere", "temperature": 9.0, "no_such_key": 1})
+    assert recipe.backbone == "elsewhere"
+    assert recipe.temperature == 0.1
+
+
+@pytest.mark.parametrize("text", ["simsce", "simcse,nothing-like-it", "simcse:temperature"])
+def test_an_unknown_method_is_refused_and_nothing_is_chosen(text: str) -> None:
+    with pytest.raises(UsageError, match="unknown method") as caught:
+        parse_methods(text, RECIPES)
+    assert caught.value.exit_code == 2
+
+
+def test_a_misspelt_method_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'ptbert'"):
+        parse_methods("pt-bert", RECIPES)
+
+
+@pytest.mark.parametrize("text", ["simcse,simcse", "simcse,SimCSE", "simcse,sim*", "cls:max_length=9,cls:max_length=9"])
+def test_a_method_named_twice_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="named twice"):
+        parse_methods(text, RECIPES)
+
+
+def test_globs_choose_in_order_and_an_empty_one_is_refused() -> None:
+    names = [spec.name for spec in parse_methods("cls, STATIC-*", RECIPES)]
+    assert names == ["cls", *sorted(n for n in RECIPES if n.startswith("static-"))]
+    with pytest.raises(UsageError, match="matches nothing; known: .*ptbert"):
+        parse_methods("zzz*", RECIPES)
+
+
+@pytest.mark.parametrize("text", ["", " , ,"])
+def test_no_method_at_all_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no method"):
+        parse_methods(text, RECIPES)
+
+
+def test_overrides_are_typed_named_and_leave_the_recipe_alone() -> None:
+    specs = parse_methods("simcse:learning_rate=1e-5:batch_size=8,simcse", RECIPES)
+    assert [s.name for s in specs] == ["simcse:learning_rate=1e-5:batch_size=8", "simcse"]
+    first, second = (s.resolve()[1] for s in specs)
+    assert (first.learning_rate, first.batch_size) == (1e-5, 8)
+    assert (second.learning_rate, second.batch_size) == (3e-5, 64)
+
+
+def test_an_override_may_hold_a_path_with_colons() -> None:
+    spec = parse_methods(r"pretrained:model=C:\models\x:pooling=cls", RECIPES)[0]
+    recipe = spec.resolve()[1]
+    assert (recipe.model, recipe.pooling) == ("C:\\models\\x", "cls")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("simcse:batch_size=many", "expected a whole number"),
+        ("simcse:batch_size=", "expected a whole number"),
+        ("simcse:batchsize=1", "Did you mean 'batch_size'"),
+        ("ptbert:states=words", "'words' is not one of"),
+        ("simcse:temperature=[1", "--methods"),
+        ("simcse:epochs=1:epochs=2", "'epochs' is set twice"),
+    ],
+)
+def test_a_bad_override_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        [spec.resolve() for spec in parse_methods(text, RECIPES)]
+    assert words in str(caught.value)
+
+
+def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
+    path = tmp_path / "warm.yaml"
+    path.write_text("method: simcse\nsummary: warm\nparameters: {temperature: 1}\n", encoding="utf-8")
+    plain, changed = parse_methods(f"{path},{path}:epochs=3", RECIPES)
+    assert (plain.name, changed.name) == ("warm", "warm:epochs=3")
+    assert plain.resolve()[1].temperature == 1.0
+    assert changed.resolve()[1].epochs == 3

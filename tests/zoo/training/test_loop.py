@@ -1,0 +1,469 @@
+"""The training loop: resuming bit-equal, faults told, evaluation without a trace, optimisation as stated."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from transformers import get_linear_schedule_with_warmup
+
+from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.errors import CorruptError, Interrupted, TrainingError, ZooError
+from zoo.methods.contrastive import Contrastive
+from zoo.methods.ptbert import PTBert
+from zoo.methods.simcse import SimCSE
+from zoo.training.loop import Objective, TrainSettings, train
+
+STEPS = 12
+BATCH = 8
+
+
+@pytest.fixture
+def corpus(pocket_sentences: list[str]) -> Corpus:
+    """Two epochs of six steps, the last batch of each smaller."""
+    return Corpus("pocket", pocket_sentences[: 6 * BATCH - 3])
+
+
+def make(cls: type[Contrastive], folder: Path) -> Contrastive:
+    extra = {"pseudo_tokens": 4, "queue_size": 20, "attention_dropout": 0.1} if cls is PTBert else {}
+    return cls(
+        cls.Recipe(backbone=str(folder), batch_size=BATCH, epochs=2, eval_every=4, learning_rate=1e-3, **extra),
+        Runtime(),
+    )
+
+
+def stop_after(steps: int) -> Callable[[], int | None]:
+    """Ask to stop once `steps` more steps are done (the loop asks before each step)."""
+    asked = 0
+
+    def signal_number() -> int | None:
+        nonlocal asked
+        asked += 1
+        return signal.SIGTERM if asked > steps else None
+
+    return signal_number
+
+
+def dev_score(encoder: Encoder) -> float:
+    """Any number that depends on the weights."""
+    return float(encoder.encode(["a dog", "the market"])[0].sum())
+
+
+def log_of(folder: Path) -> list[str]:
+    return (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+def weights(encoder: Contrastive) -> dict[str, torch.Tensor]:
+    return {name: tensor.clone() for name, tensor in encoder.backbone.model.state_dict().items()}
+
+
+def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None:
+    assert a.keys() == b.keys()
+    different = [name for name in a if not torch.equal(a[name], b[name])]
+    assert not different
+
+
+@pytest.mark.parametrize("with_dev", [True, False], ids=["dev", "no dev"])
+@pytest.mark.parametrize("cls", [SimCSE, PTBert])
+@pytest.mark.parametrize("stops", [[5], [2, 5, 1]], ids=["once", "three times"])
+def test_resumed_training_is_bit_equal(
+    tiny_bert: Path, tmp_path: Path, corpus: Corpus, cls: type[Contrastive], with_dev: bool, stops: list[int]
+) -> None:
+    score = dev_score if with_dev else None
+    whole = make(cls, tiny_bert)
+    wanted = whole.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
+    assert wanted.steps == STEPS
+
+    for steps in stops:
+        with pytest.raises(Interrupted) as caught:
+            make(cls, tiny_bert).fit(
+                corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3, stop_signal=stop_after(steps))
+            )
+        assert caught.value.exit_code == 128 + signal.SIGTERM
+    torch.manual_seed(999)  # whatever the new process did before
+    resumed = make(cls, tiny_bert)
+    report = resumed.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3))
+    assert_equal(weights(resumed), weights(whole))
+    assert log_of(tmp_path / "cut") == log_of(tmp_path / "whole")
+    assert (report.steps, report.final_loss, report.best_step) == (wanted.steps, wanted.final_loss, wanted.best_step)
+    assert report.dev_scores == wanted.dev_scores
+    np.testing.assert_array_equal(resumed.encode(["a dog"]), whole.encode(["a dog"]))
+
+
+def test_killed_after_a_newer_best_file_the_older_checkpoint_still_resumes_bit_equal(
+    tiny_bert: Path, tmp_path: Path, corpus: Corpus
+) -> None:
+    """Killed between the best file of step 8 and the next checkpoint: the one on disk is of step 6, its best of 4."""
+    scores = {4: 1.0, 8: 2.0, 12: 1.5}
+
+    def scripted() -> Callable[[Encoder], float]:
+        values = iter(scores.values())
+        return lambda encoder: next(values)
+
+    whole = make(SimCSE, tiny_bert)
+    whole.fit(corpus, dev_score=scripted(), run=Run(folder=tmp_path / "whole", seed=1))
+
+    class Killed(BaseException):
+        pass
+
+    steps = 0
+
+    def kill_before_step_ten() -> int | None:
+        nonlocal steps
+        steps += 1
+        if steps == 10:
+            raise Killed
+        return None
+
+    folder = tmp_path / "cut"
+    with pytest.raises(Killed):
+        make(SimCSE, tiny_bert).fit(
+            corpus,
+            dev_score=scripted(),
+            run=Run(folder=folder, seed=1, checkpoint_steps=6, stop_signal=kill_before_step_ten),
+        )
+    assert (folder / "best-4.safetensors").exists() and (folder / "best-8.safetensors").exists()
+    with safe_open(folder / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["facts"])["step"] == 6
+    resumed = make(SimCSE, tiny_bert)
+    rest = iter([scores[8], scores[12]])
+    report = resumed.fit(corpus, dev_score=lambda e: next(rest), run=Run(folder=folder, seed=1, checkpoint_steps=6))
+    assert_equal(weights(resumed), weights(whole))
+    assert log_of(folder) == log_of(tmp_path / "whole")
+    assert report.best_step == 8
+
+
+def test_other_seeds_train_other_weights_and_the_same_seed_the_same(tiny_bert: Path, corpus: Corpus) -> None:
+    made = []
+    for seed in (1, 1, 2):
+        encoder = make(SimCSE, tiny_bert)
+        encoder.fit(corpus, run=Run(seed=seed))
+        made.append(encoder.encode(["a dog"]))
+    np.testing.assert_array_equal(made[0], made[1])
+    assert np.abs(made[0] - made[2]).max() > 0
+
+
+def test_best_checkpoint_is_the_one_kept(tiny_bert: Path, tmp_path: Path, corpus: Corpus) -> None:
+    seen: dict[int, dict[str, torch.Tensor]] = {}
+    values = iter([0.1, 0.9, 0.5])
+    encoder = make(SimCSE, tiny_bert)
+
+    def scripted(e: Encoder) -> float:
+        assert e is encoder
+        seen[4 * (len(seen) + 1)] = weights(encoder)
+        return next(values)
+
+    report = encoder.fit(corpus, dev_score=scripted, run=Run(folder=tmp_path, seed=1))
+    assert report.best_step == 8
+    assert report.dev_scores == {"4": 0.1, "8": 0.9, "12": 0.5}
+    assert_equal(weights(encoder), seen[8])
+    assert any(not torch.equal(seen[8][name], seen[12][name]) for name in seen[8])
+    assert not encoder.backbone.model.training
+
+
+def test_without_a_dev_score_the_last_weights_are_kept(tiny_bert: Path, corpus: Corpus) -> None:
+    plain, scored = make(SimCSE, tiny_bert), make(SimCSE, tiny_bert)
+    values = iter([1.0, 2.0, 3.0])  # the last is the best
+    plain.fit(corpus, run=Run(seed=1))
+    scored.fit(corpus, dev_score=lambda e: next(values), run=Run(seed=1))
+    assert_equal(weights(plain), weights(scored))
+
+
+# A small objective of our own: what the loop does can be followed by hand.
+
+
+class Regression(Objective):
+    """Squared error of a linear map; `scale` makes its gradients large; dropout makes it use the random state."""
+
+    def __init__(self, scale: float = 1.0, dropout: float = 0.0) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = nn.Linear(3, 1)
+        self.scale, self.dropout = scale, nn.Dropout(dropout)
+        self.seen: list[int] = []
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.seen.append(len(x))
+        return self.scale * ((self.linear(self.dropout(x)) - y) ** 2).mean()
+
+
+ROWS = 50
+DATA = torch.randn(ROWS, 3, generator=torch.Generator().manual_seed(1))
+TARGET = DATA @ torch.tensor([[1.0], [-2.0], [0.5]])
+
+
+def collate(rows: Any) -> tuple[torch.Tensor, ...]:
+    index = torch.from_numpy(np.asarray(rows))
+    return DATA[index], TARGET[index]
+
+
+def fit(
+    objective: Objective,
+    *,
+    run: Run | None = None,
+    score: Callable[[], float] | None = None,
+    collating: Callable[[Any], tuple[torch.Tensor, ...]] = collate,
+    **settings: Any,
+) -> Any:
+    chosen = {"batch_size": 10, "learning_rate": 0.05, "epochs": 3, "eval_every": 4, "log_every": 1, **settings}
+    return train(
+        objective,
+        collating,
+        ROWS,
+        TrainSettings(**chosen),
+        runtime=Runtime(),
+        run=run or Run(seed=1),
+        backbone=objective,
+        dev_score=score,
+    )
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0], ids=["small gradients", "clipped gradients"])
+def test_optimisation_equals_adamw_by_hand(tmp_path: Path, scale: float) -> None:
+    """AdamW (0.9, 0.999, 1e-8, no decay), norm clipped at 1, learning rate falling linearly to 0; in float64 numpy."""
+    objective = Regression(scale)
+    order: list[list[int]] = []
+
+    def recorded(rows: Any) -> tuple[torch.Tensor, ...]:
+        order.append([int(i) for i in rows])
+        return collate(rows)
+
+    w = objective.linear.weight.detach().double().numpy()[0].copy()
+    b = objective.linear.bias.detach().double().numpy().copy()
+    fit(objective, run=Run(folder=tmp_path, seed=1), collating=recorded)
+    theta = np.concatenate([w, b])
+    m, v = np.zeros(4), np.zeros(4)
+    norms = []
+    for step, rows in enumerate(order):
+        x = np.concatenate([DATA[rows].double().numpy(), np.ones((len(rows), 1))], axis=1)
+        error = x @ theta - TARGET[rows, 0].double().numpy()
+        gradient = scale * 2 * (error[:, None] * x).mean(0)
+        norms.append(np.linalg.norm(gradient))
+        gradient = gradient * min(1.0, 1.0 / (norms[-1] + 1e-6))
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        rate = 0.05 * (15 - step) / 15
+        theta -= rate * (m / (1 - 0.9 ** (step + 1))) / (np.sqrt(v / (1 - 0.999 ** (step + 1))) + 1e-8)
+    assert max(norms) > 1 and len(order) == 15
+    np.testing.assert_allclose(objective.linear.weight.detach().numpy()[0], theta[:3], atol=1e-5)
+    np.testing.assert_allclose(objective.linear.bias.detach().numpy(), theta[3:], atol=1e-5)
+
+
+def test_every_epoch_sees_every_row_once_in_a_new_order() -> None:
+    order: list[int] = []
+
+    def recorded(rows: Any) -> tuple[torch.Tensor, ...]:
+        order.extend(int(i) for i in rows)
+        return collate(rows)
+
+    objective = Regression()
+    fit(objective, collating=recorded, batch_size=12, epochs=2)
+    first, second = order[:ROWS], order[ROWS:]
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second and first != sorted(first)
+    assert objective.seen == [12, 12, 12, 12, 2] * 2
+
+
+def test_learning_rate_falls_as_transformers_linear_schedule(tmp_path: Path) -> None:
+    fit(Regression(), run=Run(folder=tmp_path, seed=1))
+    optimizer = torch.optim.AdamW([nn.Parameter(torch.zeros(1))], lr=0.05)
+    schedule = get_linear_schedule_with_warmup(optimizer, 0, 15)
+    wanted = []
+    for _ in range(15):
+        optimizer.step()
+        schedule.step()
+        wanted.append(schedule.get_last_lr()[0])
+    logged = [json.loads(line)["learning_rate"] for line in log_of(tmp_path)]
+    np.testing.assert_allclose(logged, wanted, rtol=1e-12)
+    assert logged[-1] == 0
+
+
+def test_gradients_are_clipped_to_norm_one() -> None:
+    norms: list[float] = []
+
+    def before_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        gradients = [p.grad.flatten() for g in optimizer.param_groups for p in g["params"] if p.grad is not None]
+        norms.append(float(torch.cat(gradients).norm()))
+
+    hook = register_optimizer_step_pre_hook(before_step)
+    try:
+        fit(Regression(1000.0))
+    finally:
+        hook.remove()
+    assert len(norms) == 15
+    assert max(norms) == pytest.approx(1.0, abs=1e-4)
+
+
+def test_evaluation_leaves_the_loss_curve_random_state_and_mode_alone(tmp_path: Path) -> None:
+    """The evaluation draws from every generator, reseeds them, and switches modes."""
+    plain, objective = Regression(dropout=0.5), Regression(dropout=0.5)
+    modes: list[bool] = []
+
+    def rude() -> float:
+        modes.append(objective.linear.training)
+        objective.dropout.train()
+        torch.manual_seed(1111)
+        np.random.seed(1111)  # noqa: NPY002
+        random.seed(1111)
+        return float(torch.rand(1))
+
+    torch.manual_seed(7)
+    fit(plain, run=Run(folder=tmp_path / "without", seed=1))
+    random.seed(5)
+    np.random.seed(5)  # noqa: NPY002
+    before = random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    torch.manual_seed(7)
+    fit(objective, run=Run(folder=tmp_path / "with", seed=1), score=rude, eval_every=3)
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before  # noqa: NPY002
+    assert modes == [False] * 5
+
+    def losses(folder: Path) -> list[float]:
+        return [line["loss"] for line in map(json.loads, log_of(folder)) if "loss" in line]
+
+    assert losses(tmp_path / "with") == losses(tmp_path / "without")
+    assert len(losses(tmp_path / "with")) == 15
+
+
+def test_an_evaluation_that_fails_restores_the_mode_too() -> None:
+    from zoo.training.checkpoint import undisturbed
+
+    module = nn.Sequential(nn.Dropout(), nn.Sequential(nn.Dropout()))
+    module[0].eval()
+    state = torch.get_rng_state()
+    with pytest.raises(KeyError), undisturbed(module):
+        module.eval()
+        torch.rand(3)
+        raise KeyError
+    assert [part.training for part in module.modules()] == [True, False, True, True]
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+class Exploding(Regression):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = super().forward(x, y)
+        return loss * (math.nan if len(self.seen) == 8 else 1.0)
+
+
+def test_a_loss_that_is_nan_stops_at_that_step_and_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+    objective = Exploding()
+    order: list[list[int]] = []
+
+    def recorded(rows: Any) -> tuple[torch.Tensor, ...]:
+        order.append([int(i) for i in rows])
+        return collate(rows)
+
+    with pytest.raises(TrainingError) as caught:
+        fit(objective, run=Run(folder=tmp_path, seed=1, checkpoint_steps=2), collating=recorded)
+    message = str(caught.value)
+    assert "nan at step 7" in message and str(order[7][:4]) in message and "learning rate 2.67e-02" in message
+    with safe_open(tmp_path / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["facts"])["step"] == 6
+        assert all(torch.isfinite(file.get_tensor(k).float()).all() for k in file.keys())  # noqa: SIM118
+    assert torch.isfinite(objective.linear.weight).all()
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_dev_score_that_is_no_number_stops_the_training(score: float) -> None:
+    with pytest.raises(TrainingError, match="dev score at step 4"):
+        fit(Regression(), score=lambda: score)
+
+
+class Starved(Regression):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        self.seen.append(len(x))
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def test_out_of_memory_in_training_gives_advice_and_never_a_smaller_batch() -> None:
+    objective = Starved()
+    with pytest.raises(TrainingError, match="batch_size 10.*not made smaller silently.*train_max_length"):
+        fit(objective)
+    assert objective.seen == [10]
+
+
+def test_an_empty_corpus_is_told(tiny_bert: Path) -> None:
+    with pytest.raises(TrainingError, match="corpus is empty"):
+        make(SimCSE, tiny_bert).fit(Corpus("none", []), run=Run())
+    with pytest.raises(ZooError, match="--corpus"):
+        make(SimCSE, tiny_bert).fit(None, run=Run())
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
+def test_a_truncated_checkpoint_says_what_to_delete(tmp_path: Path, keep: float) -> None:
+    run = Run(folder=tmp_path, seed=1, stop_signal=stop_after(5))
+    with pytest.raises(Interrupted):
+        fit(Regression(), run=run)
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
+    with pytest.raises(CorruptError, match="Delete .*checkpoint"):
+        fit(Regression(), run=Run(folder=tmp_path, seed=1))
+
+
+def test_a_checkpoint_of_another_training_says_what_to_delete(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        fit(Regression(), run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(5)))
+    other = Regression()
+    other.linear = nn.Linear(4, 1)
+    with pytest.raises(CorruptError, match=r"(?s)does not fit this training.*Delete"):
+        fit(other, run=Run(folder=tmp_path, seed=1))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "lost"])
+def test_a_bad_best_file_says_what_to_delete(tmp_path: Path, damage: str) -> None:
+    with pytest.raises(Interrupted):
+        fit(Regression(), run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(5)), score=lambda: 1.0)
+    path = tmp_path / "best-4.safetensors"
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(ZooError, match=r"best-4\.safetensors.*Delete .*checkpoint"):
+        fit(Regression(), run=Run(folder=tmp_path, seed=1), score=lambda: 1.0)
+
+
+def test_checkpoints_hold_no_pickle_and_old_best_files_are_removed(tmp_path: Path) -> None:
+    values = iter([1.0, 2.0, 3.0, 4.0])
+    run = Run(folder=tmp_path, seed=1, checkpoint_steps=2)
+    fit(Regression(), run=run, score=lambda: next(values))
+    names = sorted(p.name for p in tmp_path.iterdir())
+    assert set(names) >= {"checkpoint.safetensors", "log.jsonl"}
+    assert all(name == "log.jsonl" or name.endswith(".safetensors") for name in names), names
+    for path in tmp_path.glob("*.safetensors"):
+        with safe_open(path, framework="pt") as file:  # the library's own reader
+            assert len(list(file.keys())) > 0
+    assert "best-4.safetensors" not in names and "best-12.safetensors" in names
+
+
+def test_a_stop_before_the_first_step_resumes_to_the_whole_run(tmp_path: Path) -> None:
+    whole, stopped, resumed = (Regression(dropout=0.5) for _ in range(3))
+    torch.manual_seed(7)
+    fit(whole)
+    torch.manual_seed(7)
+    with pytest.raises(Interrupted, match="at step 0"):
+        fit(stopped, run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(0)))
+    torch.manual_seed(8)  # another process, another state
+    fit(resumed, run=Run(folder=tmp_path, seed=1))
+    assert_equal(resumed.state_dict(), whole.state_dict())
+
+
+def test_a_log_left_from_an_earlier_run_without_checkpoint_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text('{"old": 1}\n', encoding="utf-8")
+    fit(Regression(), run=Run(folder=tmp_path, seed=1))
+    assert not any("old" in line for line in log_of(tmp_path))
+
+
+def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report = fit(Regression(), run=Run(seed=1, checkpoint_steps=1), score=lambda: 1.0)
+    assert report.steps == 15 and report.sentences == 150
+    assert list(tmp_path.iterdir()) == []

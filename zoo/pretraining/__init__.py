@@ -1,0 +1,1 @@
+"""Masked-language-model pretraining of small backbones from plain text."""

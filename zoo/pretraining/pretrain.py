@@ -1,0 +1,268 @@
+"""Pretrain a small BERT from plain text: recipe in, a plain transformers folder with a model card out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.backbone import find_backbone
+from zoo.encoder import FitReport, Run, Runtime
+from zoo.errors import UsageError
+from zoo.files import read_json, write_json, write_tensors, write_text
+from zoo.pretraining.mlm import HeldOut, MLMObjective, held_out_scores
+from zoo.pretraining.starts import StartRecipe, start_weights
+from zoo.pretraining.text import TokenStream, tokenise_files
+from zoo.training.checkpoint import undisturbed
+from zoo.training.loop import TrainSettings, train
+
+_HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainRecipe(StartRecipe):
+    """Everything that decides the weights; `zoo-bench pretrain` reads it from YAML."""
+
+    tokenizer: str = "zoo-mini"  # bert-base-uncased's vocabulary
+    layers: int = 4
+    width: int = 256
+    heads: int = 4
+    inner: int = 1024
+    dropout: float = 0.1
+    tie_embeddings: bool = True
+    begin_from: str | None = None  # a backbone to go on from; None: a fresh start as the fields above say
+    row_length: int = 64
+    mask_rate: float = 0.2  # BERT's is 0.15; small models learn a little sooner with more
+    held_out_rows: int = 2048
+    batch_rows: int = 32
+    accumulate: int = 1
+    steps: int = 8000
+    learning_rate: float = 1e-3
+    beta2: float = 0.98
+    weight_decay: float = 0.01
+    warmup_steps: int = 400
+    eval_every: int = 1000
+    store: str = "float16"
+    seed: int = 0
+
+
+def new_model(recipe: PretrainRecipe, vocabulary: int, pad_id: int) -> Any:
+    """Return an untrained BertForMaskedLM of the recipe's shape."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=recipe.width,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        intermediate_size=recipe.inner,
+        hidden_dropout_prob=recipe.dropout,
+        attention_probs_dropout_prob=recipe.dropout,
+        tie_word_embeddings=recipe.tie_embeddings,
+        pad_token_id=pad_id,
+    )
+    return BertForMaskedLM(config)
+
+
+def matmul_flops_per_token(recipe: PretrainRecipe, vocabulary: int) -> float:
+    """FLOP of forward and backward for one token of a row: layers, attention, and its share of the MLM head."""
+    layers = recipe.layers * (4 * recipe.width**2 + 2 * recipe.width * recipe.inner)
+    attention = recipe.layers * 2 * recipe.row_length * recipe.width
+    head = recipe.mask_rate * (recipe.width**2 + recipe.width * vocabulary)
+    return 6.0 * (layers + attention + head)
+
+
+def split_rows(rows: int, held_out: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the numbers of the training rows and of the held-out rows: blocks spread evenly over the text."""
+    blocks = max(held_out // _HELD_OUT_BLOCK, 1)
+    if rows < 4 * blocks * _HELD_OUT_BLOCK:
+        raise UsageError(f"the text makes {rows} rows, too few to hold out {held_out}; lower held_out_rows.")
+    starts = np.linspace(0, rows - _HELD_OUT_BLOCK, blocks).astype(np.int64)
+    held = np.unique((starts[:, None] + np.arange(_HELD_OUT_BLOCK)).ravel())
+    return np.setdiff1d(np.arange(rows), held), held
+
+
+def pretrain(
+    recipe: PretrainRecipe,
+    texts: list[Path],
+    out: Path,
+    *,
+    read: Callable[[Path], Iterable[str]],
+    runtime: Runtime,
+    run: Run,
+    cache: Path,
+    exclude: frozenset[str] = frozenset(),
+    normalise: Callable[[str], str] = str,
+) -> dict[str, Any]:
+    """Train from text files and write the model folder `out`; returns what the model card states.
+
+    Raises UsageError or MissingError for a wrong recipe or text, TrainingError and Interrupted as the loop does.
+    """
+    from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+    source = find_backbone(recipe.tokenizer)
+    tokenizer = AutoTokenizer.from_pretrained(source.folder)
+    stream = tokenise_files(
+        texts,
+        read,
+        tokenizer,
+        source.sha256,
+        cache,
+        exclude=exclude,
+        normalise=normalise,
+        progress=runtime.progress,
+    )
+    training, held = split_rows(stream.rows(recipe.row_length), recipe.held_out_rows)
+    torch.manual_seed(recipe.seed)
+    if recipe.begin_from is None:
+        model = new_model(recipe, len(tokenizer), tokenizer.pad_token_id)
+        start_weights(model, stream.ids, recipe, recipe.seed)
+    else:
+        folder = find_backbone(recipe.begin_from).folder
+        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
+    objective = MLMObjective(
+        model, recipe.mask_rate, mask_id=tokenizer.mask_token_id, special_ids=sorted(set(tokenizer.all_special_ids))
+    ).to(runtime.device)
+
+    def batch(rows: NDArray[np.int64]) -> torch.Tensor:
+        ids = stream.packed(rows, recipe.row_length, tokenizer.cls_token_id, tokenizer.sep_token_id)
+        return torch.from_numpy(ids)
+
+    held_batches = [batch(part).to(runtime.device) for part in np.array_split(held, math.ceil(len(held) / 64))]
+
+    def dev_score() -> float:
+        score = held_out_scores(objective, held_batches)
+        runtime.progress.say(
+            f"held out: accuracy {100 * score.accuracy:.2f} %, pseudo-perplexity {score.pseudo_perplexity:.1f}"
+        )
+        return 100 * score.accuracy
+
+    report = train(
+        objective,
+        lambda rows: (batch(training[rows]),),
+        len(training),
+        TrainSettings(
+            batch_size=recipe.batch_rows,
+            learning_rate=recipe.learning_rate,
+            epochs=1,
+            steps=recipe.steps,
+            eval_every=recipe.eval_every,
+            weight_decay=recipe.weight_decay,
+            adam_betas=(0.9, recipe.beta2),
+            warmup_steps=recipe.warmup_steps,
+            accumulate=recipe.accumulate,
+            unit="rows",
+        ),
+        runtime=runtime,
+        run=run,
+        backbone=model,
+        dev_score=dev_score,
+    )
+    with undisturbed(objective):
+        final = held_out_scores(objective, held_batches)
+    facts = _facts(recipe, report, final, stream, texts, len(tokenizer))
+    _write_folder(out, model, tokenizer, recipe, facts, run)
+    return facts
+
+
+def _facts(
+    recipe: PretrainRecipe, report: FitReport, final: HeldOut, stream: TokenStream, texts: list[Path], vocabulary: int
+) -> dict[str, Any]:
+    seen = report.steps * recipe.batch_rows * recipe.row_length
+    rate = seen / report.seconds if report.seconds else None
+    return {
+        "recipe": asdict(recipe),
+        "texts": [path.name for path in texts],
+        "stream_tokens": len(stream.ids),
+        "sentences": stream.sentences,
+        "excluded_sentences": stream.excluded,
+        "stream_sha256": stream.sha256,
+        "steps": report.steps,
+        "tokens_seen": seen,
+        "seconds": report.seconds,
+        "tokens_per_second": rate,
+        "tflops_per_second": None if rate is None else rate * matmul_flops_per_token(recipe, vocabulary) / 1e12,
+        "final_loss": report.final_loss,
+        "held_out_accuracy": final.accuracy,
+        "held_out_pseudo_perplexity": final.pseudo_perplexity,
+        "held_out_masked_tokens": final.tokens,
+        "best_step": report.best_step,
+    }
+
+
+def _write_folder(
+    out: Path, model: Any, tokenizer: Any, recipe: PretrainRecipe, facts: dict[str, Any], run: Run
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    dtype = getattr(torch, recipe.store)
+    tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
+    tied = {"cls.predictions.decoder.bias", *(["cls.predictions.decoder.weight"] if recipe.tie_embeddings else [])}
+    model.config.dtype = dtype
+    model.config.save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    write_tensors(out / "model.safetensors", {k: v for k, v in tensors.items() if k not in tied}, {"format": "pt"})
+    write_json(out / "pretraining.json", facts)
+    write_text(out / "README.md", model_card(out.name, facts))
+    log = None if run.folder is None else run.folder / "log.jsonl"
+    if log is not None and log.is_file():
+        write_text(out / "training-curve.svg", curve_svg([json.loads(line) for line in log.read_text().splitlines()]))
+
+
+def model_card(name: str, facts: dict[str, Any]) -> str:
+    """Return the model card: data, training and held-out scores, from the facts that were measured."""
+    recipe = facts["recipe"]
+    return f"""# {name}
+
+A masked language model pretrained by `zoo-bench pretrain`.
+
+| | |
+|---|---|
+| model | BERT, {recipe["layers"]} layers, {recipe["width"]} wide, {recipe["heads"]} heads, {recipe["inner"]} inner, \
+{"tied" if recipe["tie_embeddings"] else "untied"} output embeddings |
+| text | {", ".join(facts["texts"])}: {facts["sentences"]:,} sentences, {facts["stream_tokens"]:,} tokens; \
+{facts["excluded_sentences"]:,} sentences left out because a benchmark tests them |
+| training | {facts["steps"]:,} steps of {recipe["batch_rows"]} rows x {recipe["row_length"]} tokens \
+({facts["tokens_seen"] / 1e6:.1f} million), AdamW {recipe["learning_rate"]:g}, {recipe["warmup_steps"]} warm-up steps, \
+masking {100 * recipe["mask_rate"]:.0f} %, seed {recipe["seed"]}; {facts["seconds"]:.0f} s |
+| start | tokens {recipe["tokens"]}, positions {recipe["positions"]}, output bias {recipe["output_bias"]}, std \
+{recipe["std"]:g}{"" if recipe["begin_from"] is None else f"; went on from {recipe['begin_from']}"} |
+| held out | masked-token accuracy {100 * facts["held_out_accuracy"]:.2f} %, pseudo-perplexity \
+{facts["held_out_pseudo_perplexity"]:.1f} ({facts["held_out_masked_tokens"]:,} masked tokens) |
+"""
+
+
+def curve_svg(log: list[dict[str, Any]], width: int = 640, height: int = 320) -> str:
+    """Return the training curve (loss against step) as a small SVG picture."""
+    points = [(entry["step"], entry["loss"]) for entry in log if "loss" in entry]
+    if len(points) < 2:
+        return f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"/>\n'
+    steps, losses = zip(*points, strict=True)
+    low, high = min(losses), max(losses)
+
+    def place(step: float, loss: float) -> str:
+        x = 50 + (width - 70) * (step - steps[0]) / (steps[-1] - steps[0])
+        return f"{x:.1f},{20 + (height - 60) * (high - loss) / max(high - low, 1e-9):.1f}"
+
+    line = " ".join(place(step, loss) for step, loss in points)
+    style = 'font-family="sans-serif" font-size="12"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}">'
+        f'<polyline points="{line}" fill="none" stroke="#3366aa" stroke-width="1.5"/>'
+        f'<text x="5" y="25" {style}>{high:.2f}</text><text x="5" y="{height - 40}" {style}>{low:.2f}</text>'
+        f'<text x="50" y="{height - 15}" {style}>step {steps[0]}</text>'
+        f'<text x="{width - 20}" y="{height - 15}" text-anchor="end" {style}>step {steps[-1]}</text>'
+        f'<text x="{width / 2}" y="15" text-anchor="middle" {style}>training loss</text></svg>\n'
+    )
+
+
+def read_facts(folder: Path) -> dict[str, Any]:
+    """Return what a pretrained folder says of itself."""
+    facts: dict[str, Any] = read_json(folder / "pretraining.json")
+    return facts

@@ -1,0 +1,96 @@
+"""Starts that let small models learn sooner: PPMI token vectors, sinusoidal positions, log-frequency bias.
+
+A small BERT started as usual (std 0.02) stays for millions of tokens on the plateau of predicting frequent words
+wherever it is asked. These three put what counting knows into the weights before the first step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRecipe:
+    """How weights begin; the defaults are what made zoo-mini learn."""
+
+    std: float = 0.06  # of every other weight; BERT's own is 0.02
+    tokens: Literal["random", "ppmi"] = "ppmi"
+    positions: Literal["random", "sinusoidal"] = "sinusoidal"
+    output_bias: Literal["zero", "log-frequency"] = "log-frequency"
+    row_norm: float = 0.8  # length of token vectors and sinusoids
+    type_scale: float = 0.1  # of the token-type vectors, which carry nothing in single-segment rows
+    ppmi_window: int = 4
+    ppmi_smoothing: float = 0.75  # exponent of the context frequencies
+    ppmi_tokens: int = 20_000_000  # of the stream, counted from its beginning
+
+
+def ppmi_vectors(ids: NDArray[Any], vocabulary: int, dim: int, recipe: StartRecipe, seed: int) -> NDArray[np.float32]:
+    """Return U sqrt(S) of the positive PMI matrix (vocabulary, dim), centred, rows scaled to `row_norm`.
+
+    Pairs within the window count 1/distance; tokens never seen keep a small random vector.
+    """
+    from sklearn.utils.extmath import randomized_svd
+
+    ids = np.asarray(ids[: recipe.ppmi_tokens], dtype=np.int64)
+    counts = sparse.csr_matrix((vocabulary, vocabulary), dtype=np.float64)
+    for distance in range(1, recipe.ppmi_window + 1):
+        weight = np.full(len(ids) - distance, 1.0 / distance)
+        counts = counts + sparse.coo_matrix((weight, (ids[:-distance], ids[distance:])), shape=counts.shape).tocsr()
+    counts = (counts + counts.T).tocoo()
+    totals = np.bincount(counts.row, counts.data, vocabulary)
+    contexts = totals**recipe.ppmi_smoothing
+    with np.errstate(divide="ignore"):
+        pmi = np.log(counts.data / totals[counts.row] / (contexts / contexts.sum())[counts.col])
+    positive = pmi > 0
+    shape = (vocabulary, vocabulary)
+    matrix = sparse.csr_matrix((pmi[positive], (counts.row[positive], counts.col[positive])), shape=shape)
+    u, s, _ = randomized_svd(matrix, dim, n_iter=4, random_state=seed)
+    vectors = u * np.sqrt(s)
+    seen = totals > 0
+    vectors[seen] -= vectors[seen].mean(axis=0)
+    vectors[~seen] = np.random.default_rng(seed).normal(size=(int((~seen).sum()), dim))
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    scaled: NDArray[np.float32] = (recipe.row_norm * vectors / np.maximum(norms, 1e-8)).astype(np.float32)
+    return scaled
+
+
+def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
+    """Return sine and cosine positions (positions, dim) (Vaswani et al. 2017, section 3.5), rows of length `norm`."""
+    rates = 10_000.0 ** (-np.arange(0, dim, 2) / dim)
+    angles = np.arange(positions)[:, None] * rates[None, :]
+    vectors = np.zeros((positions, dim))
+    vectors[:, 0::2], vectors[:, 1::2] = np.sin(angles), np.cos(angles)[:, : dim // 2]
+    scaled: NDArray[np.float32] = (norm * vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    return scaled
+
+
+@torch.no_grad()
+def start_weights(model: Any, ids: NDArray[Any], recipe: StartRecipe, seed: int) -> None:
+    """Set the weights of a BertForMaskedLM before training, in place; `ids` is the token stream."""
+    generator = torch.Generator().manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, nn.Linear | nn.Embedding):
+            module.weight.copy_(torch.randn(module.weight.shape, generator=generator) * recipe.std)
+        if isinstance(module, nn.Linear) and module.bias is not None:
+            module.bias.zero_()
+    embeddings = model.bert.embeddings
+    vocabulary, dim = embeddings.word_embeddings.weight.shape
+    if recipe.tokens == "ppmi":
+        vectors = torch.from_numpy(ppmi_vectors(ids, vocabulary, dim, recipe, seed))
+        embeddings.word_embeddings.weight.copy_(vectors)
+        model.cls.predictions.decoder.weight.copy_(vectors)  # the same tensor when tied
+    if recipe.positions == "sinusoidal":
+        positions = len(embeddings.position_embeddings.weight)
+        embeddings.position_embeddings.weight.copy_(torch.from_numpy(sinusoids(positions, dim, recipe.row_norm)))
+    embeddings.token_type_embeddings.weight.mul_(recipe.type_scale)
+    if recipe.output_bias == "log-frequency":
+        counts = np.bincount(np.asarray(ids[: recipe.ppmi_tokens], dtype=np.int64), minlength=vocabulary) + 0.1
+        log_frequency = np.log(counts / counts.sum())
+        model.cls.predictions.bias.copy_(torch.from_numpy(log_frequency - log_frequency.max()))
