@@ -193,7 +193,7 @@ def test_out_of_memory_with_one_text_is_told_with_advice() -> None:
     def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    with pytest.raises(ZooError, match="single text.*max_length"):
+    with pytest.raises(ZooError, match=r"single text.*max_length"):
         run_table([50, 3], forward, 64)
 
 

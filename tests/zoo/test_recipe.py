@@ -193,7 +193,7 @@ def test_a_method_named_twice_is_refused(text: str) -> None:
 def test_globs_choose_in_order_and_an_empty_one_is_refused() -> None:
     names = [spec.name for spec in parse_methods("cls, STATIC-*", RECIPES)]
     assert names == ["cls", *sorted(n for n in RECIPES if n.startswith("static-"))]
-    with pytest.raises(UsageError, match="matches nothing; known: .*ptbert"):
+    with pytest.raises(UsageError, match=r"matches nothing; known: .*ptbert"):
         parse_methods("zzz*", RECIPES)
 
 

@@ -127,7 +127,7 @@ def test_paper_recipe_trains_its_pseudo_tokens_and_they_matter(tiny_bert: Path) 
 
 @pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
 def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, pool: str) -> None:
-    """Z' = Att(P, Y, Y), h = Att(Y, Z', Z'), its [CLS] row or the mean of its real rows; the MLP where the code has it."""
+    """Z' = Att(P, Y, Y), h = Att(Y, Z', Z'), its [CLS] row or the mean of its real rows; then the code's MLP."""
     branch = objective(tiny_bert, variant, queue_size=12, pool=pool).eval().query_branch
     ids, mask = batch()
     with torch.inference_mode():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from zoo.methods.static import STAGES, Static
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 
 # Typed from METHODS section 1, apart from the package's own lists.
-FREQ36 = """. a the in , is to of and ' on man - s with for " at ##s woman are it two that you dog said playing i an as was
-from : by white""".split()
+FREQ36 = """. a the in , is to of and ' on man - s with for " at ##s woman are it two that you dog said playing
+i an as was from : by white""".split()
 FREQ_R = [
-    "Ġ.", "Ġa", "Ġthe", "Ġin", "a", "Ġ, ", "Ġis", "Ġto", "Ġof", "Ġand", "Ġon", "Ġ'", "s", ".", "the", "Ġman", "-", "Ġwith",
-    "Ġfor", "Ġat", "Ġwoman", "Ġare", 'Ġ"', "Ġthat", "Ġit", "Ġdog", "Ġsaid", "Ġplaying", "Ġwas", "Ġas", "Ġfrom", "Ġ:", "Ġyou",
-    "Ġan", "i", "Ġby",
+    "Ġ.", "Ġa", "Ġthe", "Ġin", "a", "Ġ, ", "Ġis", "Ġto", "Ġof", "Ġand", "Ġon", "Ġ'", "s", ".", "the", "Ġman", "-",
+    "Ġwith", "Ġfor", "Ġat", "Ġwoman", "Ġare", 'Ġ"', "Ġthat", "Ġit", "Ġdog", "Ġsaid", "Ġplaying", "Ġwas", "Ġas", "Ġfrom",
+    "Ġ:", "Ġyou", "Ġan", "i", "Ġby",
 ]  # fmt: skip
 PUNCTUATION = ["[UNK]", *"!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|~", *"´’…‚¿–»€‘•”£“™—"]
 
@@ -118,9 +119,9 @@ def test_lists_are_those_of_the_released_code() -> None:
 
 
 def test_every_stage_removes_something_more(tiny_cased: Path) -> None:
-    text = ["A man said : Electroencephalography The street ! £"]
+    text = ["A man said : electroencephalography The street ! £"]
     vectors = [Static(Static.Recipe(backbone=str(tiny_cased), remove=s), Runtime()).encode(text)[0] for s in STAGES]
-    for before, after in zip(vectors, vectors[1:], strict=False):
+    for before, after in itertools.pairwise(vectors):
         assert np.abs(before - after).max() > 1e-4
 
 

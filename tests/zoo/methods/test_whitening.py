@@ -75,7 +75,8 @@ def test_fitted_encoder_equals_the_numpy_recomputation(tiny_bert: Path, pocket_s
     found = encoder.encode(sentences[:9])
     assert found.shape == (9, 6) and found.dtype == np.float32
     np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)  # cosines do not know the signs
-    assert report.fitted and report.facts == {"k": 6, "rank": 32} and report.sentences == 80
+    # The layer norm of an untrained BERT centres each state, so one direction of the 32 is empty.
+    assert report.fitted and report.facts == {"k": 6, "rank": 31} and report.sentences == 80
 
 
 def test_one_more_corpus_sentence_changes_the_fingerprint(tiny_bert: Path, pocket_sentences: list[str]) -> None:
@@ -96,7 +97,7 @@ def test_adapting_to_a_target_leaves_the_original_untouched(tiny_bert: Path, poc
     np.testing.assert_array_equal(encoder.encode(["a dog"]), before)
     assert encoder.fingerprint() == mark
     assert len({mark, adapted.fingerprint(), other.fingerprint()}) == 3
-    assert adapted.facts()["rank"] == 32 and encoder.facts()["rank"] is None
+    assert adapted.facts()["rank"] == 31 and encoder.facts()["rank"] is None
     fitted = make(tiny_bert, k=6)
     fitted.fit(Corpus("same", pocket_sentences[:50]), run=Run())
     np.testing.assert_allclose(adapted.encode(["a dog"]), fitted.encode(["a dog"]), atol=1e-6)

@@ -386,7 +386,7 @@ class Starved(Regression):
 
 def test_out_of_memory_in_training_gives_advice_and_never_a_smaller_batch() -> None:
     objective = Starved()
-    with pytest.raises(TrainingError, match="batch_size 10.*not made smaller silently.*train_max_length"):
+    with pytest.raises(TrainingError, match=r"batch_size 10.*not made smaller silently.*train_max_length"):
         fit(objective)
     assert objective.seen == [10]
 
@@ -405,7 +405,7 @@ def test_a_truncated_checkpoint_says_what_to_delete(tmp_path: Path, keep: float)
         fit(Regression(), run=run)
     path = tmp_path / "checkpoint.safetensors"
     path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
-    with pytest.raises(CorruptError, match="Delete .*checkpoint"):
+    with pytest.raises(CorruptError, match=r"Delete .*checkpoint"):
         fit(Regression(), run=Run(folder=tmp_path, seed=1))
 
 

@@ -1,0 +1,184 @@
+"""Finished encoders, measured as they are: equal to what sentence-transformers makes of the same folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.conformance import ODD_TEXTS, check
+from zoo.encoder import Runtime
+from zoo.errors import UsageError, ZooError
+from zoo.methods.pooled import Average, Cls
+from zoo.methods.pretrained import Pretrained
+
+st = pytest.importorskip("sentence_transformers")
+modules = pytest.importorskip("sentence_transformers.models")
+
+TEXTS = ["A small dog runs.", "rain", "The Committee POSTPONED its decision.", "rain", "word " * 100]
+
+
+def ours(folder: Path, **recipe: Any) -> Pretrained:
+    return Pretrained(Pretrained.Recipe(model=str(folder), **recipe), Runtime())
+
+
+def library(folder: Path) -> Any:
+    return st.SentenceTransformer(str(folder), device="cpu").encode(TEXTS, show_progress_bar=False)
+
+
+def build(folder: Path, tiny_bert: Path, *after: Any, mode: str = "mean", max_seq_length: int | None = None) -> Path:
+    """A sentence-transformers folder on the tiny BERT, saved by the library itself."""
+    torch.manual_seed(2)
+    transformer = modules.Transformer(str(tiny_bert), max_seq_length=max_seq_length)
+    model = st.SentenceTransformer(modules=[transformer, modules.Pooling(32, pooling_mode=mode), *after], device="cpu")
+    model.save(str(folder))
+    return folder
+
+
+def assert_same(folder: Path) -> Pretrained:
+    encoder = ours(folder)
+    wanted = library(folder)
+    vectors = encoder.encode(TEXTS)
+    assert vectors.dtype == np.float32 and vectors.shape == (len(TEXTS), encoder.dim)
+    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
+    return encoder
+
+
+def test_released_minilm_gives_the_librarys_vectors(minilm: Path) -> None:
+    encoder = assert_same(minilm)
+    assert encoder.library is None and encoder.length_limit == 256
+    np.testing.assert_allclose(np.linalg.norm(encoder.encode(TEXTS), axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["cls", "mean", "max", "lasttoken", "weightedmean"])
+def test_every_pooling_gives_the_librarys_vectors(tiny_bert: Path, tmp_path: Path, mode: str) -> None:
+    encoder = assert_same(build(tmp_path / "m", tiny_bert, mode=mode))
+    assert (encoder.library is None) is (mode in ("cls", "mean", "max"))
+
+
+def test_dense_and_normalize_give_the_librarys_vectors(tiny_bert: Path, tmp_path: Path) -> None:
+    dense = modules.Dense(32, 12), modules.Dense(12, 20, bias=False, activation_function=torch.nn.Identity())
+    encoder = assert_same(build(tmp_path / "m", tiny_bert, *dense, modules.Normalize()))
+    assert encoder.dim == 20 and encoder.library is None
+
+
+def test_a_dense_module_with_another_activation_goes_through_the_library(tiny_bert: Path, tmp_path: Path) -> None:
+    dense = modules.Dense(32, 12, activation_function=torch.nn.GELU())
+    assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
+
+
+def test_an_unknown_module_goes_through_the_library_and_keeps_the_contract(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = build(tmp_path / "m", tiny_bert, modules.LayerNorm(32))
+    assert assert_same(folder).library is not None
+    findings = check(Pretrained, Pretrained.Recipe(model=str(folder)), Runtime(), "foreign")
+    assert {what: wrong for what, wrong in findings if wrong} == {}
+
+
+@pytest.mark.parametrize("limit", [None, 16, 64])
+def test_long_texts_are_cut_where_the_library_cuts_them(tiny_bert: Path, tmp_path: Path, limit: int | None) -> None:
+    encoder = assert_same(build(tmp_path / "m", tiny_bert, max_seq_length=limit))
+    assert encoder.length_limit == (limit or 512)
+
+
+def test_a_model_without_transformer_goes_through_the_library(tiny_bert: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    static = modules.StaticEmbedding(tokenizer, embedding_dim=8)
+    st.SentenceTransformer(modules=[static], device="cpu").save(str(tmp_path / "m"))
+    assert assert_same(tmp_path / "m").dim == 8
+
+
+def in_subfolder(folder: Path) -> Path:
+    """Move the transformer where older releases keep it."""
+    (folder / "0_Transformer").mkdir()
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in ("modules.json", "config_sentence_transformers.json", "README.md"):
+            shutil.move(path, folder / "0_Transformer" / path.name)
+    listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    listed[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(listed), encoding="utf-8")
+    return folder
+
+
+def test_a_transformer_in_its_own_subfolder_loads_saves_and_loads_again(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = in_subfolder(build(tmp_path / "m", tiny_bert))
+    encoder = assert_same(folder)
+    encoder.save(tmp_path / "saved")
+    loaded = Pretrained.load(tmp_path / "saved")
+    assert loaded.fingerprint() == encoder.fingerprint()
+    np.testing.assert_array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+
+
+def test_lower_casing_of_the_folder_is_kept(tiny_cased: Path, tmp_path: Path) -> None:
+    folder = build(tmp_path / "m", tiny_cased)
+    path = folder / "sentence_bert_config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**settings, "do_lower_case": True}), encoding="utf-8")
+    assert_same(folder)
+
+
+def test_a_plain_checkpoint_needs_a_pooling_and_then_is_that_pooling(tiny_bert: Path) -> None:
+    with pytest.raises(UsageError, match="pooling=cls") as caught:
+        ours(tiny_bert)
+    assert caught.value.exit_code == 2 and str(tiny_bert) in str(caught.value)
+    cls = Cls(Cls.Recipe(backbone=str(tiny_bert)), Runtime())
+    np.testing.assert_array_equal(ours(tiny_bert, pooling="cls").encode(TEXTS), cls.encode(TEXTS))
+    for layers in ("top2", "first-last-h0", "first-last-h1"):
+        average = Average(Average.Recipe(backbone=str(tiny_bert), layers=layers), Runtime())
+        np.testing.assert_array_equal(ours(tiny_bert, pooling=layers).encode(TEXTS), average.encode(TEXTS))
+
+
+@pytest.mark.parametrize("kind", ["my_package.Normalize", "custom_st.Transformer"])
+def test_a_module_of_foreign_code_is_not_taken_for_the_stock_one_of_its_name(
+    tiny_bert: Path, tmp_path: Path, kind: str
+) -> None:
+    folder = build(tmp_path / "m", tiny_bert, modules.Normalize())
+    listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    listed[0 if kind.endswith("Transformer") else 2]["type"] = kind
+    (folder / "modules.json").write_text(json.dumps(listed), encoding="utf-8")
+    with pytest.raises(ZooError):
+        ours(folder).encode(TEXTS)
+
+
+def pickled_dense(folder: Path, factor: float = 1.0) -> None:
+    weights = {"linear.weight": torch.eye(32) * factor, "linear.bias": torch.zeros(32)}
+    torch.save(weights, folder / "2_Dense" / "pytorch_model.bin")
+
+
+def test_a_pickled_module_is_refused_unless_allowed(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 32))
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    pickled_dense(folder)
+    with pytest.raises(UsageError, match="--allow-pickle"):
+        ours(folder)
+
+
+def test_identity_changes_with_a_pickled_module(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 32))
+    (folder / "2_Dense" / "model.safetensors").unlink()
+    recipe, found = Pretrained.Recipe(model=str(folder)), []
+    for factor in (1.0, 2.0):
+        pickled_dense(folder, factor)
+        found.append(Pretrained.sources(recipe, Runtime(allow_pickle=True))["backbone"]["sha256"])
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("name", ["2_Dense/model.safetensors", "1_Pooling/config.json", "modules.json"])
+def test_identity_and_fingerprint_change_with_every_module(tiny_bert: Path, tmp_path: Path, name: str) -> None:
+    folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 12))
+    before = ours(folder).fingerprint()
+    path = folder / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-4] + b"\x01\x02\x03\x3f" if name.startswith("2") else content + b"\n")
+    assert ours(folder).fingerprint() != before
+
+
+def test_odd_texts_are_finite_with_lower_casing(minilm: Path) -> None:
+    vectors = ours(minilm, max_length=32).encode(list(ODD_TEXTS))
+    assert np.isfinite(vectors).all() and vectors.shape == (len(ODD_TEXTS), 384)

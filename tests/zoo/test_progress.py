@@ -1,0 +1,97 @@
+"""Progress: plain lines where there is no terminal, ASCII where there is no UTF-8, nothing when silent."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from zoo.progress import Progress, clock, fit_to
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def ascii_stream() -> tuple[io.BytesIO, io.TextIOWrapper]:
+    raw = io.BytesIO()
+    return raw, io.TextIOWrapper(raw, encoding="ascii")
+
+
+def test_no_terminal_gives_plain_whole_lines() -> None:
+    stream = io.StringIO()
+    with Progress(stream, seconds_between_lines=0).bar("encoding", 3) as bar:
+        for done in (1, 2, 3):
+            bar.update(done, "loss 0.5")
+    lines = stream.getvalue().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["encoding: 1/3", "encoding: 2/3", "encoding: 3/3"]
+    assert all(line.endswith("loss 0.5") for line in lines)
+    assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()
+
+
+def test_lines_come_no_more_often_than_asked() -> None:
+    stream = io.StringIO()
+    with Progress(stream, seconds_between_lines=60).bar("encoding", 1000) as bar:
+        for done in range(1000):
+            bar.update(done)
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("columns", ["20", "200"])
+def test_a_terminal_gets_a_bar_however_narrow(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    stream = Terminal()
+    with Progress(stream).bar("encoding", 2) as bar:
+        bar.update(1, "[loss] ρ")
+        bar.update(2)
+    assert stream.getvalue()
+
+
+def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress.silent()
+    progress.say("hello")
+    with progress.bar("x", 1) as bar:
+        bar.update(1)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_words_go_to_standard_error_and_leave_standard_output_to_results(capsys: pytest.CaptureFixture[str]) -> None:
+    Progress().say("hello")
+    assert capsys.readouterr() == ("", "hello\n")
+
+
+def test_an_ascii_stream_gets_ascii() -> None:
+    raw, stream = ascii_stream()
+    progress = Progress(stream, seconds_between_lines=0)
+    progress.say("ρ 75.4 ± 0.9 → best … ⚠ 日本 \ud800")
+    with progress.bar("naïve", 2) as bar:
+        bar.update(1, "×2")
+    stream.flush()
+    text = raw.getvalue().decode("ascii")
+    assert text.splitlines()[0] == "rho 75.4 +- 0.9 -> best ... ! ?? ?"
+    assert text.splitlines()[1].startswith("na?ve: 1/2") and text.endswith("x2\n")
+
+
+def test_a_bar_on_an_ascii_terminal_does_not_fail() -> None:
+    class AsciiTerminal(io.TextIOWrapper):
+        def isatty(self) -> bool:
+            return True
+
+    stream = AsciiTerminal(io.BytesIO(), encoding="ascii")
+    with Progress(stream).bar("naïve", 2) as bar:
+        bar.update(1, "ρ ×2 日本")
+        bar.update(2)
+
+
+def test_utf8_is_left_as_it_is() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    assert fit_to("ρ ± 日本", stream) == "ρ ± 日本"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0:00"), (59.6, "1:00"), (245, "4:05"), (3723, "1:02:03"), (-3, "0:00"), (90000, "25:00:00")],
+)
+def test_clock(seconds: float, text: str) -> None:
+    assert clock(seconds) == text

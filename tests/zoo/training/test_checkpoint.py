@@ -1,0 +1,82 @@
+"""Training state in one file: everything comes back, exactly."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+
+from zoo.errors import CorruptError, MissingError
+from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
+
+
+def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
+    torch.manual_seed(seed)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.5), nn.Linear(4, 1))
+    model[3].bias.requires_grad_(False)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1, fused=True)
+    return model, optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+
+
+def steps(model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, count: int) -> list[float]:
+    losses = []
+    for _ in range(count):
+        loss = model(torch.randn(8, 3)).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        scheduler.step()
+        losses.append(float(loss.detach()))
+    return losses
+
+
+def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
+    """Weights, buffers, moments, step counts, schedule and random state: had one been lost, the losses would differ."""
+    first = setting(0)
+    steps(*first, 3)
+    save_checkpoint(tmp_path / "c.safetensors", *first, {"step": 3, "note": "ρ"})
+    wanted = steps(*first, 4)
+    second = setting(99)
+    assert load_checkpoint(tmp_path / "c.safetensors", *second) == {"step": 3, "note": "ρ"}
+    assert steps(*second, 4) == wanted
+    assert all(torch.equal(a, b) for a, b in zip(first[0].state_dict().values(), second[0].state_dict().values()))  # noqa: B905
+
+
+def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
+    model, optimizer, scheduler = setting(0)
+    steps(model, optimizer, scheduler, 1)
+    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, scheduler, {"step": 1})
+    with safe_open(tmp_path / "c.safetensors", framework="pt") as file:
+        assert torch.equal(file.get_tensor("model/0.weight"), model[0].weight)
+        assert torch.equal(file.get_tensor("random/cpu"), torch.get_rng_state())
+        assert json.loads(file.metadata()["facts"]) == {"step": 1}
+        moments = [key for key in file.keys() if key.endswith("/exp_avg_sq")]  # noqa: SIM118
+    assert len(moments) == 5
+
+
+def test_facts_that_are_no_standard_json_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_checkpoint_is_corrupt(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.zeros(1)}, tmp_path / "c.safetensors")
+    with pytest.raises(CorruptError, match="does not fit this training"):
+        load_checkpoint(tmp_path / "c.safetensors", *setting(0))
+    with pytest.raises(MissingError):
+        load_checkpoint(tmp_path / "absent.safetensors", *setting(0))
+
+
+def test_random_state_comes_back() -> None:
+    state = random_state()
+    first = torch.rand(3), torch.randperm(5)
+    set_random_state(state)
+    assert all(torch.equal(a, b) for a, b in zip(first, (torch.rand(3), torch.randperm(5)), strict=True))
