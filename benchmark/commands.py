@@ -91,7 +91,7 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
     )
     say(f"{len(plan.encoders)} encoders x {len(loaded)} tasks on {runtime.device} in {runtime.precision}")
     if options["dry_run"]:
-        _print_plan(plan, Records(options["out"]), runtime)
+        _print_plan(plan, Records(options["out"], set_aside=False), runtime)
         return 0
     runner = Runner(
         options["out"],
@@ -128,16 +128,17 @@ def _print_plan(plan: Plan, records: Records, runtime: Runtime) -> None:
     total, unknown = 0.0, False
     for encoder_plan in plan.encoders:
         done = sum(records.finished(encoder_plan.name, c.task.name, c.key) is not None for c in encoder_plan.cells)
-        seconds = estimate_seconds(encoder_plan, plan, records, speed)
+        seconds = None if encoder_plan.missing else estimate_seconds(encoder_plan, plan, records, speed)
         total += seconds or 0.0
         unknown |= seconds is None
         seed = "" if encoder_plan.seed is None else f" seed {encoder_plan.seed}"
         time_text = "?" if seconds is None else clock(seconds)
         missing = [c.task.name for c in encoder_plan.cells if c.task.data is None]
         without = f", no data for {', '.join(missing)}" if missing else ""
+        if encoder_plan.missing is not None:
+            print(f"{encoder_plan.name}{seed}: n/a: {encoder_plan.missing}")
+            continue
         print(f"{encoder_plan.name}{seed}: {done}/{len(encoder_plan.cells)} cells done, about {time_text}{without}")
-    for broken in plan.broken:
-        print(f"{broken.spec.name}: n/a: {broken.reason}")
     more = " and more" if unknown else ""
     print(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
 

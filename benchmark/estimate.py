@@ -38,7 +38,7 @@ def _matmul_parameters(plan: EncoderPlan) -> int | None:
     name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
     if name is None:
         return None
-    path = find_backbone(name, plan.recipe.revision, allow_pickle=True).folder / "config.json"
+    path = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=True).folder / "config.json"
     if not path.is_file():
         return None
     config: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -15,7 +15,7 @@ from benchmark.data.sources import DataSource
 from benchmark.results import PROTOCOL_VERSION
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
-from zoo.errors import MissingError
+from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file, sha256_json
 from zoo.recipe import RecipeSpec
 
@@ -28,6 +28,7 @@ class LoadedTask:
     task: Task
     data: TaskData | None
     reason: str | None = None
+    damaged: bool = False  # the data is here but wrong: its cells fail instead of being n/a
 
     def identity(self) -> dict[str, Any]:
         """Return what goes into keys and records."""
@@ -62,14 +63,7 @@ class EncoderPlan:
     key: str
     row_key: str
     cells: tuple[Cell, ...]
-
-
-@dataclass(frozen=True)
-class BrokenMethod:
-    """A method that cannot even be planned (backbone not here, say); its cells are n/a."""
-
-    spec: RecipeSpec
-    reason: str
+    missing: str | None = None  # why it cannot run at all (backbone not here, say): its cells are n/a
 
 
 @dataclass
@@ -77,7 +71,6 @@ class Plan:
     """All encoders of a run, in order."""
 
     encoders: list[EncoderPlan] = field(default_factory=list)
-    broken: list[BrokenMethod] = field(default_factory=list)
     corpus: Corpus | None = None
     corpus_identity: dict[str, Any] | None = None
 
@@ -93,8 +86,8 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
         task = TASKS.get(name)()
         try:
             loaded.append(LoadedTask(name, task, task.load(data, limit)))
-        except MissingError as error:
-            loaded.append(LoadedTask(name, task, None, str(error)))
+        except (MissingError, CorruptError) as error:
+            loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
     return loaded
 
 
@@ -152,7 +145,7 @@ def make_plan(
 ) -> Plan:
     """Resolve every method and seed into encoders and cells.
 
-    Raises UsageError for a recipe that is wrong; a backbone that is not here makes that method broken, not the plan.
+    Raises UsageError for a recipe that is wrong; a backbone that is not here makes that method's cells n/a.
     """
     plan = Plan(corpus=corpus)
     if corpus is not None:
@@ -160,11 +153,11 @@ def make_plan(
     resolved = [(spec, *spec.resolve(defaults)) for spec in specs]  # every recipe is checked before anything runs
     for spec, cls, recipe in resolved:
         traits = cls.traits(recipe)
+        sources, missing = {}, None
         try:
             sources = cls.sources(recipe, runtime)
         except MissingError as error:
-            plan.broken.append(BrokenMethod(spec, str(error)))
-            continue
+            missing = str(error)
         inputs = encoder_inputs(
             cls,
             recipe,
@@ -179,7 +172,9 @@ def make_plan(
         for seed in seeds if traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)
-            plan.encoders.append(EncoderPlan(spec.name, cls, recipe, traits, sources, seed, key, row_key, cells))
+            plan.encoders.append(
+                EncoderPlan(spec.name, cls, recipe, traits, sources, seed, key, row_key, cells, missing)
+            )
     return plan
 
 

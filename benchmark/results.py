@@ -45,6 +45,8 @@ def plain(value: Any) -> Any:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a lone surrogate is no text
     return value
 
 
@@ -53,6 +55,7 @@ class Records:
     """A folder of records; `corrupt` lists the files that were set aside while reading."""
 
     folder: Path
+    set_aside: bool = True  # False: only look, rename nothing
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
 
     def path(self, name: str, task: str, key: str) -> Path:
@@ -69,7 +72,8 @@ class Records:
         except CorruptError as error:
             aside = path.with_name(path.name + ".corrupt")
             try:
-                path.replace(aside)
+                if self.set_aside:
+                    path.replace(aside)
             except OSError as problem:
                 raise ZooError(f"{path} is damaged and cannot be moved aside: {problem}.") from problem
             self.corrupt.append((aside, str(error)))
@@ -92,5 +96,10 @@ class Records:
 
     def all(self) -> list[Record]:
         """Return every readable record, in a stable order."""
-        found = (self.read(path) for path in sorted((self.folder / "records").glob("*/*.json")))
-        return [record for record in found if record is not None]
+        paths = sorted((self.folder / "records").glob("*/*.json"))
+        for aside in sorted((self.folder / "records").glob("*/*.json.corrupt")):
+            if aside.with_suffix("") not in paths:  # not measured again since
+                self.corrupt.append(
+                    (aside, "set aside earlier and not measured again; run the method again or delete it")
+                )
+        return [record for record in map(self.read, paths) if record is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import shutil
 import signal
 import sys
@@ -116,9 +117,6 @@ class Runner:
         self.environment = environment(self.runtime.device)
         self.plan = plan
         say = self.runtime.progress.say
-        for broken in plan.broken:
-            self.outcome.missing.append((broken.spec.name, broken.reason))
-            say(f"{broken.spec.name}: n/a: {broken.reason}")
         with Stop().listening() as stop:
             for number, encoder_plan in enumerate(plan.encoders, 1):
                 stop.check()
@@ -143,26 +141,34 @@ class Runner:
 
         ready = [cell for cell in pending if cell.task.data is not None]
         for cell in pending:
-            if cell.task.data is None:
-                self._write(encoder_plan, cell, status="n/a", reason=cell.task.reason)
-        if not ready:
+            if encoder_plan.missing is not None:
+                self._write(encoder_plan, cell, status="n/a", reason=encoder_plan.missing)
+            elif cell.task.data is None:
+                status = "failed" if cell.task.damaged else "n/a"
+                self._write(encoder_plan, cell, status=status, reason=cell.task.reason)
+        if not ready or encoder_plan.missing is not None:
             return
         folder = self.out / "encoders" / f"{slug(encoder_plan.name)}-{encoder_plan.key[:16]}"
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder.with_suffix(".lock"))
+        lock = FileLock(folder.with_name(folder.name + ".lock"))
+        waited = False
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0.5)
+            except Timeout:
+                stop.check()
+                if not waited:
+                    self.runtime.progress.say(f"{encoder_plan.name}: another process works on it; waiting")
+                waited = True
         try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            self.runtime.progress.say(f"{encoder_plan.name}: another process works on it; waiting")
-            lock.acquire()
-            ready = [cell for cell in ready if not self._finished(encoder_plan, cell)]
-        try:
-            self._measure(encoder_plan, ready, folder, stop)
+            left = [cell for cell in ready if not self._finished(encoder_plan, cell)]
+            self.outcome.kept += len(ready) - len(left)
+            if left:
+                self._measure(encoder_plan, left, folder, stop)
         finally:
             lock.release()
             if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()
-                folder.with_suffix(".lock").unlink(missing_ok=True)
+                folder.rmdir()  # nothing was learned, so nothing is kept
 
     def _measure(self, encoder_plan: EncoderPlan, cells: list[Cell], folder: Path, stop: Stop) -> None:
         try:
@@ -189,12 +195,12 @@ class Runner:
             except Exception as error:  # one cell's failure is recorded; the others go on
                 self._fail(encoder_plan, cell, error)
                 continue
-            status = "ok" if scores["main"] is not None else "failed"
+            finite = scores["main"] is not None and math.isfinite(scores["main"])
             self._write(
                 encoder_plan,
                 cell,
-                status=status,
-                reason=scores["reason"],
+                status="ok" if finite else "failed",
+                reason=None if finite else scores["reason"] or f"the score is {scores['main']}",
                 scores=scores,
                 training=self._with_overlap(training, cell),
                 encoding=self._encoding(before, encoder.encoding_stats()),
@@ -230,7 +236,7 @@ class Runner:
                 if not path.is_file() or sha256_file(path) != expected:
                     raise CorruptError(f"{path} is damaged (sha256 differs)")
             return encoder_plan.cls.load(folder / "encoder", self.runtime), saved["training"]
-        except (CorruptError, KeyError, TypeError) as error:
+        except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.runtime.progress.say(f"warning: {encoder_plan.name}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)

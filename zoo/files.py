@@ -67,11 +67,15 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Read JSON; raises CorruptError naming the file when it is not valid, MissingError when absent."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError as error:
         raise MissingError(f"{path} does not exist.") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise CorruptError(f"{path} is not valid JSON ({error}); delete it to have it made again.") from error
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not standard JSON")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:

@@ -121,6 +121,9 @@ class _RecipeFile:
     paper: str = ""
 
 
+_RECIPE_KEYS = ("method", "summary", "paper", "parameters")
+
+
 @dataclass(frozen=True)
 class RecipeSpec:
     """A named configuration before its method is loaded: reading and listing these imports no torch."""
@@ -145,6 +148,12 @@ def read_recipe(path: Path) -> RecipeSpec:
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise UsageError(f"{path}: a recipe is a mapping with the keys method, summary, paper and parameters.")
+    unknown = [key for key in content if key not in _RECIPE_KEYS]
+    if unknown:
+        known = ", ".join(_RECIPE_KEYS)
+        raise UsageError(
+            f"{path}: unknown key {unknown[0]!r}.{did_you_mean(str(unknown[0]), _RECIPE_KEYS)} Known keys: {known}."
+        )
     parameters = content.pop("parameters", None) or {}
     if not isinstance(parameters, dict):
         raise UsageError(f"{path}: `parameters` must be a mapping.")

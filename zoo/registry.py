@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -187,7 +188,8 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     """Run a plugin file; return None, or the reason when it is broken. A name clash raises UsageError."""
     if not path.is_file():
         raise UsageError(f"plugin file {path} does not exist.")
-    module_name = f"zoo_bench_plugin_{path.stem}"
+    # Two files may share a name: the place tells them apart.
+    module_name = f"zoo_bench_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
         raise UsageError(f"plugin file {path} is not a Python file.")
@@ -200,7 +202,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
             spec.loader.exec_module(module)
     except UsageError:
         raise
-    except Exception as error:  # a broken plugin is listed as broken and harms nothing else
+    except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and harms nothing else
         reason = f"{type(error).__name__}: {error} ({_raised_in(error)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)

@@ -113,7 +113,8 @@ def read_sick(path: Path) -> Pairs:
 def read_hub_rows(path: Path) -> Pairs:
     """Read a split cached from the hub: one JSON list [score, sentence 1, sentence 2] a line."""
     rows = [json.loads(line) for line in read_lines(path)]
-    return Pairs([r[1] for r in rows], [r[2] for r in rows], np.array([r[0] for r in rows], dtype=np.float64))
+    gold = [_number(str(row[0]), 0, 5, f"{path}:{number}") for number, row in enumerate(rows, 1)]
+    return Pairs([r[1] for r in rows], [r[2] for r in rows], np.array(gold, dtype=np.float64))
 
 
 def read_table(path: Path, header: list[str]) -> list[list[str]]:
@@ -129,7 +130,7 @@ def iterate_text(path: Path) -> Iterator[str]:
     openers: dict[str, Callable[..., TextIO]] = {".xz": lzma.open, ".gz": gzip.open}
     opener = openers.get(path.suffix, open)
     try:
-        with opener(path, "rt", encoding="utf-8", newline="\n") as file:
+        with opener(path, "rt", encoding="utf-8-sig", newline="\n") as file:
             for line in file:
                 text = line.strip()
                 if text:

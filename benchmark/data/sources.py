@@ -8,6 +8,7 @@ import os
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from benchmark.data.catalog import POCKET, Dataset, Form, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -56,7 +57,7 @@ class DataSource:
             for root in _layouts(self.folder, wanted):
                 if (root / next(iter(wanted.files))).is_file():
                     return self._verified(entry, form, "folder", root)
-        if (self.cache / wanted.folder / next(iter(wanted.files))).is_file():
+        if all((self.cache / wanted.folder / name).is_file() for name in wanted.files):
             return self._verified(entry, form, "cache", self.cache / wanted.folder)
         rows = self.cache / "hub-rows" / f"{name}-{form}"
         if (rows / "done.json").is_file():
@@ -98,9 +99,8 @@ class DataSource:
 
         wanted = entry.form(form)
         assert wanted.hub is not None
-        HfApi().dataset_info(
-            wanted.hub["id"], revision=wanted.hub["revision"], timeout=5
-        )  # fail at once, not after retries
+        # Ask first: the download itself retries for long when the hub cannot be reached.
+        HfApi().dataset_info(wanted.hub["id"], revision=wanted.hub["revision"], timeout=5)
         archive = hf_hub_download(
             wanted.hub["id"], wanted.hub["file"], repo_type="dataset", revision=wanted.hub["revision"], etag_timeout=5
         )
@@ -116,15 +116,19 @@ class DataSource:
         if not Path(hub["id"]).is_dir():
             HfApi().dataset_info(hub["id"], revision=hub["revision"], timeout=5)
         folder = self.cache / "hub-rows" / f"{entry.name}-{form}"
-        counts = {}
+        splits: dict[str, list[list[Any]]] = {}
         for ours, theirs in hub.get("splits", {"test": hub.get("split", "test")}).items():
             rows = load_dataset(hub["id"], revision=hub["revision"], split=theirs)
-            counts[ours] = len(rows)
-            lines = (json.dumps([float(r["score"]), r["sentence1"], r["sentence2"]]) for r in rows)
-            write_text(folder / f"{ours}.jsonl", "".join(line + "\n" for line in lines))
+            splits[ours] = [[float(r["score"]), r["sentence1"], r["sentence2"]] for r in rows]
+        counts = {name: len(rows) for name, rows in splits.items()}
         if counts != dict(entry.rows):
             raise CorruptError(f"{hub['id']} has the rows {counts}, the catalog expects {dict(entry.rows)}; refused.")
-        hashes = {path.name: sha256_file(path) for path in sorted(folder.glob("*.jsonl"))}
+        outside = [row[0] for rows in splits.values() for row in rows if not 0 <= row[0] <= 5]
+        if outside:
+            raise CorruptError(f"{hub['id']} has {len(outside)} scores outside 0..5, first {outside[0]}; refused.")
+        for name, rows in splits.items():
+            write_text(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        hashes = {f"{name}.jsonl": sha256_file(folder / f"{name}.jsonl") for name in splits}
         write_json(folder / "done.json", {"hub": hub["id"], "revision": hub["revision"], "files": hashes})
         return _hub_rows(entry, form, folder, "hub")
 
@@ -166,25 +170,26 @@ def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
 
 def extract_wanted(archive: Path, form: Form, target: Path) -> None:
     """Take only the catalog's files out of a tar, each as a plain file under its own name; nothing else is written."""
-    found: set[str] = set()
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            path = Path(member.name)
-            expected = form.files.get(path.name)
-            if expected is None or path.parent.name != Path(form.folder).name:
-                continue
-            if not member.isfile() or member.size > _LARGEST_MEMBER:
-                raise CorruptError(f"{archive}: {member.name} is not a plain file of a sane size; refused.")
-            content = tar.extractfile(member)
-            assert content is not None
-            data = content.read()
-            if hashlib.sha256(data).hexdigest() != expected:
-                raise CorruptError(
-                    f"{archive}: {member.name} is not the file of the catalog (sha256 differs); refused."
-                )
-            with atomic_path(target / path.name) as temporary:
-                temporary.write_bytes(data)
-            found.add(path.name)
-    missing = sorted(set(form.files) - found)
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(archive) as tar:
+            for member in tar:
+                path = Path(member.name)
+                expected = form.files.get(path.name)
+                if expected is None or path.parent.name != Path(form.folder).name:
+                    continue
+                if not member.isfile() or member.size > _LARGEST_MEMBER:
+                    raise CorruptError(f"{archive}: {member.name} is not a plain file of a sane size; refused.")
+                content = tar.extractfile(member)
+                assert content is not None
+                found[path.name] = content.read()
+                if hashlib.sha256(found[path.name]).hexdigest() != expected:
+                    raise CorruptError(f"{archive}: {member.name} differs from the catalog's sha256; refused.")
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise CorruptError(f"{archive} is not a whole tar archive ({error}).") from error
+    missing = sorted(set(form.files) - set(found))
     if missing:
         raise CorruptError(f"{archive} lacks {len(missing)} of the catalog's files, first {missing[0]}.")
+    for name, data in found.items():
+        with atomic_path(target / name) as temporary:
+            temporary.write_bytes(data)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,14 +67,21 @@ def _table(suite: Suite, records: list[Record], trial: bool) -> Table:
     by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         by_row[record["method"]["name"], record["row_key"]].append(record)
-    rows = [_row(name, key, suite, group) for (name, key), group in by_row.items()]
+    measured = {name for (name, _), group in by_row.items() if any(r["status"] == "ok" for r in group)}
+    rows = [
+        _row(name, key, suite, group)
+        for (name, key), group in by_row.items()
+        # An attempt without any score (weights not yet here, say) makes way for the row that has some.
+        if name not in measured or any(r["status"] == "ok" for r in group)
+    ]
     rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.name, row.row_key))
     for rank, row in enumerate(rows, 1):
         row.rank = rank if row.average.mean is not None else None
+    shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
-        if sum(other.name == row.name for other in rows) > 1:
+        if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
-    commands = list(dict.fromkeys(" ".join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
+    commands = list(dict.fromkeys(shlex.join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
     return Table(suite, rows, commands, trial)
 
 
@@ -99,8 +107,13 @@ def _task_value(task: str, records: list[Record], seeds: list[Any]) -> tuple[dic
     if missing:
         reasons = [r["reason"] for r in records if r["status"] != "ok" and r["seed"] in missing and r["reason"]]
         counted = f"{len(by_seed)} of {len(seeds)} seeds; " if len(seeds) > 1 else ""
-        return by_seed, Value(None, None, len(by_seed), counted + (reasons[0] if reasons else "not run"))
+        return by_seed, Value(None, None, len(by_seed), counted + (one_line(reasons[0]) if reasons else "not run"))
     return by_seed, _over_seeds(list(by_seed.values()))
+
+
+def one_line(text: str) -> str:
+    """Return a text on one line, for tables."""
+    return " ".join(text.split())
 
 
 def _over_seeds(values: list[float]) -> Value:
@@ -119,7 +132,8 @@ def _about(records: list[Record], seeds: int) -> dict[str, Any]:
     first = min(records, key=lambda r: str(r["started"]))
     training = next((r["training"] for r in records if r["training"]), None) or {}
     corpus = training.get("corpus") or {}
-    overlaps = [(r["training"] or {}).get("corpus_sentences_in_test") or 0 for r in records]
+    # The corpus is the same for every seed: each task counts once.
+    overlaps = {r["task"]["name"]: (r["training"] or {}).get("corpus_sentences_in_test") or 0 for r in records}
     backbone = first["method"]["sources"].get("backbone", {})
     return {
         "backbone": backbone.get("name", ""),
@@ -128,7 +142,7 @@ def _about(records: list[Record], seeds: int) -> dict[str, Any]:
         "seeds": seeds,
         "corpus": corpus.get("name", ""),
         "corpus_sentences": corpus.get("sentences"),
-        "corpus_sentences_in_test": sum(overlaps) if corpus else None,
+        "corpus_sentences_in_test": sum(overlaps.values()) if corpus else None,
         "transductive": first["method"]["traits"]["transductive"],
         "train_seconds": training.get("seconds"),
         "texts_per_second": (first["encoding"] or {}).get("texts_per_second"),

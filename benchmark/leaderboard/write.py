@@ -92,7 +92,8 @@ def _write_csv(table: Table, path: Path) -> None:
         line["not available"] = "; ".join(row.notes)
         rows.append(line)
     with atomic_path(path) as temporary:
-        pd.DataFrame(rows).to_csv(temporary, index=False, float_format="%.4f")
+        frame = pd.DataFrame(rows).astype({"rank": "Int64"})
+        frame.to_csv(temporary, index=False, float_format="%.4f")
 
 
 def as_dict(table: Table) -> dict[str, Any]:

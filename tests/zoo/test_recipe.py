@@ -241,3 +241,20 @@ def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
     assert (plain.name, changed.name) == ("warm", "warm:epochs=3")
     assert plain.resolve()[1].temperature == 1.0
     assert changed.resolve()[1].epochs == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "whitening:k=-1",
+        "whitening:k=0",
+        "simcse:batch_size=0",
+        "simcse:eval_every=0",
+        "cls:max_length=-5",
+        "ptbert:queue_size=4:batch_size=8",
+    ],
+)
+def test_a_value_that_no_run_can_use_is_refused_with_the_recipe(text: str) -> None:
+    """Before any weights are loaded; not as a ZeroDivisionError, IndexError or a width of -1 in the middle of a run."""
+    with pytest.raises(UsageError):
+        parse_methods(text, RECIPES)[0].resolve()
