@@ -83,15 +83,20 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
 
 def _refuse_pickle(name: str, folder: Path, allow_pickle: bool) -> None:
-    if any(folder.glob("*.safetensors")) or any(folder.glob("*/*.safetensors")):
-        return
-    if not any(folder.glob("*.bin")):
+    """Judge every folder that is loaded: the model's own, or those that modules.json lists."""
+    listed = read_json(folder / "modules.json") if (folder / "modules.json").is_file() else [{"path": ""}]
+    found = False
+    for part in {folder / module.get("path", "") for module in listed}:
+        safe = any(part.glob("*.safetensors")) if part != folder else any(part.glob("model*.safetensors"))
+        pickled = any(part.glob("*.bin"))
+        found |= safe or pickled
+        if pickled and not safe and not allow_pickle:
+            raise UsageError(
+                f"backbone {name!r} has weights only as pickle (*.bin in {part}), which can run code when loaded."
+                " Convert it to safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
+            )
+    if not found:
         raise MissingError(f"backbone {name!r}: {folder} has no weights (*.safetensors).")
-    if not allow_pickle:
-        raise UsageError(
-            f"backbone {name!r} has its weights only as pickle (pytorch_model.bin), which can run code when loaded. "
-            "Convert it to safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
-        )
 
 
 @functools.lru_cache(maxsize=64)
@@ -104,13 +109,18 @@ def _folder_sha256(folder: Path) -> str:
     paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
     # Module folders of sentence-transformers are numbered; onnx, openvino and the like are other copies of the model.
     paths = [p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit()]
-    if any(p.suffix == ".safetensors" for p in paths):
-        paths = [p for p in paths if p.suffix != ".bin"]  # never read then
+    safe = {p.parent for p in paths if p.suffix == ".safetensors"}
+    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # beside safetensors it is never read
     hashes = {}
     for path in paths:
         stat = path.stat()
         hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
     return sha256_json(hashes)
+
+
+def without_pooler(model_class: Any) -> dict[str, Any]:
+    """Return the argument that leaves out the pooler of BERT-likes: no method uses it, most MLM checkpoints lack it."""
+    return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
 class Backbone:
@@ -157,12 +167,13 @@ class Backbone:
         transformers_logging.disable_progress_bar()
         try:
             config = AutoConfig.from_pretrained(source.folder)
-            # The pooler of BERT-likes is not used by any method here, and most MLM checkpoints have none.
-            model_class: Any = AutoModel._model_mapping[type(config)]
-            has_pooler = "add_pooling_layer" in inspect.signature(model_class).parameters
-            extra = {"add_pooling_layer": False} if has_pooler else {}
             model, loading = AutoModel.from_pretrained(
-                source.folder, config=config, dtype=torch.float32, output_loading_info=True, **extra
+                source.folder,
+                config=config,
+                dtype=torch.float32,
+                output_loading_info=True,
+                use_safetensors=None if runtime.allow_pickle else True,
+                **without_pooler(AutoModel._model_mapping[type(config)]),
             )
             tokenizer = AutoTokenizer.from_pretrained(source.folder)
         except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used

@@ -13,11 +13,10 @@ import torch
 
 from zoo.encoder import Runtime, Vectors
 from zoo.errors import ZooError
-from zoo.tokens import TokenTable, length_sorted_batches
+from zoo.tokens import TokenTable, clean_text, length_sorted_batches
 
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
-MINIMUM_BUDGET = 16
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
@@ -79,7 +78,7 @@ def encode_table(
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-                budget = _halve(budget, rows, error)
+                budget = _halve(budget, len(rows), int(table.lengths[rows].max()), error)
                 stats.halvings += 1
                 left = np.concatenate(waiting)
                 waiting = [left[batch] for batch in length_sorted_batches(table.lengths[left], budget)]
@@ -97,18 +96,20 @@ def encode_table(
     return vectors
 
 
-def _halve(budget: int, rows: Any, error: BaseException) -> int:
-    # A batch may be smaller than the budget allows (the last one): halve what was really tried.
-    if len(rows) == 1 or budget <= MINIMUM_BUDGET:
+def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
+    if rows == 1:
         raise ZooError(
-            f"out of memory while encoding a single text (token budget {budget}): {error}. "
+            f"out of memory while encoding a single text of {longest} tokens: {error}. "
             "Set max_length in the recipe, or use another device."
         ) from error
-    return budget // 2
+    tried = rows * longest
+    # A batch may be much smaller than the budget allowed (few texts): then half of what was tried is the next step.
+    return (tried if 2 * tried < budget else budget) // 2
 
 
 def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
     """Encode each distinct text once and spread the result back to the order of `texts`."""
+    texts = [clean_text(text, i) for i, text in enumerate(texts)]
     position: dict[str, int] = {}
     index = np.fromiter((position.setdefault(text, len(position)) for text in texts), np.int64, len(texts))
     vectors = encode(list(position))

@@ -70,6 +70,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
     except FileNotFoundError as error:
         raise MissingError(f"{path} does not exist.") from error
+    except OSError as error:
+        raise MissingError(f"{path} cannot be read: {error.strerror or error}.") from error
     except (ValueError, UnicodeDecodeError) as error:
         raise CorruptError(f"{path} is not valid JSON ({error}); delete it to have it made again.") from error
 
@@ -80,11 +82,15 @@ def _refuse_constant(name: str) -> Any:
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
     """Write a safetensors file atomically; tensors are made contiguous and unshared."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
     with atomic_path(path) as temporary:
-        save_file(unshared, str(temporary), metadata=dict(metadata or {}))
+        try:
+            save_file(unshared, str(temporary), metadata=dict(metadata or {}))
+        except SafetensorError as error:
+            raise ZooError(f"cannot write {path}: {error}. Free space or choose another folder.") from error
 
 
 def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
@@ -115,7 +121,7 @@ def sha256_json(value: Any) -> str:
 def slug(name: str, limit: int = 60) -> str:
     """Return a file name for any string: safe characters, plus a hash whenever anything had to be changed."""
     safe = re.sub(r"[^a-z0-9._=-]+", "_", name.lower()).strip("._")[:limit]
-    if safe == name:
+    if safe and safe == name:
         return safe
     return f"{safe}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
 

@@ -81,13 +81,19 @@ def _rich_bar(what: str, total: int, stream: TextIO) -> Iterator[Bar]:
         TextColumn("{task.fields[note]}"),
     ]
     with RichProgress(*columns, console=Console(file=stream), transient=True) as rich_progress:
-        task = rich_progress.add_task(what, total=total, note="")
+        task = rich_progress.add_task(_shown(what, stream), total=total, note="")
 
         class RichBar(Bar):
             def update(self, done: int, note: str = "") -> None:
-                rich_progress.update(task, completed=done, note=note)
+                rich_progress.update(task, completed=done, note=_shown(note, stream))
 
         yield RichBar()
+
+
+def _shown(text: str, stream: TextIO) -> str:
+    from rich.markup import escape
+
+    return escape(fit_to(text, stream))
 
 
 def clock(seconds: float) -> str:

@@ -47,15 +47,19 @@ class _StrictLoader(yaml.SafeLoader):
 
 def parse_yaml(text: str, where: str) -> Any:
     """Parse one safe YAML document; raises UsageError with `where` and the line."""
-    loader = _StrictLoader(text)
+    loader = None
     try:
+        loader = _StrictLoader(text)
         return loader.get_single_data()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{where}{line}: {getattr(error, 'problem', None) or error}.") from error
+    except (TypeError, ValueError) as error:  # an impossible date, say, or a list as a key
+        raise UsageError(f"{where}: {error}.") from error
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
 
 
 def read_yaml(path: Path) -> Any:

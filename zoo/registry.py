@@ -76,10 +76,10 @@ class Registry(Generic[T]):
         with self._lock:
             if self._scanned:
                 return
-            self._scanned = True
             for point in importlib.metadata.entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
                 self._add(point.name, Entry(point.value, f"{point.value} (package {package})"))
+            self._scanned = True
 
     def names(self) -> list[str]:
         """Return all names in alphabetical order, without loading anything."""
@@ -120,7 +120,10 @@ class Registry(Generic[T]):
             base = _load(self._base)
             if not (isinstance(cls, type) and issubclass(cls, base)):
                 raise TypeError(f"{entry.origin} is not a subclass of {self._base.replace(':', '.')}")
-        except Exception as error:  # whatever a plugin raises is its own fault: told here, harmless elsewhere
+        except (
+            Exception,
+            SystemExit,
+        ) as error:  # a plugin's own fault: told here
             self._broken[name] = f"{type(error).__name__}: {error} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = Entry(cls, entry.origin)
@@ -201,8 +204,10 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
                 stack.enter_context(registry.rollback())
             spec.loader.exec_module(module)
     except UsageError:
+        del sys.modules[module_name]
         raise
     except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and harms nothing else
+        del sys.modules[module_name]
         reason = f"{type(error).__name__}: {error} ({_raised_in(error)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)

@@ -18,6 +18,14 @@ from zoo.recipe import build
 from zoo.tokens import tokenise
 
 
+def positive(recipe: Any, *names: str) -> None:
+    """Raise ValueError unless the named fields are above zero (or None)."""
+    for name in names:
+        value = getattr(recipe, name)
+        if value is not None and value <= 0:
+            raise ValueError(f"{name} must be above 0, not {value}")
+
+
 @dataclass(frozen=True, kw_only=True)
 class BackboneRecipe:
     """Fields of every method on a transformer."""
@@ -25,6 +33,9 @@ class BackboneRecipe:
     backbone: str = "zoo-mini"  # the papers use bert-base-uncased; the bundled model needs no download
     revision: str | None = None
     max_length: int | None = None  # at test time; None: as long as the positions allow (SentEval does not truncate)
+
+    def __post_init__(self) -> None:
+        positive(self, "max_length")
 
 
 class BackboneEncoder(Encoder):

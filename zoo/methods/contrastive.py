@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
 from zoo.errors import ContractError
-from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.pooling import Pooling
 from zoo.tokens import tokenise
 from zoo.training.loop import Objective, TrainSettings, train
@@ -28,6 +28,10 @@ class ContrastiveRecipe(BackboneRecipe):
     epochs: int = 1
     train_max_length: int = 32
     eval_every: int = 250  # steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "temperature", "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
 
 
 class Contrastive(BackboneEncoder):

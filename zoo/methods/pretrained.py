@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 
 from zoo.backbone import Backbone, BackboneSource, find_backbone
-from zoo.encoder import Runtime, Vectors
-from zoo.encoding import encode_unique
-from zoo.errors import MissingError, UsageError
-from zoo.files import read_json, read_tensors
-from zoo.methods.base import BackboneEncoder
+from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.encoding import EncodingStats, encode_unique
+from zoo.errors import CorruptError
+from zoo.files import read_json, sha256_json, write_json
+from zoo.methods.base import BackboneEncoder, positive
 from zoo.pooling import Pooling
-
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "torch.nn.modules.activation.Tanh": torch.tanh,
-    "torch.nn.modules.linear.Identity": lambda x: x,
-}
+from zoo.recipe import build
+from zoo.st_format import Dense, Layout, load_with_library
+from zoo.tokens import clean_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +31,9 @@ class PretrainedRecipe:
     revision: str | None = None
     pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2"] | None = None  # None: the folder's
     max_length: int | None = None  # None: the folder's
+
+    def __post_init__(self) -> None:
+        positive(self, "max_length")
 
 
 class Pretrained(BackboneEncoder):
@@ -49,19 +50,20 @@ class Pretrained(BackboneEncoder):
 
     Recipe: ClassVar[type] = PretrainedRecipe
 
-    def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
-        source = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
-        self.layout = _Layout.read(source, recipe)
-        super().__init__(recipe, runtime, backbone or Backbone.from_source(self.layout.transformer, runtime))
+    def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, source: BackboneSource | None = None) -> None:
+        Encoder.__init__(self, recipe, runtime)
+        self.source = source or find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
+        self.layout = Layout.read(self.source, recipe)
+        self.stats, self.trained = EncodingStats(), False
+        self.library: Any = None
+        if self.layout.foreign:
+            self.library = load_with_library(self.source, recipe, runtime, self.layout.foreign)
+            self.dim = int(np.asarray(self.library.encode(["a"], show_progress_bar=False)).shape[1])
+            return
+        self.backbone = Backbone.from_source(self.layout.transformer, runtime)
         self.after = [step.to(runtime.device) for step in self.layout.after]
-        self.library = _library(source, recipe, runtime) if self.layout.foreign else None
-        self.dim = self._probe_dim()
-
-    def _probe_dim(self) -> int:
-        if self.library is not None:
-            return len(self.library.encode(["a"])[0])
-        dense = [step for step in self.after if isinstance(step, _Dense)]
-        return int(dense[-1].weight.shape[0]) if dense else self.backbone.dim
+        dense = [step for step in self.after if isinstance(step, Dense)]
+        self.dim = int(dense[-1].weight.shape[0]) if dense else self.backbone.dim
 
     @property
     def pooling(self) -> Pooling:
@@ -70,9 +72,9 @@ class Pretrained(BackboneEncoder):
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors (n, dim) float32 in the order of `texts`."""
+        texts = [clean_text(text, i) for i, text in enumerate(texts)]
         if self.library is not None:
-            library = self.library
-            return encode_unique(texts, lambda t: np.asarray(library.encode(t, show_progress_bar=False), np.float32))
+            return encode_unique(texts, self._by_library)
         if self.layout.lower_case:
             texts = [text.lower() for text in texts]
         vectors = torch.from_numpy(self.pooled(texts))
@@ -81,124 +83,42 @@ class Pretrained(BackboneEncoder):
                 vectors = step(vectors.to(self.runtime.device))
         return vectors.cpu().numpy()
 
+    def _by_library(self, texts: list[str]) -> Vectors:
+        vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))
+        return np.asarray(vectors, np.float32)
+
     @property
     def length_limit(self) -> int:
-        """The recipe's, the folder's max_seq_length, or as long as the positions allow."""
-        return min(
-            self.recipe.max_length or self.layout.max_length or self.backbone.max_length, self.backbone.max_length
-        )
+        """The recipe's, the folder's (newer folders leave it to the tokenizer), or as long as the positions allow."""
+        most = self.backbone.max_length
+        folder = self.layout.max_length or (self.backbone.tokenizer.model_max_length if self.layout.stated else most)
+        return int(min(self.recipe.max_length or folder, most))
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe and the identity of the model: nothing of it was changed."""
+        write_json(folder / "recipe.json", dataclasses.asdict(self.recipe))
+        write_json(folder / "backbone.json", {**self.source.identity(), "location": self.source.location})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when the model is no longer the same."""
+        runtime = runtime or Runtime()
+        recipe: PretrainedRecipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
+        saved = read_json(folder / "backbone.json")
+        source = find_backbone(saved["location"], saved["revision"], allow_pickle=runtime.allow_pickle)
+        if source.sha256 != saved["sha256"]:
+            raise CorruptError(f"model {saved['name']!r} in {source.folder} is not the one {folder} was made with.")
+        return cls(recipe, runtime, source)
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over the model's files and weights, the recipe and the precision."""
+        if self.library is None:
+            return super().fingerprint()
+        recipe = {**dataclasses.asdict(self.recipe), "model": self.source.name}
+        return sha256_json([self.source.sha256, recipe, self.runtime.precision])
 
     @classmethod
     def sources(cls, recipe: PretrainedRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the model's files."""
         found = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
         return {"backbone": found.identity()}
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """What a folder says of itself."""
-
-    transformer: BackboneSource
-    pooling: Pooling
-    after: list[_Dense | _Normalize]
-    max_length: int | None
-    lower_case: bool
-    foreign: str | None  # the first module that is not stock
-
-    @classmethod
-    def read(cls, source: BackboneSource, recipe: PretrainedRecipe) -> _Layout:
-        if not (source.folder / "modules.json").is_file():
-            if recipe.pooling is None:
-                raise UsageError(
-                    f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
-                    f" Name it: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
-                )
-            return cls(source, recipe.pooling, [], None, False, None)
-        transformer, foreign = source, None
-        pooling: Pooling | None = recipe.pooling
-        after: list[_Dense | _Normalize] = []
-        settings: dict[str, Any] = {}
-        for module in read_json(source.folder / "modules.json"):
-            kind, folder = module["type"].rsplit(".", 1)[-1], source.folder / module["path"]
-            if kind == "Transformer":
-                transformer = dataclasses.replace(source, folder=folder)
-                path = folder / "sentence_bert_config.json"
-                settings = read_json(path) if path.is_file() else {}
-            elif kind == "Pooling":
-                pooling, foreign = recipe.pooling or _pooling(folder), foreign or _odd_pooling(folder)
-            elif kind == "Dense" and (folder / "model.safetensors").is_file():
-                dense = _Dense.read(folder)
-                after.append(dense)
-                foreign = foreign or dense.odd
-            elif kind == "Normalize":
-                after.append(_Normalize())
-            else:
-                foreign = foreign or kind
-        prompts = source.folder / "config_sentence_transformers.json"
-        if prompts.is_file() and read_json(prompts).get("default_prompt_name"):
-            foreign = foreign or "a default prompt"
-        lower = bool(settings.get("do_lower_case"))
-        return cls(transformer, pooling or "mean", after, settings.get("max_seq_length"), lower, foreign)
-
-
-def _modes(folder: Path) -> list[str]:
-    config = read_json(folder / "config.json")
-    if "pooling_mode" in config:
-        mode = config["pooling_mode"]
-        return [mode] if isinstance(mode, str) else list(mode)
-    short = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
-    on = [
-        key.removeprefix("pooling_mode_") for key, value in config.items() if key.startswith("pooling_mode_") and value
-    ]
-    return [short.get(mode, mode) for mode in on]
-
-
-def _pooling(folder: Path) -> Pooling:
-    known: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
-    return known.get(_modes(folder)[0], "mean")
-
-
-def _odd_pooling(folder: Path) -> str | None:
-    modes = _modes(folder)
-    return None if modes in (["cls"], ["mean"], ["max"]) else f"pooling {'+'.join(modes)}"
-
-
-class _Normalize(torch.nn.Module):
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        return torch.nn.functional.normalize(vectors, dim=-1)
-
-
-class _Dense(torch.nn.Module):
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str) -> None:
-        super().__init__()
-        self.register_buffer("weight", weight.float())
-        self.register_buffer("bias", None if bias is None else bias.float())
-        self.activation = _ACTIVATIONS.get(activation)
-        self.odd = None if self.activation else f"activation {activation}"
-
-    @classmethod
-    def read(cls, folder: Path) -> _Dense:
-        tensors, _ = read_tensors(folder / "model.safetensors")
-        config = read_json(folder / "config.json")
-        return cls(tensors["linear.weight"], tensors.get("linear.bias"), config.get("activation_function", ""))
-
-    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        assert self.activation is not None
-        return self.activation(torch.nn.functional.linear(vectors, self.weight, self.bias))
-
-
-def _library(source: BackboneSource, recipe: PretrainedRecipe, runtime: Runtime) -> Any:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise MissingError(
-            f"pretrained: {recipe.model!r} uses a module of its own; install it with `pip install 'zoo-bench[st]'`."
-        ) from error
-    model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
-    if recipe.max_length:
-        model.max_seq_length = recipe.max_length
-    return model

@@ -13,7 +13,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
+from zoo.backbone import without_pooler
 from zoo.encoder import Traits
+from zoo.errors import UsageError
+from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.training.heads import TanhHead
 from zoo.training.loop import Objective
@@ -38,6 +41,14 @@ class PTBertRecipe(ContrastiveRecipe):
     key_start: Literal["copy", "random"] = "copy"  # the code copies the key encoder before pretrained weights load
     key_return_attention: Literal["momentum", "query"] = "momentum"  # the code's Eq. 3 of the key branch: the query's
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "pseudo_tokens", "heads")
+        if self.queue_size < self.batch_size:
+            raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
+        if not 0 <= self.momentum <= 1:
+            raise ValueError(f"momentum must be between 0 and 1, not {self.momentum}")
+
 
 class PseudoTokenAttention(nn.Module):
     """Z' = Att(P W_Q, Y W_K, Y W_V) (Eq. 1), h = Att(Y W_Q, Z' W_K, Z' W_V) (Eq. 3), one set of W for both.
@@ -48,6 +59,8 @@ class PseudoTokenAttention(nn.Module):
 
     def __init__(self, dim: int, heads: int, *, biases: bool, dropout: float) -> None:
         super().__init__()
+        if dim % heads:
+            raise UsageError(f"ptbert: {heads} heads do not divide the width {dim}; choose heads accordingly.")
         self.query = nn.Linear(dim, dim, bias=biases)
         self.key = nn.Linear(dim, dim, bias=biases)
         self.value = nn.Linear(dim, dim, bias=biases)
@@ -114,7 +127,7 @@ class PTBertObjective(Objective):
         self.query_branch = PTBertBranch(model, recipe)
         self.key_branch = copy.deepcopy(self.query_branch)
         if recipe.key_start == "random":
-            self.key_branch.model = type(model)(model.config, add_pooling_layer=False)
+            self.key_branch.model = type(model)(model.config, **without_pooler(type(model)))
         freeze(self.key_branch)
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 

@@ -17,6 +17,7 @@ from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.methods.base import positive
 from zoo.methods.pooled import Average, AverageRecipe
 
 
@@ -29,6 +30,10 @@ class WhiteningRecipe(AverageRecipe):
     fit_on: Literal["corpus", "target"] = "corpus"  # target: all unlabelled texts of the evaluated data set
     max_length: int | None = 64
     eigenvalue_floor: float = 1e-6  # of the largest; directions below it carry no variance and are dropped
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "k", "eigenvalue_floor")
 
 
 def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -> tuple[Any, Any, int]:

@@ -203,7 +203,7 @@ def _write_folder(
     out.mkdir(parents=True, exist_ok=True)
     dtype = getattr(torch, recipe.store)
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
-    tied = {"cls.predictions.decoder.bias", *(["cls.predictions.decoder.weight"] if recipe.tie_embeddings else [])}
+    tied = {"cls.predictions.decoder.bias", "cls.predictions.decoder.weight"} if recipe.tie_embeddings else set()
     model.config.dtype = dtype
     model.config.save_pretrained(out)
     tokenizer.save_pretrained(out)

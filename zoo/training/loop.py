@@ -21,7 +21,7 @@ from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime
 from zoo.encoding import out_of_memory
-from zoo.errors import CorruptError, Interrupted, TrainingError
+from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError
 from zoo.files import read_tensors, write_tensors, write_text
 from zoo.hardware import peak_memory_mb
 from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
@@ -263,7 +263,7 @@ class _Training:
             facts = load_checkpoint(path, self.objective, self.optimizer, self.scheduler)
             if facts["best_step"] is not None:
                 self.best_weights, _ = read_tensors(path.parent / f"best-{facts['best_step']}.safetensors")
-        except CorruptError as error:
+        except (CorruptError, MissingError) as error:
             raise CorruptError(f"{error} Delete {path} to train from the start.") from error
         self.step, self.best_step = facts["step"], facts["best_step"]
         self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]

@@ -105,7 +105,7 @@ def test_with_cls_alone_neither_pseudo_tokens_nor_query_and_key_maps_get_a_gradi
 
 
 def test_repo_recipe_gives_its_pseudo_tokens_no_gradient_in_the_whole_objective(tiny_bert: Path) -> None:
-    repo = objective(tiny_bert, "ptbert-repo", queue_size=12, attention_dropout=0.0).eval()
+    repo = objective(tiny_bert, "ptbert-repo", queue_size=12, batch_size=4, attention_dropout=0.0).eval()
     repo(*batch()).backward()
     grad = repo.query_branch.pseudo_tokens.weight.grad
     assert grad is not None and torch.count_nonzero(grad) == 0
@@ -113,7 +113,7 @@ def test_repo_recipe_gives_its_pseudo_tokens_no_gradient_in_the_whole_objective(
 
 
 def test_paper_recipe_trains_its_pseudo_tokens_and_they_matter(tiny_bert: Path) -> None:
-    paper = objective(tiny_bert, "ptbert", queue_size=12).eval()
+    paper = objective(tiny_bert, "ptbert", queue_size=12, batch_size=4).eval()
     branch = paper.query_branch
     paper(*batch()).backward()
     assert branch.pseudo_tokens.weight.grad.abs().max() > 0
@@ -128,7 +128,7 @@ def test_paper_recipe_trains_its_pseudo_tokens_and_they_matter(tiny_bert: Path) 
 @pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
 def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, pool: str) -> None:
     """Z' = Att(P, Y, Y), h = Att(Y, Z', Z'), its [CLS] row or the mean of its real rows; then the code's MLP."""
-    branch = objective(tiny_bert, variant, queue_size=12, pool=pool).eval().query_branch
+    branch = objective(tiny_bert, variant, queue_size=12, batch_size=4, pool=pool).eval().query_branch
     ids, mask = batch()
     with torch.inference_mode():
         y = branch.model(input_ids=ids, attention_mask=mask).last_hidden_state.numpy()
@@ -147,7 +147,7 @@ def test_branch_equals_the_equations_in_numpy(tiny_bert: Path, variant: str, poo
 
 @pytest.mark.parametrize(("variant", "pool"), [("ptbert", "cls"), ("ptbert", "mean"), ("ptbert-repo", "cls")])
 def test_padding_positions_do_not_matter(tiny_bert: Path, variant: str, pool: str) -> None:
-    branch = objective(tiny_bert, variant, queue_size=12, pool=pool).eval().query_branch
+    branch = objective(tiny_bert, variant, queue_size=12, batch_size=4, pool=pool).eval().query_branch
     ids, mask = batch()
     wanted = branch(ids, mask, branch.attention)
     longer = torch.full((6, 14), 7), torch.zeros(6, 14, dtype=torch.long)
@@ -228,7 +228,7 @@ def test_momentum_update_is_the_convex_sum_of_eq_5() -> None:
 
 
 def test_momentum_moves_every_part_of_the_key_branch_after_a_step(tiny_bert: Path) -> None:
-    made = objective(tiny_bert, "ptbert", queue_size=12, pseudo_tokens=4)
+    made = objective(tiny_bert, "ptbert", queue_size=12, batch_size=4, pseudo_tokens=4)
     before = copy.deepcopy(made.key_branch.state_dict())
     with torch.no_grad():
         for parameter in made.query_branch.parameters():
@@ -240,7 +240,7 @@ def test_momentum_moves_every_part_of_the_key_branch_after_a_step(tiny_bert: Pat
 
 @pytest.mark.parametrize("variant", ["ptbert", "ptbert-repo"])
 def test_key_branch_gets_no_gradient_and_is_not_optimised(tiny_bert: Path, variant: str) -> None:
-    made = objective(tiny_bert, variant, queue_size=12, pseudo_tokens=4)
+    made = objective(tiny_bert, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
     made(*batch()).backward()
     assert all(p.grad is None and not p.requires_grad for p in made.key_branch.parameters())
     assert any(p.grad is not None and p.grad.abs().max() > 0 for p in made.query_branch.model.parameters())
@@ -250,7 +250,7 @@ def test_key_branch_gets_no_gradient_and_is_not_optimised(tiny_bert: Path, varia
 
 def test_key_encoder_starts_as_a_copy_or_at_random_by_recipe(tiny_bert: Path) -> None:
     for variant, equal in (("ptbert", True), ("ptbert-repo", False)):
-        made = objective(tiny_bert, variant, queue_size=12, pseudo_tokens=4)
+        made = objective(tiny_bert, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
         query, key = made.query_branch.model.state_dict(), made.key_branch.model.state_dict()
         name = "encoder.layer.0.attention.self.query.weight"
         assert torch.equal(query[name], key[name]) is equal
@@ -260,7 +260,7 @@ def test_key_encoder_starts_as_a_copy_or_at_random_by_recipe(tiny_bert: Path) ->
 
 def test_released_code_returns_keys_with_the_query_attention(tiny_bert: Path) -> None:
     for variant, changes in (("ptbert", False), ("ptbert-repo", True)):
-        made = objective(tiny_bert, variant, queue_size=6, pseudo_tokens=4, attention_dropout=0.0).eval()
+        made = objective(tiny_bert, variant, queue_size=6, batch_size=4, pseudo_tokens=4, attention_dropout=0.0).eval()
         with torch.no_grad():
             made(*batch())
             first = made.queue.keys.clone()
@@ -297,6 +297,6 @@ def test_other_backbones_train_too(tiny_bert: Path, tmp_path: Path, variant: str
     AutoModel.from_config(config).save_pretrained(tmp_path)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((tiny_bert / name).read_bytes())
-    made = objective(tmp_path, variant, queue_size=12, pseudo_tokens=4)
+    made = objective(tmp_path, variant, queue_size=12, batch_size=4, pseudo_tokens=4)
     made(*batch()).backward()
     assert any(p.grad is not None for p in made.query_branch.model.parameters())
