@@ -128,7 +128,9 @@ def _print_plan(plan: Plan, records: Records, runtime: Runtime) -> None:
     total, unknown = 0.0, False
     for encoder_plan in plan.encoders:
         done = sum(records.finished(encoder_plan.name, c.task.name, c.key) is not None for c in encoder_plan.cells)
-        seconds = None if encoder_plan.missing else estimate_seconds(encoder_plan, plan, records, speed)
+        seconds = None
+        if encoder_plan.missing is None:
+            seconds = estimate_seconds(encoder_plan, plan, records, speed, runtime.allow_pickle)
         total += seconds or 0.0
         unknown |= seconds is None
         seed = "" if encoder_plan.seed is None else f" seed {encoder_plan.seed}"

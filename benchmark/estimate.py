@@ -31,14 +31,14 @@ def matrix_speed(device: str, precision: str) -> float:
     return repeats * 2 * 2048 * 768 * 3072 / (time.perf_counter() - started)
 
 
-def _matmul_parameters(plan: EncoderPlan) -> int | None:
+def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
     """Parameters in matrix products a token passes through, from the backbone's config; None when unknown."""
     from zoo.backbone import find_backbone
 
     name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
     if name is None:
         return None
-    path = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=True).folder / "config.json"
+    path = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle).folder / "config.json"
     if not path.is_file():
         return None
     config: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -48,12 +48,14 @@ def _matmul_parameters(plan: EncoderPlan) -> int | None:
     return int(config["num_hidden_layers"] * (4 * width * width + 2 * width * config["intermediate_size"]))
 
 
-def estimate_seconds(encoder_plan: EncoderPlan, plan: Plan, records: Records, speed: float) -> float | None:
+def estimate_seconds(
+    encoder_plan: EncoderPlan, plan: Plan, records: Records, speed: float, allow_pickle: bool = False
+) -> float | None:
     """Return the seconds left for one encoder (0 when every cell is finished), or None when its size is unknown."""
     pending = [c for c in encoder_plan.cells if records.finished(encoder_plan.name, c.task.name, c.key) is None]
     if not pending:
         return 0.0
-    parameters = _matmul_parameters(encoder_plan)
+    parameters = _matmul_parameters(encoder_plan, allow_pickle)
     if parameters is None:
         return None
     characters = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})

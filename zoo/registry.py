@@ -143,7 +143,7 @@ class Registry(Generic[T]):
         before = dict(self._entries)
         try:
             yield
-        except BaseException:
+        except BaseException:  # whatever the way out: undone, and raised again
             self._entries = before
             raise
 
