@@ -74,10 +74,13 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
     runtime = make_runtime(options)
     say = runtime.progress.say
     loaded = load_tasks(names, data, options["limit"])
-    corpus = None
+    corpus, no_corpus = None, None
     if corpus_needed(specs, defaults):
-        corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["train_sentences"])
-        say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
+        try:
+            corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["train_sentences"])
+            say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
+        except MissingError as error:
+            no_corpus = f"{error} Or name a text with --corpus."  # only the methods that need it go without
     dev = _dev_task(chosen, loaded, data, options["limit"])
     plan = make_plan(
         specs,
@@ -86,6 +89,7 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
         runtime=runtime,
         defaults=defaults,
         corpus=corpus,
+        no_corpus=no_corpus,
         dev=dev,
         limit=options["limit"],
     )

@@ -142,10 +142,12 @@ def make_plan(
     corpus: Corpus | None,
     dev: LoadedTask | None,
     limit: int | None,
+    no_corpus: str | None = None,
 ) -> Plan:
     """Resolve every method and seed into encoders and cells.
 
-    Raises UsageError for a recipe that is wrong; a backbone that is not here makes that method's cells n/a.
+    Raises UsageError for a recipe that is wrong. A backbone that is not here, or a corpus (`no_corpus` says why), makes
+    the cells of the methods that need it n/a.
     """
     plan = Plan(corpus=corpus)
     if corpus is not None:
@@ -153,7 +155,7 @@ def make_plan(
     resolved = [(spec, *spec.resolve(defaults)) for spec in specs]  # every recipe is checked before anything runs
     for spec, cls, recipe in resolved:
         traits = cls.traits(recipe)
-        sources, missing = {}, None
+        sources, missing = {}, no_corpus if traits.needs_corpus else None
         try:
             sources = cls.sources(recipe, runtime)
         except MissingError as error:

@@ -343,3 +343,21 @@ def test_damaged_data_is_never_measured(cli: Cli, data_dir: Path, tmp_path: Path
     assert answer.code == 1
     assert "STS.gs.MSRvid.txt" in answer.err
     assert not any('"ok"' in p.read_text() for p in (tmp_path / "out").rglob("records/*/*.json"))
+
+
+def test_without_a_corpus_only_the_methods_that_need_one_go_without(cli, tmp_path, data_dir) -> None:
+    """`--suite sts` trains on a corpus that no hub has: its absence must not stop the training-free methods."""
+    senteval = tmp_path / "data"
+    (senteval / "downstream").parent.mkdir()
+    (senteval / "downstream").symlink_to(data_dir / "senteval" / "downstream")
+    result = cli(
+        "run", "--suite", "sts", "--tasks", "STS16", "--methods", "static-avg,whitening",
+        "--data", str(senteval), "--out", str(tmp_path / "out"), "--limit", "5",
+    )  # fmt: skip
+    assert result.code == 1
+    assert "--corpus" in result.out + result.err
+    records = list((tmp_path / "out" / "records").glob("*/*.json"))
+    states = {
+        json.loads(path.read_text())["method"]["name"]: json.loads(path.read_text())["status"] for path in records
+    }
+    assert states == {"static-avg": "ok", "whitening": "n/a"}
