@@ -50,7 +50,11 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
     _refuse_pickle(name, folder, allow_pickle)
     local = name not in BUNDLED and Path(name).expanduser().is_dir()
     return BackboneSource(
-        folder.name if local else name, revision, str(folder) if local else name, folder, _folder_sha256(folder)
+        (Path(name).expanduser().name or folder.name) if local else name,
+        revision,
+        str(folder) if local else name,
+        folder,
+        _folder_sha256(folder),
     )
 
 

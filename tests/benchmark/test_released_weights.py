@@ -8,23 +8,17 @@ from typing import Any
 
 import pytest
 
-# The model card's MTEB results (cosine Spearman x100, test splits), which were measured on untokenised text.
-PUBLISHED = {
-    "STS12-raw": 72.37,
-    "STS13-raw": 80.60,
-    "STS15-raw": 85.39,
-    "STS16-raw": 78.99,
-    "STS-B-raw": 82.03,
-}
+# The published results (cosine Spearman x100, test splits), measured by MTEB on its hub copies.
+PUBLISHED = {"STS12": 72.37, "STS13": 80.60, "STS14": 75.59, "STS15": 85.39, "STS16": 78.99, "STS-B": 82.03}
 
 
 @pytest.fixture(scope="module")
 def records(data_dir: Path, minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """The records of one run of the command line over the raw tasks and the tokenised STS-B, by task."""
+    """The records of one run of the command line over both forms of the six tasks, by task."""
     from benchmark.cli import main
 
     out = tmp_path_factory.mktemp("released")
-    tasks = ",".join([*PUBLISHED, "STS14-raw", "STS-B"])
+    tasks = ",".join([*PUBLISHED, *(f"{task}-raw" for task in PUBLISHED)])
     words = ["run", "--methods", f"pretrained:model={minilm}", "--suite", "sts-raw", "--tasks", tasks]
     with pytest.raises(SystemExit) as leaving:
         main([*words, "--data", str(data_dir), "--out", str(out), "--precision", "fp32"])
@@ -34,13 +28,15 @@ def records(data_dir: Path, minilm: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 def test_the_published_scores_are_reproduced(records: dict[str, dict[str, Any]]) -> None:
-    """Five tasks to the second decimal; STS14 within one unit of it. The record says that the text was raw."""
-    measured = {task: f"{100 * records[task]['scores']['main']:.2f}" for task in PUBLISHED}
-    assert measured == {task: f"{score:.2f}" for task, score in PUBLISHED.items()}
-    # Published 75.59, measured 75.5997: 58 of STS14's rows hold non-ASCII characters, and how the hub's copy spells
-    # them is not known.
-    assert 100 * records["STS14-raw"]["scores"]["main"] == pytest.approx(75.59, abs=0.011)
-    assert {records[task]["task"]["form"] for task in PUBLISHED} == {"raw"}
+    """All six to the second decimal on SentEval's text, five of them on the untokenised text too."""
+    tokenised = {task: f"{100 * records[task]['scores']['main']:.2f}" for task in PUBLISHED}
+    assert tokenised == {task: f"{score:.2f}" for task, score in PUBLISHED.items()}
+    raw = {task: f"{100 * records[f'{task}-raw']['scores']['main']:.2f}" for task in PUBLISHED}
+    # Untokenised, STS14 gives 75.5997, one unit more than published: 58 of its rows hold characters outside ASCII (and
+    # three &-entities), which SentEval's preparation and, it seems, the hub's copy spell in another way.
+    assert raw == {**tokenised, "STS14": "75.60"}
+    assert {record["task"]["form"] for task, record in records.items() if task.endswith("-raw")} == {"raw"}
+    assert {records[task]["task"]["form"] for task in PUBLISHED} == {"tokenised"}
     assert {record["precision"] for record in records.values()} == {"fp32"}
 
 
