@@ -1,4 +1,4 @@
-"""Training state in one safetensors file: weights, optimiser, scheduler, random state, step. Atomic, and never pickled."""
+"""Training state in one safetensors file: weights, optimiser, schedule, random state, step. Atomic, never pickled."""
 
 from __future__ import annotations
 
