@@ -145,6 +145,19 @@ def choose_precision(wanted: str, device: str) -> str:
     return "bf16"
 
 
+def keep_freed_memory() -> None:
+    """Let this process keep large blocks it frees (glibc only): training frees and takes the same ones every step.
+
+    By default glibc hands each back to the system, which clears it anew at the next step: a fifth of a CPU step.
+    """
+    import ctypes
+
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
+    if mallopt is not None:
+        mallopt(-4, 0)  # M_MMAP_MAX: no block of its own, whatever the size
+        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: keep the top of the heap
+
+
 def environment(device: str) -> dict[str, Any]:
     """Return the versions and hardware that a record states."""
     import importlib.metadata

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.training.loop import Objective
+from zoo.training.losses import linear_cross_entropy
 
 
 def mask_tokens(
@@ -52,20 +53,21 @@ class MLMObjective(Objective):
         self.rate, self.mask_id = rate, mask_id
         self.register_buffer("specials", torch.tensor(special_ids), persistent=False)
 
-    def logits(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids (n, length) -> logits of the masked tokens (n * k, vocabulary) and their true ids (n * k,)."""
+    def masked_states(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Token ids (n, length) -> what the output layer takes for the masked tokens (n * k, width), and their true ids."""
         specials: torch.Tensor = self.specials  # type: ignore[assignment]
         corrupted, positions, truth = mask_tokens(
             ids, self.rate, mask_id=self.mask_id, specials=specials, vocabulary=self.model.config.vocab_size
         )
         states = self.model.bert(input_ids=corrupted).last_hidden_state
-        masked = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
-        return self.model.cls(masked).flatten(0, 1), truth.flatten()
+        masked = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])).flatten(0, 1)
+        return self.model.cls.predictions.transform(masked), truth.flatten()
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Token ids of packed rows (n, length) -> scalar loss."""
-        logits, truth = self.logits(ids)
-        return F.cross_entropy(logits.float(), truth)
+        states, truth = self.masked_states(ids)
+        head = self.model.cls.predictions
+        return linear_cross_entropy(states, head.decoder.weight, head.bias, truth)
 
 
 @torch.inference_mode()
@@ -79,7 +81,8 @@ def held_out_scores(objective: MLMObjective, batches: list[torch.Tensor], seed: 
     right = total = 0
     loss = 0.0
     for ids in batches:
-        logits, truth = objective.logits(ids)
+        states, truth = objective.masked_states(ids)
+        logits = objective.model.cls.predictions.decoder(states)
         counted = truth != -100
         right += int((logits.argmax(-1) == truth)[counted].sum())
         total += int(counted.sum())

@@ -35,7 +35,8 @@ class PretrainRecipe(StartRecipe):
     width: int = 256
     heads: int = 4
     inner: int = 1024
-    dropout: float = 0.1
+    dropout: float = 0.0  # in pretraining: no token is seen often enough to be learnt by heart
+    fine_tuning_dropout: float = 0.1  # what the written configuration says; SimCSE's two views live on it
     tie_embeddings: bool = True
     begin_from: str | None = None  # a backbone to go on from; None: a fresh start as the fields above say
     row_length: int = 64
@@ -127,6 +128,8 @@ def pretrain(
     else:
         folder = find_backbone(recipe.begin_from).folder
         model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
+    if runtime.device == "cpu":
+        model.set_attn_implementation("eager")  # at these lengths the fused backward is the slower one on a CPU
     objective = MLMObjective(
         model, recipe.mask_rate, mask_id=tokenizer.mask_token_id, special_ids=sorted(set(tokenizer.all_special_ids))
     ).to(runtime.device)
@@ -205,6 +208,7 @@ def _write_folder(
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
     tied = {"cls.predictions.decoder.bias", "cls.predictions.decoder.weight"} if recipe.tie_embeddings else set()
     model.config.dtype = dtype
+    model.config.hidden_dropout_prob = model.config.attention_probs_dropout_prob = recipe.fine_tuning_dropout
     model.config.save_pretrained(out)
     tokenizer.save_pretrained(out)
     write_tensors(out / "model.safetensors", {k: v for k, v in tensors.items() if k not in tied}, {"format": "pt"})

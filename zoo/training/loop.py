@@ -23,7 +23,7 @@ from zoo.encoder import FitReport, Run, Runtime
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError
 from zoo.files import read_tensors, write_tensors, write_text
-from zoo.hardware import peak_memory_mb
+from zoo.hardware import keep_freed_memory, peak_memory_mb
 from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
 
 
@@ -119,6 +119,8 @@ class _Training:
         return None if self.run_.folder is None else self.run_.folder / name
 
     def run(self) -> FitReport:
+        if self.runtime.device == "cpu":
+            keep_freed_memory()
         self._resume()
         started = self.started = self.last_saved = time.monotonic()
         first_step = self.step

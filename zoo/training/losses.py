@@ -1,6 +1,8 @@
-"""Contrastive losses, in float32 whatever the encoder ran in."""
+"""Losses: InfoNCE, in float32 whatever the encoder ran in, and cross-entropy over a vocabulary."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,3 +18,53 @@ def info_nce(queries: torch.Tensor, candidates: torch.Tensor, temperature: float
         queries, candidates = queries.float(), candidates.float()
         logits = F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T / temperature
         return F.cross_entropy(logits, torch.arange(len(queries), device=queries.device))
+
+
+class _LinearCrossEntropy(torch.autograd.Function):
+    # One vocabulary-wide tensor, kept in the products' precision and turned into the gradient in place: the plain form
+    # makes four, two of them float32, and on a CPU spends longer in memory than in the products.
+    @staticmethod
+    def forward(
+        ctx: Any, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
+    ) -> torch.Tensor:
+        device = states.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+        with torch.autocast(device, enabled=False):
+            counted = truth != -100
+            share = counted / counted.sum().clamp(min=1)
+            target = truth.clamp(min=0).unsqueeze(1)
+            x, w = states.to(dtype), weight.to(dtype)
+            logits = torch.addmm(bias.to(dtype), x, w.T)
+            probabilities = logits.softmax(-1)
+            top, at = logits.max(-1, keepdim=True)  # log-sum-exp = largest logit - log of its probability
+            losses = top.float() - probabilities.gather(1, at).float().log() - logits.gather(1, target).float()
+            probabilities.scatter_add_(1, target, torch.full_like(top, -1))
+            probabilities *= share.to(dtype).unsqueeze(1)
+        ctx.save_for_backward(probabilities, x, w)
+        ctx.dtypes = states.dtype, weight.dtype, bias.dtype
+        return losses.squeeze(1) @ share
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        error, x, w = ctx.saved_tensors
+        of_states, of_weight, of_bias = ctx.dtypes
+        (scale,) = grads
+        with torch.autocast(x.device.type, enabled=False):
+            return (
+                (error @ w).to(of_states) * scale,
+                (error.T @ x).to(of_weight) * scale,
+                (error.new_ones(1, len(error)) @ error).squeeze(0).to(of_bias) * scale,  # .sum(0) is ten times slower
+                None,
+            )
+
+
+def linear_cross_entropy(
+    states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
+) -> torch.Tensor:
+    """Mean cross-entropy of softmax(states @ weight.T + bias) against `truth`, where -100 is not counted.
+
+    states (n, dim), weight (vocabulary, dim), bias (vocabulary,), truth (n,) -> scalar; 0 if nothing is counted. Equal to
+    F.cross_entropy(F.linear(...)) up to rounding; no second derivative.
+    """
+    loss: torch.Tensor = _LinearCrossEntropy.apply(states, weight, bias, truth)
+    return loss
