@@ -8,7 +8,7 @@ from typing import Any
 from benchmark.corpus import load_corpus
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.sources import DataSource
-from benchmark.estimate import estimate_seconds, matrix_speed
+from benchmark.estimate import estimate_seconds
 from benchmark.plan import LoadedTask, Plan, corpus_needed, load_tasks, make_plan
 from benchmark.report import make_leaderboard
 from benchmark.results import Records
@@ -19,7 +19,7 @@ from zoo.conformance import check as conformance_check
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import check_writable
-from zoo.hardware import choose_device, choose_precision
+from zoo.hardware import choose_device, choose_precision, matrix_speed
 from zoo.progress import Progress, clock
 from zoo.recipe import all_recipes, match_names, parse_methods
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,6 @@ from benchmark.results import Records
 
 _CHARACTERS_PER_TOKEN = 4.3
 _UTILISATION = 0.35  # of a plain matrix product's speed, what encoding and training reach
-
-
-def matrix_speed(device: str, precision: str) -> float:
-    """Return FLOP/s of a matrix product of typical shape on the device, measured in a moment."""
-    import torch
-
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    x = torch.randn(2048, 768, device=device).to(dtype)
-    w = torch.randn(3072, 768, device=device).to(dtype)
-    repeats = 0
-    with torch.inference_mode():
-        torch.nn.functional.linear(x, w).sum().item()
-        started = time.perf_counter()
-        while time.perf_counter() - started < 0.2:
-            torch.nn.functional.linear(x, w).sum().item()
-            repeats += 1
-    return repeats * 2 * 2048 * 768 * 3072 / (time.perf_counter() - started)
 
 
 def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:

@@ -19,6 +19,7 @@ from zoo.files import check_writable, resource_folder, write_json
 from zoo.hardware import cache_folder
 from zoo.pretraining.pretrain import PretrainRecipe, pretrain
 from zoo.recipe import build, read_yaml
+from zoo.training.loop import own_process
 
 
 def read_pretrain_recipe(name: str) -> PretrainRecipe:
@@ -74,6 +75,8 @@ def pretrain_command(options: dict[str, Any]) -> int:
             exclude=exclude,
             normalise=normalised,
         )
+    if not own_process(runtime).is_main_process:
+        return 0
     write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "tasks_not_found": missing})
     for path in (out / "training").glob("*.safetensors"):
         path.unlink()

@@ -145,6 +145,23 @@ def choose_precision(wanted: str, device: str) -> str:
     return "bf16"
 
 
+def matrix_speed(device: str, precision: str) -> float:
+    """Return FLOP/s of a matrix product of typical shape on the device, measured in a moment."""
+    import torch
+
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    x = torch.randn(2048, 768, device=device).to(dtype)
+    w = torch.randn(3072, 768, device=device).to(dtype)
+    repeats = 0
+    with torch.inference_mode():
+        torch.nn.functional.linear(x, w).sum().item()
+        started = time.perf_counter()
+        while time.perf_counter() - started < 0.2:
+            torch.nn.functional.linear(x, w).sum().item()
+            repeats += 1
+    return repeats * 2 * 2048 * 768 * 3072 / (time.perf_counter() - started)
+
+
 def keep_freed_memory() -> None:
     """Let this process keep large blocks it frees (glibc only): training frees and takes the same ones every step.
 

@@ -47,6 +47,8 @@ class HeldOut:
 class MLMObjective(Objective):
     """Cross-entropy of the masked tokens of packed rows; the head runs on the masked positions only."""
 
+    mean_over_rows = True
+
     def __init__(self, model: Any, rate: float, *, mask_id: int, special_ids: list[int]) -> None:
         super().__init__()
         self.model = model
@@ -54,7 +56,7 @@ class MLMObjective(Objective):
         self.register_buffer("specials", torch.tensor(special_ids), persistent=False)
 
     def masked_states(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids (n, length) -> what the output layer takes for the masked tokens (n * k, width), and their true ids."""
+        """Token ids (n, length) -> for the masked tokens what the output layer takes (n * k, width), and their ids."""
         specials: torch.Tensor = self.specials  # type: ignore[assignment]
         corrupted, positions, truth = mask_tokens(
             ids, self.rate, mask_id=self.mask_id, specials=specials, vocabulary=self.model.config.vocab_size

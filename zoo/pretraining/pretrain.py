@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from zoo.files import read_json, write_json, write_tensors, write_text
 from zoo.pretraining.mlm import HeldOut, MLMObjective, held_out_scores
 from zoo.pretraining.starts import StartRecipe, start_weights
 from zoo.pretraining.text import TokenStream, tokenise_files
+from zoo.progress import Progress
 from zoo.training.checkpoint import undisturbed
-from zoo.training.loop import TrainSettings, train
+from zoo.training.loop import TrainSettings, own_process, train
 
 _HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
 
@@ -104,22 +105,27 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train from text files and write the model folder `out`; returns what the model card states.
 
-    Raises UsageError or MissingError for a wrong recipe or text, TrainingError and Interrupted as the loop does.
+    Several processes share every batch; the first of them writes. Raises UsageError or MissingError for a wrong recipe
+    or text, TrainingError and Interrupted as the loop does.
     """
     from transformers import AutoModelForMaskedLM, AutoTokenizer
 
+    process = own_process(runtime)
+    if not process.is_main_process:
+        runtime = replace(runtime, progress=Progress.silent())
     source = find_backbone(recipe.tokenizer)
     tokenizer = AutoTokenizer.from_pretrained(source.folder)
-    stream = tokenise_files(
-        texts,
-        read,
-        tokenizer,
-        source.sha256,
-        cache,
-        exclude=exclude,
-        normalise=normalise,
-        progress=runtime.progress,
-    )
+    with process.main_process_first():
+        stream = tokenise_files(
+            texts,
+            read,
+            tokenizer,
+            source.sha256,
+            cache,
+            exclude=exclude,
+            normalise=normalise,
+            progress=runtime.progress,
+        )
     training, held = split_rows(stream.rows(recipe.row_length), recipe.held_out_rows)
     torch.manual_seed(recipe.seed)
     if recipe.begin_from is None:
@@ -161,7 +167,9 @@ def pretrain(
             adam_betas=(0.9, recipe.beta2),
             warmup_steps=recipe.warmup_steps,
             accumulate=recipe.accumulate,
-            unit="rows",
+            unit="tokens",
+            units_per_row=recipe.row_length,
+            flops_per_row=recipe.row_length * matmul_flops_per_token(recipe, len(tokenizer)),
         ),
         runtime=runtime,
         run=run,
@@ -171,7 +179,9 @@ def pretrain(
     with undisturbed(objective):
         final = held_out_scores(objective, held_batches)
     facts = _facts(recipe, report, final, stream, texts, len(tokenizer))
-    _write_folder(out, model, tokenizer, recipe, facts, run)
+    facts |= {"processes": process.num_processes, "device": runtime.device, "precision": runtime.precision}
+    if process.is_main_process:
+        _write_folder(out, model, tokenizer, recipe, facts, run)
     return facts
 
 

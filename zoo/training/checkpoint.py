@@ -18,19 +18,18 @@ from zoo.files import read_tensors, write_tensors
 
 
 def random_state() -> dict[str, torch.Tensor]:
-    """Return the state of torch's generators (CPU and every CUDA device) as byte tensors."""
+    """Return the state of torch's generators (CPU and the current CUDA device) as byte tensors."""
     state = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
-        state |= {f"cuda{i}": s for i, s in enumerate(torch.cuda.get_rng_state_all())}
+        state["cuda"] = torch.cuda.get_rng_state()
     return state
 
 
 def set_random_state(state: dict[str, torch.Tensor]) -> None:
     """Set what `random_state` returned."""
     torch.set_rng_state(state["cpu"])
-    for i in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
-        if f"cuda{i}" in state:
-            torch.cuda.set_rng_state(state[f"cuda{i}"], i)
+    if torch.cuda.is_available() and "cuda" in state:
+        torch.cuda.set_rng_state(state["cuda"])
 
 
 @contextmanager
@@ -49,9 +48,17 @@ def undisturbed(*modules: nn.Module) -> Iterator[None]:
 
 
 def save_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, facts: dict[str, Any]
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: Any,
+    facts: dict[str, Any],
+    generators: list[dict[str, torch.Tensor]],
 ) -> None:
-    """Write everything that continuing needs; `facts` are plain values (step, best score, log length ...)."""
+    """Write everything that continuing needs.
+
+    `facts` are plain values (step, best score, log length ...), `generators` the random state of each process.
+    """
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     packed = optimizer.state_dict()
     numbers: dict[str, dict[str, Any]] = {}
@@ -61,7 +68,8 @@ def save_checkpoint(
                 tensors[f"optimizer/{index}/{name}"] = value
             else:
                 numbers.setdefault(str(index), {})[name] = value
-    tensors |= {f"random/{name}": tensor for name, tensor in random_state().items()}
+    for rank, random_tensors in enumerate(generators):
+        tensors |= {f"random/{rank}/{name}": tensor for name, tensor in random_tensors.items()}
     metadata = {
         "facts": json.dumps(facts, allow_nan=False),
         "optimizer_numbers": json.dumps(numbers),
@@ -76,8 +84,13 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")
 
 
-def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any) -> dict[str, Any]:
-    """Restore what `save_checkpoint` wrote and return its facts; raises CorruptError when the file is damaged."""
+def load_checkpoint(
+    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, rank: int = 0
+) -> dict[str, Any]:
+    """Restore what `save_checkpoint` wrote, for process `rank`, and return its facts.
+
+    Raises CorruptError when the file is damaged or comes from fewer processes.
+    """
     tensors, metadata = read_tensors(path)
     try:
         facts: dict[str, Any] = json.loads(metadata["facts"])
@@ -101,6 +114,9 @@ def load_checkpoint(path: Path, model: nn.Module, optimizer: torch.optim.Optimiz
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     except (KeyError, ValueError, RuntimeError) as error:
         raise CorruptError(f"{path} does not fit this training ({error}).") from error
+    own = {name.partition("/")[2]: state for name, state in generators.items() if name.startswith(f"{rank}/")}
+    if "cpu" not in own:
+        raise CorruptError(f"{path} holds no random state of process {rank}: it is from fewer processes.")
     scheduler.load_state_dict(scheduler_state)
-    set_random_state(generators)
+    set_random_state(own)
     return facts

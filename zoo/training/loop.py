@@ -10,21 +10,25 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime
 from zoo.encoding import out_of_memory
-from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError
+from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, UsageError
 from zoo.files import read_tensors, write_tensors, write_text
-from zoo.hardware import keep_freed_memory, peak_memory_mb
-from zoo.training.checkpoint import load_checkpoint, save_checkpoint, undisturbed
+from zoo.hardware import keep_freed_memory, matrix_speed, peak_memory_mb
+from zoo.progress import Progress
+from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, undisturbed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,11 +46,15 @@ class TrainSettings:
     accumulate: int = 1  # parts a batch is cut into, one after the other; only for losses that are means over rows
     max_grad_norm: float = 1.0
     log_every: int = 10
-    unit: str = "sentences"  # what a row is called in the progress
+    unit: str = "sentences"  # what the progress counts
+    units_per_row: int = 1
+    flops_per_row: float | None = None  # forward and backward; with it the progress states the MFU
 
 
 class Objective(nn.Module):
     """A module whose forward(*collated) is the loss of a batch; all its state is in its parameters and buffers."""
+
+    mean_over_rows = False  # True: no row's loss needs another row, so several processes can share a batch
 
     def after_step(self) -> None:
         """Run once after each optimiser step (momentum update); the default does nothing."""
@@ -92,6 +100,15 @@ class _Training:
             raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence a line.")
         self.objective, self.collate, self.rows, self.settings = objective, collate, rows, settings
         self.runtime, self.run_, self.backbone, self.dev_score = runtime, run, backbone, dev_score
+        self.accelerator = _accelerator(runtime)
+        self.processes, self.rank = self.accelerator.num_processes, self.accelerator.process_index
+        self.main = self.rank == 0  # alone writes and tells
+        self.progress = runtime.progress if self.main else Progress.silent()
+        if self.processes > 1 and not objective.mean_over_rows:
+            raise UsageError(
+                f"{type(objective).__name__} compares the sentences of a batch with each other and trains in one"
+                f" process; {self.processes} were started."
+            )
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
         trainable = [p for p in objective.parameters() if p.requires_grad]
@@ -104,8 +121,10 @@ class _Training:
             fused=True,
         )
         self.scheduler = get_linear_schedule_with_warmup(self.optimizer, settings.warmup_steps, self.total_steps)
-        self.accelerator = _accelerator(runtime)
         self.model, self.prepared_optimizer = self.accelerator.prepare(objective, self.optimizer)
+        self.matrix_speed = 0.0
+        if settings.flops_per_row and self.progress.enabled:
+            self.matrix_speed = self.processes * matrix_speed(str(self.accelerator.device), runtime.precision)
         self.step = 0
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
@@ -118,6 +137,21 @@ class _Training:
     def _path(self, name: str) -> Path | None:
         return None if self.run_.folder is None else self.run_.folder / name
 
+    def _note(self, rows_per_second: float) -> str:
+        settings = self.settings
+        note = f"loss {self.last_loss:.4f}, {rows_per_second * settings.units_per_row:,.0f} {settings.unit}/s"
+        if self.matrix_speed and settings.flops_per_row:
+            # Model FLOP utilisation, of what a plain matrix product reaches here.
+            note += f", MFU {rows_per_second * settings.flops_per_row / self.matrix_speed:.0%}"
+        return note
+
+    def _over_processes(self, value: float, how: Literal["mean", "max"]) -> float:
+        """What all processes know, so that they decide alike."""
+        if self.processes == 1:
+            return value
+        values: torch.Tensor = self.accelerator.gather(torch.tensor([value], device=self.accelerator.device))
+        return float(values.mean() if how == "mean" else values.max())
+
     def run(self) -> FitReport:
         if self.runtime.device == "cpu":
             keep_freed_memory()
@@ -127,7 +161,7 @@ class _Training:
         self.model.train()
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
-        with self.runtime.progress.bar("training", self.total_steps) as bar:
+        with self.progress.bar("training", self.total_steps) as bar:
             while self.step < self.total_steps:
                 self._stop_if_asked()
                 batch = self._batch(self.step)
@@ -135,7 +169,7 @@ class _Training:
                 self.step += 1
                 elapsed = time.monotonic() - started
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
-                bar.update(self.step, f"loss {self.last_loss:.4f}, {rate:.0f} {self.settings.unit}/s")
+                bar.update(self.step, self._note(rate))
                 self._after_step()
         seconds = self.seconds_before + time.monotonic() - started
         self._keep_best()
@@ -162,13 +196,18 @@ class _Training:
     def _one_step(self, rows: NDArray[np.int64]) -> float:
         try:
             value = 0.0
-            for part in np.array_split(rows, min(self.settings.accumulate, len(rows))):
+            # The processes' gradients are averaged. A batch too small to share is everyone's.
+            shared = self.processes if len(rows) >= self.processes else 1
+            own = rows[self.rank :: shared] if shared > 1 else rows
+            parts = np.array_split(own, min(self.settings.accumulate, len(own)))
+            for part in parts:
                 tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(part)]
-                # accelerate has put the forward under autocast
-                loss = self.model(*tensors) * (len(part) / len(rows))
-                value += float(loss.detach())
-                if math.isfinite(value):
-                    self.accelerator.backward(loss)
+                with nullcontext() if part is parts[-1] else self.accelerator.no_sync(self.model):
+                    # accelerate has put the forward under autocast
+                    loss = self.model(*tensors) * (len(part) * shared / len(rows))
+                    value += self._over_processes(float(loss.detach()), "mean")
+                    if math.isfinite(value):
+                        self.accelerator.backward(loss)
             if not math.isfinite(value):
                 raise TrainingError(
                     f"the loss is {value} at step {self.step} (batch of sentences {rows[:4].tolist()} ..., learning"
@@ -201,7 +240,7 @@ class _Training:
             save = self.step % run.checkpoint_steps == 0
         else:
             save = time.monotonic() - self.last_saved >= run.checkpoint_seconds
-        if save and self.step < self.total_steps:
+        if self._over_processes(save, "max") and self.step < self.total_steps:
             self._save()
 
     def _evaluate(self) -> None:
@@ -218,7 +257,7 @@ class _Training:
             self.best_step = self.step
             self.best_weights = {k: v.detach().cpu().clone() for k, v in self.backbone.state_dict().items()}
             path = self._path(f"best-{self.step}.safetensors")
-            if path is not None:
+            if path is not None and self.main:
                 write_tensors(path, self.best_weights)
 
     def _keep_best(self) -> None:
@@ -229,7 +268,7 @@ class _Training:
     def _log(self, **values: Any) -> None:
         self.log_lines.append(json.dumps(values))
         path = self._path("log.jsonl")
-        if path is not None:
+        if path is not None and self.main:
             with path.open("a", encoding="utf-8") as file:
                 file.write(self.log_lines[-1] + "\n")
 
@@ -237,6 +276,9 @@ class _Training:
         path = self._path("checkpoint.safetensors")
         self.last_saved = time.monotonic()
         if path is None:
+            return
+        generators = gather_object([random_state()]) if self.processes > 1 else [random_state()]
+        if not self.main:
             return
         facts = {
             "step": self.step,
@@ -246,7 +288,7 @@ class _Training:
             "log_lines": len(self.log_lines),
             "seconds": self.seconds_before + time.monotonic() - self.started,
         }
-        save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts)
+        save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts, generators)
         # A best file is removed only once no checkpoint on disk points at it.
         for old in path.parent.glob("best-*.safetensors"):
             if old.name != f"best-{self.best_step}.safetensors":
@@ -260,9 +302,11 @@ class _Training:
         log = path.parent / "log.jsonl"
         if not path.exists():
             log.unlink(missing_ok=True)
+            if self.rank > 0:
+                torch.manual_seed(torch.initial_seed() + self.rank)  # masks and dropout of its own
             return
         try:
-            facts = load_checkpoint(path, self.objective, self.optimizer, self.scheduler)
+            facts = load_checkpoint(path, self.objective, self.optimizer, self.scheduler, self.rank)
             if facts["best_step"] is not None:
                 self.best_weights, _ = read_tensors(path.parent / f"best-{facts['best_step']}.safetensors")
         except (CorruptError, MissingError) as error:
@@ -273,12 +317,13 @@ class _Training:
         # What was logged after the checkpoint will be logged again.
         lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
         self.log_lines = lines[: facts["log_lines"]]
-        write_text(log, "".join(line + "\n" for line in self.log_lines))
-        self.runtime.progress.say(f"resuming at step {self.step} of {self.total_steps} from {path}")
+        if self.main:
+            write_text(log, "".join(line + "\n" for line in self.log_lines))
+        self.progress.say(f"resuming at step {self.step} of {self.total_steps} from {path}")
 
     def _stop_if_asked(self) -> None:
-        signal_number = self.run_.stop_signal()
-        if signal_number is not None:
+        signal_number = int(self._over_processes(self.run_.stop_signal() or 0, "max"))
+        if signal_number:
             self._save()
             where = "" if self.run_.folder is None else f" in {self.run_.folder}"
             raise Interrupted(
@@ -286,6 +331,11 @@ class _Training:
                 " command goes on from it.",
                 signal_number,
             )
+
+
+def own_process(runtime: Runtime) -> PartialState:
+    """Return what this process is among those that `accelerate launch` or `torchrun` started; usually the only one."""
+    return PartialState(cpu=torch.device(runtime.device).type == "cpu")
 
 
 def _accelerator(runtime: Runtime) -> Any:

@@ -63,8 +63,8 @@ def linear_cross_entropy(
 ) -> torch.Tensor:
     """Mean cross-entropy of softmax(states @ weight.T + bias) against `truth`, where -100 is not counted.
 
-    states (n, dim), weight (vocabulary, dim), bias (vocabulary,), truth (n,) -> scalar; 0 if nothing is counted. Equal to
-    F.cross_entropy(F.linear(...)) up to rounding; no second derivative.
+    states (n, dim), weight (vocabulary, dim), bias (vocabulary,), truth (n,) -> scalar; 0 if nothing is counted. Is
+    F.cross_entropy(F.linear(...)) up to rounding, without a second derivative.
     """
-    loss: torch.Tensor = _LinearCrossEntropy.apply(states, weight, bias, truth)
+    loss: torch.Tensor = _LinearCrossEntropy.apply(states, weight, bias, truth)  # type: ignore[no-untyped-call]
     return loss

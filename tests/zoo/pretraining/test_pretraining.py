@@ -192,6 +192,18 @@ def test_a_stopped_run_resumes_to_the_same_weights_and_log(text: Path, tmp_path:
     assert logs[0] == logs[1]
 
 
+def test_200_steps_killed_at_100_and_resumed_are_bit_equal_to_unbroken_ones(text: Path, tmp_path: Path) -> None:
+    long = PretrainRecipe(**{**TINY.__dict__, "steps": 200, "dropout": 0.1})
+    ends = []
+    for name, stop_after in (("first", None), ("second", None), ("cut", 100)):
+        if stop_after is not None:
+            with pytest.raises(Interrupted):
+                run_pretraining(text, tmp_path / name, long, stop_after)
+        run_pretraining(text, tmp_path / name, long)
+        ends.append((tmp_path / name / "model" / "model.safetensors").read_bytes())
+    assert ends[0] == ends[1] == ends[2]
+
+
 def test_accumulated_parts_give_the_gradient_of_the_whole_batch(text: Path, tmp_path: Path) -> None:
     """Without dropout and with masks drawn alike the loss of the first step is the mean over the parts."""
     parts = PretrainRecipe(**{**TINY.__dict__, "accumulate": 4, "dropout": 0.0})

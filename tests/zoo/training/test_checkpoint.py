@@ -39,7 +39,7 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
     """Weights, buffers, moments, step counts, schedule and random state: had one been lost, the losses would differ."""
     first = setting(0)
     steps(*first, 3)
-    save_checkpoint(tmp_path / "c.safetensors", *first, {"step": 3, "note": "ρ"})
+    save_checkpoint(tmp_path / "c.safetensors", *first, {"step": 3, "note": "ρ"}, [random_state()])
     wanted = steps(*first, 4)
     second = setting(99)
     assert load_checkpoint(tmp_path / "c.safetensors", *second) == {"step": 3, "note": "ρ"}
@@ -50,10 +50,10 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
 def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
     model, optimizer, scheduler = setting(0)
     steps(model, optimizer, scheduler, 1)
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, scheduler, {"step": 1})
+    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, scheduler, {"step": 1}, [random_state()])
     with safe_open(tmp_path / "c.safetensors", framework="pt") as file:
         assert torch.equal(file.get_tensor("model/0.weight"), model[0].weight)
-        assert torch.equal(file.get_tensor("random/cpu"), torch.get_rng_state())
+        assert torch.equal(file.get_tensor("random/0/cpu"), torch.get_rng_state())
         assert json.loads(file.metadata()["facts"]) == {"step": 1}
         moments = [key for key in file.keys() if key.endswith("/exp_avg_sq")]  # noqa: SIM118
     assert len(moments) == 5
@@ -61,7 +61,7 @@ def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
 
 def test_facts_that_are_no_standard_json_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")})
+        save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")}, [random_state()])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -80,3 +80,16 @@ def test_random_state_comes_back() -> None:
     first = torch.rand(3), torch.randperm(5)
     set_random_state(state)
     assert all(torch.equal(a, b) for a, b in zip(first, (torch.rand(3), torch.randperm(5)), strict=True))
+
+
+def test_each_process_gets_its_own_random_state_back(tmp_path: Path) -> None:
+    states = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        states.append(random_state())
+    save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"step": 1}, states)
+    for rank in (0, 1):
+        load_checkpoint(tmp_path / "c.safetensors", *setting(0), rank)
+        assert torch.equal(torch.get_rng_state(), states[rank]["cpu"])
+    with pytest.raises(CorruptError, match="fewer processes"):
+        load_checkpoint(tmp_path / "c.safetensors", *setting(0), 2)

@@ -1,0 +1,105 @@
+"""Two processes on one machine train as one: the same weights, one writer, exact resume."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+PROGRAM = """
+import sys
+from pathlib import Path
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from zoo.encoder import Run, Runtime
+from zoo.errors import Interrupted
+from zoo.training.loop import Objective, TrainSettings, own_process, train
+
+class Regression(Objective):
+    mean_over_rows = True
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.draws = []
+    def forward(self, x, y):
+        self.draws.append(float(torch.rand(())))
+        return ((self.layer(x) - y) ** 2).mean()
+
+folder, stop_after, accumulate = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+generator = torch.Generator().manual_seed(7)
+x, y = torch.randn(29, 5, generator=generator), torch.randn(29, 3, generator=generator)
+torch.manual_seed(0)
+objective = Regression()
+asked = 0
+def stop():
+    global asked
+    asked += 1
+    # Only the last process hears the signal
+    process = own_process(Runtime())
+    return 15 if process.process_index == process.num_processes - 1 and asked > stop_after else None
+try:
+    report = train(
+        objective, lambda rows: (x[rows], y[rows]), len(x),
+        TrainSettings(batch_size=7, learning_rate=0.05, epochs=3, eval_every=4, accumulate=accumulate, log_every=1),
+        runtime=Runtime(), run=Run(folder, 0, stop_signal=stop), backbone=objective.layer,
+        dev_score=lambda: -float(((objective.layer(x) - y) ** 2).mean()),
+    )
+except Interrupted:
+    sys.exit(15)
+process = own_process(Runtime())
+layer = objective.layer.state_dict()
+save_file({**layer, "draws": torch.tensor(objective.draws)}, folder / f"end-{process.num_processes}-{process.process_index}.safetensors")
+"""
+
+
+@pytest.fixture
+def train_in(tmp_path: Path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+
+    def run(folder: str, processes: int, stop_after: int = 1000, accumulate: int = 1) -> int:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        words = [sys.executable, str(program), str(tmp_path / folder), str(stop_after), str(accumulate)]
+        if processes > 1:
+            words[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        return subprocess.run(words, capture_output=True, text=True, timeout=300).returncode
+
+    return run
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_two_processes_end_with_the_weights_of_one(train_in, tmp_path: Path, accumulate: int) -> None:
+    """Batches of 7 and a last one of 1, which cannot be shared."""
+    assert train_in("one", 1, accumulate=accumulate) == 0 and train_in("two", 2, accumulate=accumulate) == 0
+    one = load_file(tmp_path / "one" / "end-1-0.safetensors")
+    for rank in (0, 1):
+        two = load_file(tmp_path / "two" / f"end-2-{rank}.safetensors")
+        for name in ("weight", "bias"):
+            assert torch.allclose(one[name], two[name], atol=1e-5)
+    logs = [
+        [json.loads(line) for line in (tmp_path / n / "log.jsonl").read_text().splitlines()] for n in ("one", "two")
+    ]
+    assert [entry["step"] for entry in logs[0]] == [entry["step"] for entry in logs[1]], "one process writes"
+    losses = [[entry["loss"] for entry in log if "loss" in entry] for log in logs]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5), "the loss of the whole batch"
+
+
+def test_stopped_and_resumed_they_end_as_if_never_stopped(train_in, tmp_path: Path) -> None:
+    assert train_in("whole", 2) == 0
+    assert train_in("cut", 2, stop_after=6) != 0
+    assert not (tmp_path / "cut" / "end-2-0.safetensors").exists()
+    assert train_in("cut", 2) == 0
+    for rank in (0, 1):
+        whole = load_file(tmp_path / "whole" / f"end-2-{rank}.safetensors")
+        cut = load_file(tmp_path / "cut" / f"end-2-{rank}.safetensors")
+        assert torch.equal(whole["weight"], cut["weight"])
+        assert torch.equal(whole["draws"][6:], cut["draws"]), "each process goes on with its own random numbers"
+    first, second = (load_file(tmp_path / "whole" / f"end-2-{rank}.safetensors")["draws"] for rank in (0, 1))
+    assert not torch.equal(first, second)
