@@ -196,7 +196,10 @@ def doctor(data: str | None) -> int:
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)
 def pretrain(**options: Any) -> int:
-    """Pretrain a small masked language model: RECIPE is a name (zoo-mini, zoo-small) or a YAML file."""
+    """Pretrain a small masked language model: RECIPE is a name (zoo-mini, zoo-small, tiny) or a YAML file.
+
+    `tiny:tie_embeddings=false` changes a value of it.
+    """
     from benchmark.pretrain import pretrain_command
 
     return pretrain_command(options)

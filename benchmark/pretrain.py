@@ -18,18 +18,19 @@ from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import check_writable, resource_folder, write_json
 from zoo.hardware import cache_folder
 from zoo.pretraining.pretrain import PretrainRecipe, pretrain
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build, read_yaml, split_overrides
 from zoo.training.loop import own_process
 
 
 def read_pretrain_recipe(name: str) -> PretrainRecipe:
-    """Return a recipe by name or from a YAML file; raises UsageError with suggestions."""
+    """Return a recipe by name or YAML file, with `:key=value` overrides; raises UsageError with suggestions."""
+    name, overrides = split_overrides(name, "pretrain")
     folder = resource_folder(str(Path(__file__).parent.parent / "zoo" / "__init__.py"), "configs") / "pretrain"
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     known = [file.stem for file in sorted(folder.glob("*.yaml"))]
     if not path.is_file():
         raise UsageError(f"unknown pretraining recipe {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
-    return build(PretrainRecipe, read_yaml(path) or {}, str(path))
+    return build(PretrainRecipe, {**(read_yaml(path) or {}), **overrides}, str(path))
 
 
 def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:

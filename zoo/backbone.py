@@ -127,6 +127,29 @@ def without_pooler(model_class: Any) -> dict[str, Any]:
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
+def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
+    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32; the token embeddings if tied.
+
+    Raises UsageError for a checkpoint without an MLM head.
+    """
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    try:
+        model, loading = AutoModelForMaskedLM.from_pretrained(
+            source.folder,
+            dtype=torch.float32,
+            output_loading_info=True,
+            use_safetensors=None if runtime.allow_pickle else True,
+        )
+    except ValueError as error:  # an architecture that has no masked language model
+        raise UsageError(f"backbone {source.name!r} has no MLM head: {error}.") from error
+    if loading["missing_keys"]:
+        first = min(loading["missing_keys"])
+        raise UsageError(f"backbone {source.name!r} in {source.folder} has no MLM head: {first} is missing.")
+    return model.get_output_embeddings().weight.detach().to(runtime.device)
+
+
 class Backbone:
     """A transformer and its tokenizer, with the identity of the files they came from."""
 

@@ -185,6 +185,18 @@ def all_recipes() -> dict[str, RecipeSpec]:
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
 
 
+def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
+    """Split `name:key=value:key=value` into the name and its overrides; raises UsageError for a key set twice."""
+    name, *pairs = _OVERRIDE.split(item)
+    overrides: dict[str, Any] = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        if key in overrides:
+            raise UsageError(f"{where}: {item}: {key!r} is set twice.")
+        overrides[key] = parse_yaml(value, f"{where} {item}")
+    return name, overrides
+
+
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
     """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
 
@@ -194,16 +206,10 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
     for item in (part.strip() for part in text.split(",")):
         if not item:
             continue
-        name, *pairs = _OVERRIDE.split(item)
-        overrides: dict[str, Any] = {}
-        for pair in pairs:
-            key, _, value = pair.partition("=")
-            if key in overrides:
-                raise UsageError(f"--methods: {item}: {key!r} is set twice.")
-            overrides[key] = parse_yaml(value, f"--methods {item}")
+        name, overrides = split_overrides(item, "--methods")
         specs = [read_recipe(Path(name))] if name.endswith((".yaml", ".yml")) else match_names(name, recipes, "method")
         for spec in specs:
-            label = spec.name + "".join(f":{pair}" for pair in pairs)
+            label = spec.name + item[len(name) :]
             if label in chosen:
                 raise UsageError(f"--methods: {label!r} is named twice.")
             chosen[label] = dataclasses.replace(spec, name=label, parameters={**spec.parameters, **overrides})

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.backbone import Backbone
+from zoo.backbone import Backbone, mlm_head_rows
 from zoo.encoder import Runtime, Vectors
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
@@ -25,6 +25,7 @@ class StaticRecipe(BackboneRecipe):
     """How many removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
 
     remove: Literal["none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun"] = "none"
+    matrix: Literal["input", "output"] = "input"  # the token embeddings, or the MLM head's rows (appendix A.2)
 
 
 class Static(BackboneEncoder):
@@ -53,6 +54,10 @@ class Static(BackboneEncoder):
                 f"static: bias removal knows WordPiece (##) and RoBERTa (Ġ) vocabularies;"
                 f" {recipe.backbone!r} has neither. Use remove: none."
             )
+        if recipe.matrix == "input":
+            self.vectors = self.backbone.model.get_input_embeddings().weight.detach().float()
+        else:
+            self.vectors = mlm_head_rows(self.backbone.source, runtime)
         self.keep = np.array([token is not None and self._kept(token) for token in self.tokens])
 
     def _kept(self, token: str) -> bool:
@@ -91,14 +96,13 @@ class Static(BackboneEncoder):
         return self.backbone.pad_id
 
     def _average(self, table: TokenTable) -> Vectors:
-        weights = self.backbone.model.get_input_embeddings().weight.detach().float()
         self.stats.texts += len(table)
         self.stats.tokens += len(table.ids)
         self.stats.truncated += table.truncated
-        device = weights.device
+        device = self.vectors.device
         ids = torch.from_numpy(table.ids.astype(np.int64)).to(device)
         offsets = torch.from_numpy(table.offsets[:-1]).to(device)
-        return torch.nn.functional.embedding_bag(ids, weights, offsets, mode="mean").cpu().numpy()
+        return torch.nn.functional.embedding_bag(ids, self.vectors, offsets, mode="mean").cpu().numpy()
 
 
 def _filtered(table: TokenTable, keep: NDArray[np.bool_], nothing_left: int) -> TokenTable:

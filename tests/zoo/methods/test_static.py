@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
@@ -131,3 +132,33 @@ def test_a_vocabulary_of_another_kind_is_refused_only_where_tokens_are_removed(c
     with pytest.raises(UsageError, match="remove: none"):
         Static(Static.Recipe(backbone=str(copied), remove="freq"), Runtime())
     assert Static(Static.Recipe(backbone=str(copied)), Runtime()).encode(["a dog"]).shape == (1, 32)
+
+
+def masked_model(folder: Path, out: Path, *, tied: bool) -> Any:
+    torch.manual_seed(0)
+    config = BertConfig.from_pretrained(folder, tie_word_embeddings=tied)
+    model = BertForMaskedLM(config)
+    model.save_pretrained(out)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(out)
+    return model
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_output_matrix_is_the_mlm_heads_rows(tiny_bert: Path, tmp_path: Path, tied: bool) -> None:
+    """PromptBERT, table 12."""
+    model = masked_model(tiny_bert, tmp_path / "m", tied=tied)
+    ids = AutoTokenizer.from_pretrained(tiny_bert)(TEXTS[0])["input_ids"]
+    of = {
+        matrix: Static(Static.Recipe(backbone=str(tmp_path / "m"), matrix=matrix), Runtime()).encode([TEXTS[0]])[0]
+        for matrix in ("input", "output")
+    }
+    head = model.cls.predictions.decoder.weight.detach().numpy()
+    np.testing.assert_allclose(of["output"], head[ids].mean(axis=0), atol=1e-6)
+    assert np.allclose(of["input"], of["output"]) is tied
+
+
+def test_a_checkpoint_without_mlm_head_is_refused_for_the_output_matrix(tiny_bert: Path, tmp_path: Path) -> None:
+    BertModel(BertConfig.from_pretrained(tiny_bert)).save_pretrained(tmp_path / "m")
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "m")
+    with pytest.raises(UsageError, match="no MLM head"):
+        Static(Static.Recipe(backbone=str(tmp_path / "m"), matrix="output"), Runtime())

@@ -55,7 +55,8 @@ except Interrupted:
     sys.exit(15)
 process = own_process(Runtime())
 layer = objective.layer.state_dict()
-save_file({**layer, "draws": torch.tensor(objective.draws)}, folder / f"end-{process.num_processes}-{process.process_index}.safetensors")
+where = folder / f"end-{process.num_processes}-{process.process_index}.safetensors"
+save_file({**layer, "draws": torch.tensor(objective.draws)}, where)
 """
 
 
