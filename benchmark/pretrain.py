@@ -19,7 +19,7 @@ from zoo.files import check_writable, resource_folder, write_json
 from zoo.hardware import cache_folder
 from zoo.pretraining.pretrain import PretrainRecipe, pretrain
 from zoo.recipe import build, read_yaml, split_overrides
-from zoo.training.loop import own_process
+from zoo.training.processes import own_process
 
 
 def read_pretrain_recipe(name: str) -> PretrainRecipe:

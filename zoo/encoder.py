@@ -33,6 +33,7 @@ class Traits:
     """What a recipe needs and promises, known before any weights are loaded."""
 
     needs_corpus: bool = False  # fit() reads unlabelled sentences
+    needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI): supervised
     stochastic: bool = False  # the result depends on the seed
     transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
     picks_checkpoint: bool = False  # fit() calls dev_score
@@ -41,17 +42,17 @@ class Traits:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Unlabelled training sentences and where they came from."""
+    """Training sentences and where they came from; with `labels`, sentences 2i and 2i + 1 are the pair i."""
 
     name: str
     sentences: Sequence[str]
-    labelled: bool = False
+    labels: Sequence[str] | None = None
 
     def sha256(self) -> str:
-        """Return the sha256 of the sentences in order."""
+        """Return the sha256 of the sentences, and labels, in order."""
         digest = hashlib.sha256()
-        for sentence in self.sentences:
-            digest.update(sentence.encode("utf-8", "surrogatepass") + b"\n")
+        for text in (*self.sentences, *(self.labels or ())):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
         return digest.hexdigest()
 
 

@@ -45,3 +45,16 @@ def tiny_cased(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
 def copied(tiny_bert: Path, tmp_path: Path) -> Path:
     """A copy of the tiny BERT that a test may damage."""
     return Path(shutil.copytree(tiny_bert, tmp_path / "copied"))
+
+
+@pytest.fixture(scope="session")
+def tiny_mlm(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny BERT's shape with a masked-language-model head, random weights."""
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+    folder = tmp_path_factory.mktemp("mlm") / "tiny-mlm"
+    torch.manual_seed(0)
+    BertForMaskedLM(BertConfig.from_pretrained(tiny_bert)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder

@@ -131,14 +131,19 @@ class PTBertObjective(Objective):
         freeze(self.key_branch)
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> scalar loss; the keys come from the momentum encoder, dropout on."""
+    def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Token ids and mask (n, length) -> h and its key (n, dim), from the momentum encoder with dropout on."""
         query, key = self.query_branch, self.key_branch
         h = query(input_ids, attention_mask, query.attention)
         with torch.no_grad():
             return_attention = key.attention if self.recipe.key_return_attention == "momentum" else query.attention
             keys = key(input_ids, attention_mask, return_attention)
-        return info_nce(h, self.queue.push(keys), self.recipe.temperature)
+        return h, keys
+
+    def contrast(self, h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """h and keys (n, dim) -> scalar loss against the queue, this batch in front."""
+        keys, first = self.everyones(keys)
+        return info_nce(h, self.queue.push(keys), self.recipe.temperature, first=first)
 
     def after_step(self) -> None:
         """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""

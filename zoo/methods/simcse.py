@@ -1,38 +1,106 @@
-"""SimCSE, unsupervised (Gao et al. 2021): the positive of a sentence is itself under another dropout mask."""
+"""SimCSE (Gao et al. 2021): the positive is the sentence itself under another dropout mask, or what it entails."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
-from zoo.training.heads import TanhHead
+from zoo.encoder import Corpus, Run, Traits
+from zoo.errors import ContractError, TrainingError
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.tokens import tokenise
+from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 
 
-class SimCSEObjective(Objective):
-    """l_i = -log exp(cos(h_i, h_i+)/temperature) / sum_j exp(cos(h_i, h_j+)/temperature) (SimCSE Eq. 4).
+@dataclass(frozen=True, kw_only=True)
+class SimCSERecipe(ContrastiveRecipe):
+    """The defaults are the unsupervised ones."""
 
-    Both views go through the encoder in one pass. The MLP exists in training only ("MLP (train)", table 6).
+    supervised: bool = False  # triplets (premise, entailed, contradicted) from NLI
+    hard_negative_weight: float = 0.0  # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8)
+    mlm_weight: float = 0.0  # of the masked-language-model loss; 0.1 helps transfer and costs STS (table 8)
+    mlm_rate: float = 0.15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mlm_weight < 0 or not 0 < self.mlm_rate < 1:
+            raise ValueError("mlm_weight must not be below 0, and mlm_rate must be between 0 and 1")
+
+
+class SimCSEObjective(Objective):
+    """l_i = -log exp(cos(h_i, h_i+)/temperature) / sum_j exp(cos(h_i, h_j+)/temperature) (SimCSE Eq. 1 and 4).
+
+    With hard negatives h_j- the sum runs over them too (Eq. 5). All views go through the encoder in one pass.
     """
 
-    def __init__(self, model: Any, temperature: float) -> None:
+    def __init__(self, pooler: TrainedPooler, recipe: SimCSERecipe, mlm: MaskedLanguageModel | None = None) -> None:
         super().__init__()
-        self.model = model
-        self.mlp = TanhHead(model.config.hidden_size, model.config.initializer_range)
-        self.temperature = temperature
+        self.pooler, self.recipe, self.mlm = pooler, recipe, mlm
 
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> scalar loss."""
-        states = self.model(input_ids=input_ids.repeat(2, 1), attention_mask=attention_mask.repeat(2, 1))
-        h, h_plus = self.mlp(states.last_hidden_state[:, 0]).chunk(2)
-        return info_nce(h, h_plus, self.temperature)
+    def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Token ids and mask (n, views, length) -> the views' vectors (n, dim), then the MLM losses (n, 2) if wanted.
+
+        A single view goes in twice.
+        """
+        n, views, length = input_ids.shape
+        if views == 1:
+            input_ids, attention_mask, views = input_ids.repeat(1, 2, 1), attention_mask.repeat(1, 2, 1), 2
+        ids, mask = input_ids.reshape(n * views, length), attention_mask.reshape(n * views, length)
+        vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).view(n, views, -1).unbind(1)
+        if self.mlm is None:
+            return vectors
+        return *vectors, self.mlm(self.pooler.model, ids, mask).view(n, views, 2).sum(1)
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """Vectors of the views (n, dim) -> scalar loss."""
+        negatives = others if self.mlm is None else others[:-1]
+        candidates, first = self.everyones(h_plus)
+        bias = None
+        if negatives:
+            hard, _ = self.everyones(negatives[0])
+            own = torch.arange(len(h), device=h.device)
+            bias = h.new_zeros(len(h), len(candidates) + len(hard), dtype=torch.float32)
+            bias[own, len(candidates) + first + own] = self.recipe.hard_negative_weight
+            candidates = torch.cat([candidates, hard])
+        loss = info_nce(h, candidates, self.recipe.temperature, first=first, bias=bias)
+        if self.mlm is None:
+            return loss
+        sums, counts = others[-1].sum(0)
+        total: torch.Tensor = loss + self.recipe.mlm_weight * sums / counts.clamp(min=1)
+        return total
+
+
+def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
+    """Return (premise, entailed, contradicted) of each premise that has both, its k-th ones together.
+
+    Raises ContractError for a corpus that is no NLI, TrainingError when no premise has both.
+    """
+    if corpus.labels is None:
+        raise ContractError("supervised SimCSE is trained on labelled pairs (NLI); pass them with --pairs.")
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: {"entailment": [], "contradiction": []})
+    for i, label in enumerate(corpus.labels):
+        if label in ("entailment", "contradiction"):
+            found[corpus.sentences[2 * i]][label].append(corpus.sentences[2 * i + 1])
+    result = [
+        (premise, positive, negative)
+        for premise, of in found.items()
+        for positive, negative in zip(of["entailment"], of["contradiction"], strict=False)
+    ]
+    if not result:
+        raise TrainingError(f"no premise of {corpus.name} has both an entailed and a contradicted sentence.")
+    return result
 
 
 class SimCSE(Contrastive):
-    """Unsupervised SimCSE: [CLS]+MLP in training, [CLS] at test.
+    """SimCSE: [CLS]+MLP in training; at test without the MLP (unsupervised) or with it (supervised).
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -42,8 +110,39 @@ class SimCSE(Contrastive):
         2
     """
 
-    Recipe: ClassVar[type] = ContrastiveRecipe
+    Recipe: ClassVar[type] = SimCSERecipe
 
     def objective(self) -> Objective:
-        """Dropout contrast within the batch."""
-        return SimCSEObjective(self.backbone.model, self.recipe.temperature)
+        """Contrast within the batch."""
+        recipe, model = self.recipe, self.backbone.model
+        mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
+        return SimCSEObjective(TrainedPooler(model, recipe.pooler, self.mlp), recipe, mlm)
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """Trained on sentences, or on NLI triplets."""
+        return Traits(
+            needs_corpus=not recipe.supervised,
+            needs_pairs=recipe.supervised,
+            stochastic=True,
+            picks_checkpoint=True,
+            training_passes=(3.0 if recipe.supervised else 2.0) * recipe.epochs * (2 if recipe.mlm_weight else 1),
+        )
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """Rows are sentences, or triplets."""
+        views = triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
+        return self.stacked(views), len(views)
+
+    def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+        """Return what makes input_ids and attention_mask (n, views, longest) from row numbers."""
+        width = len(views[0])
+        flat = [text for row in views for text in row]
+        table = tokenise(self.backbone.tokenizer, flat, max_length=self.recipe.train_max_length)
+        pad_id = self.backbone.pad_id
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            ids, mask = table.padded((rows[:, None] * width + np.arange(width)).ravel(), pad_id)
+            return ids.view(len(rows), width, -1), mask.view(len(rows), width, -1)
+
+        return batch

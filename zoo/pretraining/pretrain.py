@@ -22,7 +22,8 @@ from zoo.pretraining.starts import StartRecipe, start_weights
 from zoo.pretraining.text import TokenStream, tokenise_files
 from zoo.progress import Progress
 from zoo.training.checkpoint import undisturbed
-from zoo.training.loop import TrainSettings, own_process, train
+from zoo.training.loop import TrainSettings, train
+from zoo.training.processes import own_process
 
 _HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
 

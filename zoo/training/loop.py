@@ -17,7 +17,6 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from accelerate import PartialState
 from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import nn
@@ -28,7 +27,8 @@ from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, U
 from zoo.files import read_tensors, write_tensors, write_text
 from zoo.hardware import keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.progress import Progress
-from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, undisturbed
+from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state, undisturbed
+from zoo.training.processes import gather, own_rank
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +40,14 @@ class TrainSettings:
     epochs: int
     eval_every: int
     weight_decay: float = 0.0
+    optimizer: Literal["adamw", "rmsprop"] = "adamw"  # AdamW without weight decay is Adam
     adam_betas: tuple[float, float] = (0.9, 0.999)
+    schedule: Literal["linear", "constant"] = "linear"  # to 0 at the last step, or flat; both after the warm-up
+    rate_until: tuple[tuple[int, float], ...] = ()  # (step, rate) in order, then learning_rate; instead of a schedule
     warmup_steps: int = 0
     steps: int | None = None  # None: as many as the epochs take
-    accumulate: int = 1  # parts a batch is cut into, one after the other; only for losses that are means over rows
+    accumulate: int = 1  # parts a batch is cut into, one after the other; a contrastive loss sees one part at a time
+    chunk_rows: int | None = None  # gradient cache: rows encoded at a time, for batches larger than memory
     max_grad_norm: float = 1.0
     log_every: int = 10
     unit: str = "sentences"  # what the progress counts
@@ -54,7 +58,26 @@ class TrainSettings:
 class Objective(nn.Module):
     """A module whose forward(*collated) is the loss of a batch; all its state is in its parameters and buffers."""
 
-    mean_over_rows = False  # True: no row's loss needs another row, so several processes can share a batch
+    mean_over_rows = False  # True: no row's loss needs another row
+    spread = False  # set by the loop: each process holds its share of this batch
+
+    def embed(self, *collated: Any, **_: Any) -> tuple[torch.Tensor, ...]:
+        """What the encoder makes of each row, tensors (n, ...); with `contrast` it allows the gradient cache."""
+        raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
+
+    def contrast(self, *vectors: Any, **_: Any) -> torch.Tensor:
+        """The loss of a batch from what `embed` made of it."""
+        raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
+
+    def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
+        """What `collate` made of a batch -> scalar loss."""
+        return self.contrast(*self.embed(*collated))
+
+    def everyones(self, vectors: torch.Tensor) -> tuple[torch.Tensor, int]:
+        """Return the rows (m, dim) of all processes, with gradient, and where this process's rows begin."""
+        if not self.spread:
+            return vectors, 0
+        return gather(vectors), own_rank() * len(vectors)
 
     def after_step(self) -> None:
         """Run once after each optimiser step (momentum update); the default does nothing."""
@@ -94,8 +117,6 @@ class _Training:
         backbone: nn.Module,
         dev_score: Callable[[], float] | None,
     ) -> None:
-        from transformers import get_linear_schedule_with_warmup
-
         if rows == 0:
             raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence a line.")
         self.objective, self.collate, self.rows, self.settings = objective, collate, rows, settings
@@ -104,23 +125,13 @@ class _Training:
         self.processes, self.rank = self.accelerator.num_processes, self.accelerator.process_index
         self.main = self.rank == 0  # alone writes and tells
         self.progress = runtime.progress if self.main else Progress.silent()
-        if self.processes > 1 and not objective.mean_over_rows:
-            raise UsageError(
-                f"{type(objective).__name__} compares the sentences of a batch with each other and trains in one"
-                f" process; {self.processes} were started."
-            )
+        if self.processes > 1 and settings.chunk_rows:
+            raise UsageError(f"chunk_rows works in one process; {self.processes} were started.")
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
         trainable = [p for p in objective.parameters() if p.requires_grad]
-        self.optimizer = torch.optim.AdamW(
-            trainable,
-            lr=settings.learning_rate,
-            betas=settings.adam_betas,
-            eps=1e-8,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
-        self.scheduler = get_linear_schedule_with_warmup(self.optimizer, settings.warmup_steps, self.total_steps)
+        self.optimizer = _optimizer(trainable, settings)
+        self.scheduler = _scheduler(self.optimizer, settings, self.total_steps)
         self.model, self.prepared_optimizer = self.accelerator.prepare(objective, self.optimizer)
         self.matrix_speed = 0.0
         if settings.flops_per_row and self.progress.enabled:
@@ -197,14 +208,20 @@ class _Training:
         try:
             value = 0.0
             # The processes' gradients are averaged. A batch too small to share is everyone's.
-            shared = self.processes if len(rows) >= self.processes else 1
-            own = rows[self.rank :: shared] if shared > 1 else rows
+            enough = len(rows) >= self.processes if self.objective.mean_over_rows else len(rows) % self.processes == 0
+            shared = self.processes if enough else 1
+            self.objective.spread = shared > 1
+            own = np.array_split(rows, shared)[self.rank] if shared > 1 else rows  # in order: so is the queue
             parts = np.array_split(own, min(self.settings.accumulate, len(own)))
             for part in parts:
                 tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(part)]
+                share = len(part) * shared / len(rows)
+                if self.settings.chunk_rows is not None:
+                    value += self._cached_step(tensors, share, self.settings.chunk_rows)
+                    continue
                 with nullcontext() if part is parts[-1] else self.accelerator.no_sync(self.model):
                     # accelerate has put the forward under autocast
-                    loss = self.model(*tensors) * (len(part) * shared / len(rows))
+                    loss = self.model(*tensors) * share
                     value += self._over_processes(float(loss.detach()), "mean")
                     if math.isfinite(value):
                         self.accelerator.backward(loss)
@@ -227,6 +244,31 @@ class _Training:
                 ) from error
             raise
         self.objective.after_step()
+        return value
+
+    def _cached_step(self, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> float:
+        """The gradient of the whole batch, with one chunk's activations in memory (Gao et al. 2021, section 3)."""
+        chunks = list(zip(*(torch.split(t, chunk_rows) for t in tensors), strict=True))
+        states, embedded = [], []
+        with torch.no_grad(), self.accelerator.autocast():
+            for chunk in chunks:
+                states.append(random_state())
+                embedded.append(self.objective.embed(*chunk))
+        vectors = [torch.cat(column).requires_grad_() for column in zip(*embedded, strict=True)]
+        with self.accelerator.autocast():
+            loss = self.objective.contrast(*vectors) * share
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            return value
+        loss.backward()  # type: ignore[no-untyped-call]
+        gradients = [torch.zeros_like(v) if v.grad is None else v.grad for v in vectors]
+        wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in gradients), strict=True)
+        for chunk, state, grads in zip(chunks, states, wanted, strict=True):
+            set_random_state(state)  # the same dropout as in the first pass
+            with self.accelerator.autocast():
+                again = self.objective.embed(*chunk)
+            pairs = [(a, g) for a, g in zip(again, grads, strict=True) if a.requires_grad]
+            torch.autograd.backward([a for a, _ in pairs], [g.to(a.dtype) for a, g in pairs])
         return value
 
     def _after_step(self) -> None:
@@ -333,9 +375,31 @@ class _Training:
             )
 
 
-def own_process(runtime: Runtime) -> PartialState:
-    """Return what this process is among those that `accelerate launch` or `torchrun` started; usually the only one."""
-    return PartialState(cpu=torch.device(runtime.device).type == "cpu")
+def _optimizer(parameters: list[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
+    if settings.optimizer == "rmsprop":
+        return torch.optim.RMSprop(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    return torch.optim.AdamW(
+        parameters,
+        lr=settings.learning_rate,
+        betas=settings.adam_betas,
+        eps=1e-8,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
+
+
+def _scheduler(optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int) -> Any:
+    from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
+
+    def stepwise(step: int) -> float:
+        rate = next((rate for until, rate in settings.rate_until if step < until), settings.learning_rate)
+        return rate / settings.learning_rate
+
+    if settings.rate_until:
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, stepwise)
+    if settings.schedule == "constant":
+        return get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
+    return get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
 
 
 def _accelerator(runtime: Runtime) -> Any:

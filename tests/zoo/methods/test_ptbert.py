@@ -196,9 +196,9 @@ def test_steady_state_candidates_at_batch_64(
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     original = module.info_nce
 
-    def spy(h: torch.Tensor, keys: torch.Tensor, temperature: float) -> torch.Tensor:
+    def spy(h: torch.Tensor, keys: torch.Tensor, temperature: float, *, first: int) -> torch.Tensor:
         seen.append((h.detach(), keys.detach()))
-        assert temperature == 0.05
+        assert temperature == 0.05 and first == 0
         return original(h, keys, temperature)
 
     monkeypatch.setattr(module, "info_nce", spy)

@@ -20,7 +20,8 @@ from safetensors.torch import save_file
 from torch import nn
 from zoo.encoder import Run, Runtime
 from zoo.errors import Interrupted
-from zoo.training.loop import Objective, TrainSettings, own_process, train
+from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.processes import own_process
 
 class Regression(Objective):
     mean_over_rows = True
@@ -104,3 +105,53 @@ def test_stopped_and_resumed_they_end_as_if_never_stopped(train_in, tmp_path: Pa
         assert torch.equal(whole["draws"][6:], cut["draws"]), "each process goes on with its own random numbers"
     first, second = (load_file(tmp_path / "whole" / f"end-2-{rank}.safetensors")["draws"] for rank in (0, 1))
     assert not torch.equal(first, second)
+
+
+CONTRASTIVE = """
+import sys
+from pathlib import Path
+import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+from safetensors.torch import save_file
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.registry import METHODS
+from zoo.training.processes import own_process
+
+folder, backbone, method = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+torch.set_num_threads(1)
+cls = METHODS.get(method)
+extra = {"pseudo_tokens": 4, "queue_size": 20} if method == "ptbert" else {}
+encoder = cls(cls.Recipe(backbone=backbone, batch_size=8, dropout=0.0, learning_rate=1e-4, **extra), Runtime())
+gradients = []
+register_optimizer_step_pre_hook(
+    lambda optimizer, *_: gradients.append([p.grad.clone() for g in optimizer.param_groups for p in g["params"]])
+)
+words = "cat dog tree house river stone cloud bird fish wind".split()
+corpus = Corpus("toy", [f"the {a} sees a {b}" for a in words for b in words if a < b][:30])
+report = encoder.fit(corpus, run=Run(seed=1))
+process = own_process(Runtime())
+flat = {f"{step}-{i}": g for step, one in enumerate(gradients) for i, g in enumerate(one)}
+where = folder / f"{process.num_processes}-{process.process_index}"
+save_file({**flat, "loss": torch.tensor(report.final_loss)}, where)
+"""
+
+
+@pytest.mark.parametrize("method", ["simcse", "ptbert"])
+def test_negatives_are_gathered_so_that_two_processes_give_the_gradient_of_one(
+    tmp_path: Path, tiny_bert: Path, method: str
+) -> None:
+    """Three batches of 8 are shared 4 and 4, the last, of 6, 3 and 3; gradients are compared before the update."""
+    program = tmp_path / "program.py"
+    program.write_text(CONTRASTIVE)
+    words = [str(program), str(tmp_path), str(tiny_bert), method]
+    many = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    for command in ([sys.executable, *words], [sys.executable, *many, *words]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    one, first, second = (load_file(tmp_path / name) for name in ("1-0", "2-0", "2-1"))
+    assert len(one) > 100 and one.keys() == first.keys()
+    assert one["loss"].item() == pytest.approx(first["loss"].item(), abs=1e-4)
+    for step in range(4):
+        of = [torch.cat([r[name].flatten() for name in one if name.startswith(f"{step}-")]) for r in (one, first, second)]
+        assert float((of[0] - of[1]).norm() / of[0].norm()) < 0.01
+        assert torch.equal(of[1], of[2])

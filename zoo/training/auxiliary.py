@@ -1,0 +1,58 @@
+"""The masked-language-model loss as a companion of a contrastive one (SimCSE, section 4.3 and appendix)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from zoo.backbone import Backbone
+from zoo.errors import UsageError
+
+
+def mask_some(
+    ids: torch.Tensor, rate: float, *, mask_id: int, special_ids: torch.Tensor, vocabulary: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Choose every ordinary token with probability `rate`; return the corrupted ids and which were chosen (n, length).
+
+    Of the chosen, 80 % become [MASK], 10 % a random token, 10 % stay (BERT, section 3.1).
+    """
+    chosen = (torch.rand(ids.shape, device=ids.device) < rate) & ~torch.isin(ids, special_ids)
+    fate = torch.rand(ids.shape, device=ids.device)
+    random_ids = torch.randint(vocabulary, ids.shape, device=ids.device)
+    corrupted = torch.where(chosen & (fate < 0.8), torch.full_like(ids, mask_id), ids)
+    return torch.where(chosen & (fate >= 0.8) & (fate < 0.9), random_ids, corrupted), chosen
+
+
+class MaskedLanguageModel(nn.Module):
+    """A second pass on masked inputs, through the pretrained checkpoint's own MLM head."""
+
+    def __init__(self, backbone: Backbone, rate: float) -> None:
+        super().__init__()
+        from transformers import AutoModelForMaskedLM
+
+        model, loading = AutoModelForMaskedLM.from_pretrained(
+            backbone.source.folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True
+        )
+        if loading["missing_keys"]:
+            first = min(loading["missing_keys"])
+            raise UsageError(f"mlm_weight: backbone {backbone.source.name!r} has no MLM head ({first} is missing).")
+        # The head's output rows are a copy: the released code does not tie them to the encoder that is trained.
+        self.head = model.cls.predictions if hasattr(model, "cls") else model.lm_head
+        self.rate = rate
+        self.mask_id = int(backbone.tokenizer.mask_token_id)
+        self.register_buffer("special_ids", torch.tensor(sorted(set(backbone.tokenizer.all_special_ids))))
+
+    def forward(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token ids and mask (n, length) -> summed cross-entropy and number of the masked tokens of each row (n, 2)."""
+        special_ids: torch.Tensor = self.special_ids  # type: ignore[assignment]
+        corrupted, chosen = mask_some(
+            input_ids, self.rate, mask_id=self.mask_id, special_ids=special_ids, vocabulary=model.config.vocab_size
+        )
+        states = model(input_ids=corrupted, attention_mask=attention_mask).last_hidden_state
+        losses = F.cross_entropy(self.head(states[chosen]).float(), input_ids[chosen], reduction="none")
+        rows = chosen.nonzero()[:, 0]
+        sums = torch.zeros(len(input_ids), device=losses.device).index_add(0, rows, losses)
+        return torch.stack([sums, chosen.sum(1).to(sums.dtype)], dim=1)

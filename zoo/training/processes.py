@@ -1,0 +1,44 @@
+"""Several processes on one batch: who this one is, and vectors gathered from all of them with their gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from torch import distributed
+
+from zoo.encoder import Runtime
+
+
+def own_process(runtime: Runtime) -> PartialState:
+    """Return what this process is among those that `accelerate launch` or `torchrun` started; usually the only one."""
+    return PartialState(cpu=torch.device(runtime.device).type == "cpu")
+
+
+def own_rank() -> int:
+    """Return this process's number, 0 when it is alone."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, own: torch.Tensor) -> torch.Tensor:
+        parts = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
+        distributed.all_gather(parts, own.contiguous())
+        ctx.rows = len(own)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+        # A vector is a negative in every process's loss: its gradient is the sum of theirs.
+        total = grads[0].contiguous()
+        distributed.all_reduce(total)
+        start = distributed.get_rank() * ctx.rows
+        return total[start : start + ctx.rows]
+
+
+def gather(own: torch.Tensor) -> torch.Tensor:
+    """Vectors (n, dim) of this process -> (processes * n, dim) of all, by rank; gradients flow back to their owners."""
+    gathered: torch.Tensor = _Gather.apply(own)  # type: ignore[no-untyped-call]
+    return gathered
