@@ -93,6 +93,12 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
     "--corpus", help="Text to train on: a catalog name or a file, one sentence a line [default: the suite's]."
 )
 @click.option(
+    "--pairs",
+    help="Labelled pairs to train on: a catalog name or a file of premise, hypothesis, label [default: nli].",
+)
+@click.option("--tensorboard", type=click.Path(path_type=Path), help="Folder for TensorBoard's training curves.")
+@click.option("--train-pairs", type=click.IntRange(1), help="Use the first so many of the labelled pairs.")
+@click.option(
     "--train-sentences", type=click.IntRange(1), help="Draw so many sentences of the corpus (always the same)."
 )
 @_data_option
@@ -191,7 +197,10 @@ def doctor(data: str | None) -> int:
     "--text", "texts", multiple=True, help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus."
 )
 @_data_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the finished model.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the finished model.")
+@click.option(
+    "--score", metavar="CHECKPOINT", help="Train nothing: score this checkpoint on the recipe's held-out text."
+)
 @click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's number.")
 @click.option("--device", default="auto", show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)

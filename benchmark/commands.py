@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmark.corpus import load_corpus
+from benchmark.corpus import load_corpus, load_pairs
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.sources import DataSource
 from benchmark.estimate import estimate_seconds
-from benchmark.plan import LoadedTask, Plan, corpus_needed, load_tasks, make_plan
+from benchmark.plan import LoadedTask, Plan, load_tasks, make_plan, texts_needed
 from benchmark.report import make_leaderboard
 from benchmark.results import Records
 from benchmark.runner import Runner, exit_code, quote_command
@@ -74,13 +74,20 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
     runtime = make_runtime(options)
     say = runtime.progress.say
     loaded = load_tasks(names, data, options["limit"])
-    corpus, no_corpus = None, None
-    if corpus_needed(specs, defaults):
+    corpus, no_corpus, pairs, no_pairs = None, None, None, None
+    sentences_needed, pairs_needed = texts_needed(specs, defaults)
+    if sentences_needed:
         try:
             corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["train_sentences"])
             say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
         except MissingError as error:
             no_corpus = f"{error} Or name a text with --corpus."  # only the methods that need it go without
+    if pairs_needed:
+        try:
+            pairs = load_pairs(options["pairs"] or chosen.pairs, data, options["train_pairs"])
+            say(f"training pairs: {len(pairs.sentences) // 2:,} of {pairs.name}")
+        except MissingError as error:
+            no_pairs = f"{error} Or name a file with --pairs."
     dev = _dev_task(chosen, loaded, data, options["limit"])
     plan = make_plan(
         specs,
@@ -90,6 +97,8 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
         defaults=defaults,
         corpus=corpus,
         no_corpus=no_corpus,
+        pairs=pairs,
+        no_pairs=no_pairs,
         dev=dev,
         limit=options["limit"],
     )
@@ -104,6 +113,7 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
         limit=options["limit"],
         fail_fast=options["fail_fast"],
         command=quote_command(command),
+        tensorboard=options["tensorboard"],
     )
     outcome = runner.run(plan)
     say(
@@ -134,7 +144,7 @@ def _print_plan(plan: Plan, records: Records, runtime: Runtime) -> None:
         done = sum(records.finished(encoder_plan.name, c.task.name, c.key) is not None for c in encoder_plan.cells)
         seconds = None
         if encoder_plan.missing is None:
-            seconds = estimate_seconds(encoder_plan, plan, records, speed, runtime.allow_pickle)
+            seconds = estimate_seconds(encoder_plan, records, speed, runtime.allow_pickle)
         total += seconds or 0.0
         unknown |= seconds is None
         seed = "" if encoder_plan.seed is None else f" seed {encoder_plan.seed}"

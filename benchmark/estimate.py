@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmark.plan import EncoderPlan, Plan
+from benchmark.plan import EncoderPlan
 from benchmark.results import Records
 
 _CHARACTERS_PER_TOKEN = 4.3
@@ -31,7 +31,7 @@ def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
 
 
 def estimate_seconds(
-    encoder_plan: EncoderPlan, plan: Plan, records: Records, speed: float, allow_pickle: bool = False
+    encoder_plan: EncoderPlan, records: Records, speed: float, allow_pickle: bool = False
 ) -> float | None:
     """Return the seconds left for one encoder (0 when every cell is finished), or None when its size is unknown."""
     pending = [c for c in encoder_plan.cells if records.finished(encoder_plan.name, c.task.name, c.key) is None]
@@ -42,8 +42,8 @@ def estimate_seconds(
         return None
     characters = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})
     work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
-    if plan.corpus is not None and encoder_plan.traits.needs_corpus:
+    if encoder_plan.corpus is not None:
         longest = getattr(encoder_plan.recipe, "train_max_length", None) or 512
-        tokens = sum(min(len(s) / _CHARACTERS_PER_TOKEN + 2, longest) for s in plan.corpus.sentences)
+        tokens = sum(min(len(s) / _CHARACTERS_PER_TOKEN + 2, longest) for s in encoder_plan.corpus.sentences)
         work += max(6.0 * encoder_plan.traits.training_passes, 2.0) * parameters * tokens
     return work / (_UTILISATION * speed) + 2.0

@@ -64,6 +64,8 @@ class EncoderPlan:
     row_key: str
     cells: tuple[Cell, ...]
     missing: str | None = None  # why it cannot run at all (backbone not here, say): its cells are n/a
+    corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
+    corpus_identity: dict[str, Any] | None = None
 
 
 @dataclass
@@ -71,8 +73,6 @@ class Plan:
     """All encoders of a run, in order."""
 
     encoders: list[EncoderPlan] = field(default_factory=list)
-    corpus: Corpus | None = None
-    corpus_identity: dict[str, Any] | None = None
 
     def cells(self) -> int:
         """Number of cells."""
@@ -125,7 +125,7 @@ def encoder_inputs(
         "code": code_identity(cls),
         "recipe": portable_recipe(recipe, sources),
         "sources": sources,
-        "corpus": corpus if traits.needs_corpus else None,
+        "corpus": corpus,
         "dev": dev if traits.picks_checkpoint else None,
         "precision": precision,
         "limit": limit,
@@ -143,19 +143,22 @@ def make_plan(
     dev: LoadedTask | None,
     limit: int | None,
     no_corpus: str | None = None,
+    pairs: Corpus | None = None,
+    no_pairs: str | None = None,
 ) -> Plan:
     """Resolve every method and seed into encoders and cells.
 
-    Raises UsageError for a recipe that is wrong. A backbone that is not here, or a corpus (`no_corpus` says why), makes
-    the cells of the methods that need it n/a.
+    Raises UsageError for a recipe that is wrong. A backbone that is not here, or a text (`no_corpus` and `no_pairs` say
+    why), makes the cells of the methods that need it n/a.
     """
-    plan = Plan(corpus=corpus)
-    if corpus is not None:
-        plan.corpus_identity = {"name": corpus.name, "sentences": len(corpus.sentences), "sha256": corpus.sha256()}
+    plan = Plan()
+    texts = {"corpus": corpus, "pairs": pairs}
+    identities = {kind: None if text is None else text.identity() for kind, text in texts.items()}
     resolved = [(spec, *spec.resolve(defaults)) for spec in specs]  # every recipe is checked before anything runs
     for spec, cls, recipe in resolved:
         traits = cls.traits(recipe)
-        sources, missing = {}, no_corpus if traits.needs_corpus else None
+        kind = "pairs" if traits.needs_pairs else "corpus" if traits.needs_corpus else ""
+        sources, missing = {}, {"pairs": no_pairs, "corpus": no_corpus}.get(kind)
         try:
             sources = cls.sources(recipe, runtime)
         except MissingError as error:
@@ -165,7 +168,7 @@ def make_plan(
             recipe,
             traits,
             sources,
-            corpus=plan.corpus_identity,
+            corpus=identities.get(kind),
             dev=dev.identity() if dev is not None and dev.data is not None else None,
             precision=runtime.precision,
             limit=limit,
@@ -175,11 +178,25 @@ def make_plan(
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)
             plan.encoders.append(
-                EncoderPlan(spec.name, cls, recipe, traits, sources, seed, key, row_key, cells, missing)
+                EncoderPlan(
+                    spec.name,
+                    cls,
+                    recipe,
+                    traits,
+                    sources,
+                    seed,
+                    key,
+                    row_key,
+                    cells,
+                    missing,
+                    corpus=texts.get(kind),
+                    corpus_identity=identities.get(kind),
+                )
             )
     return plan
 
 
-def corpus_needed(specs: Sequence[RecipeSpec], defaults: dict[str, Any]) -> bool:
-    """True when any of the methods reads training text."""
-    return any(cls.traits(recipe).needs_corpus for cls, recipe in (spec.resolve(defaults) for spec in specs))
+def texts_needed(specs: Sequence[RecipeSpec], defaults: dict[str, Any]) -> tuple[bool, bool]:
+    """Return whether any of the methods reads sentences, and whether any reads labelled pairs."""
+    traits = [cls.traits(recipe) for cls, recipe in (spec.resolve(defaults) for spec in specs)]
+    return any(t.needs_corpus for t in traits), any(t.needs_pairs for t in traits)

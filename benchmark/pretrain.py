@@ -17,7 +17,7 @@ from zoo.encoder import Run
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import check_writable, resource_folder, write_json
 from zoo.hardware import cache_folder
-from zoo.pretraining.pretrain import PretrainRecipe, pretrain
+from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint
 from zoo.recipe import build, read_yaml, split_overrides
 from zoo.training.processes import own_process
 
@@ -52,8 +52,11 @@ def pretrain_command(options: dict[str, Any]) -> int:
     recipe = read_pretrain_recipe(options["recipe"])
     if options["steps"]:
         recipe = dataclasses.replace(recipe, steps=options["steps"])
-    out: Path = options["out"]
-    check_writable(out)
+    out: Path | None = options["out"]
+    if (out is None) == (options["score"] is None):
+        raise UsageError("pretrain needs either --out FOLDER, or --score CHECKPOINT.")
+    if out is not None:
+        check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)
     paths = []
     for name in options["texts"] or ("wiki", "books"):
@@ -64,18 +67,17 @@ def pretrain_command(options: dict[str, Any]) -> int:
     runtime.progress.say(f"{len(exclude):,} tested sentences are left out of the text")
     if missing:
         runtime.progress.say(f"not found, so not left out: {', '.join(missing)}")
-    with Stop().listening() as stop:
-        facts = pretrain(
-            recipe,
-            paths,
-            out,
-            read=iterate_text,
-            runtime=runtime,
-            run=Run(out / "training", recipe.seed, stop_signal=stop),
-            cache=cache_folder() / "tokens",
-            exclude=exclude,
-            normalise=normalised,
+    texts = Texts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised)
+    if out is None:
+        held_out = score_checkpoint(recipe, texts, options["score"], runtime=runtime)
+        print(
+            f"{options['score']}: held-out masked-token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
+            f" {held_out.pseudo_perplexity:.1f} ({held_out.tokens:,} masked tokens)"
         )
+        return 0
+    with Stop().listening() as stop:
+        run = Run(out / "training", recipe.seed, stop_signal=stop)
+        facts = pretrain(recipe, texts, out, runtime=runtime, run=run)
     if not own_process(runtime).is_main_process:
         return 0
     write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "tasks_not_found": missing})

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,7 @@ from benchmark.results import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records,
 from zoo import __version__
 from zoo.conformance import check_vectors, probe
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
-from zoo.errors import CorruptError, Interrupted, ZooError
+from zoo.errors import CorruptError, Interrupted, MissingError, ZooError
 from zoo.files import read_json, sha256_file, slug, write_json
 from zoo.hardware import environment, peak_memory_mb, utc_now
 
@@ -68,6 +68,22 @@ class Stop:
             raise Interrupted(f"stopped by signal {self.number}; the same command goes on from here.", self.number)
 
 
+def tensorboard_log(folder: Path) -> Callable[[int, Mapping[str, float]], None]:
+    """Return what writes a training's values to TensorBoard's event files; raises MissingError without the extra."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise MissingError("--tensorboard needs the extra: pip install 'zoo-bench[tensorboard]'.") from error
+    writer = SummaryWriter(str(folder))
+
+    def log(step: int, values: Mapping[str, float]) -> None:
+        for name, value in values.items():
+            writer.add_scalar(f"training/{name}", value, step)
+        writer.flush()
+
+    return log
+
+
 class VectorStore:
     """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite."""
 
@@ -103,11 +119,12 @@ class Runner:
     fail_fast: bool = False
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
+    tensorboard: Path | None = None  # folder for TensorBoard's event files; None: none are written
 
     def __post_init__(self) -> None:
         self.records = Records(self.out)
         self.outcome = Outcome()
-        self._corpus_texts: list[str] | None = None
+        self._corpus_texts: tuple[Any, list[str]] = (None, [])  # normalised, of the corpus last asked for
 
     def run(self, plan: Plan) -> Outcome:
         """Execute every cell that is not finished; failures are recorded and the others go on.
@@ -191,6 +208,7 @@ class Runner:
             try:
                 adapted = encoder.adapt(cell.task.data.unlabelled()) if encoder_plan.traits.transductive else encoder
                 lookup = store if adapted is encoder else VectorStore(adapted, encoder_plan.name)
+                cell.task.data.device = self.runtime.device
                 scores = cell.task.data.score(lookup)
             except Exception as error:  # one cell's failure is recorded; the others go on
                 self._fail(encoder_plan, cell, error)
@@ -202,7 +220,7 @@ class Runner:
                 status="ok" if finite else "failed",
                 reason=None if finite else scores["reason"] or f"the score is {scores['main']}",
                 scores=scores,
-                training=self._with_overlap(training, cell),
+                training=self._with_overlap(training, encoder_plan, cell),
                 encoding=self._encoding(before, encoder.encoding_stats()),
                 facts=adapted.facts(),
                 seconds=time.perf_counter() - started,
@@ -214,11 +232,13 @@ class Runner:
             return saved
         encoder = encoder_plan.cls(encoder_plan.recipe, self.runtime)
         run = Run(folder / "training", encoder_plan.seed or 0, stop_signal=stop, **self.run_options)
+        if self.tensorboard is not None:
+            run.log_values = tensorboard_log(self.tensorboard / folder.name)
         dev_score = self._dev_score(encoder_plan) if encoder_plan.traits.picks_checkpoint else None
-        report = encoder.fit(self.plan.corpus, dev_score=dev_score, run=run)
+        report = encoder.fit(encoder_plan.corpus, dev_score=dev_score, run=run)
         if not report.fitted:
             return encoder, None
-        training = self._training_record(report, dev_score is not None)
+        training = self._training_record(report, encoder_plan, dev_score is not None)
         encoder.save(folder / "encoder")
         hashes = {p.name: sha256_file(p) for p in sorted((folder / "encoder").iterdir()) if p.is_file()}
         write_json(folder / "fit.json", {"files": hashes, "training": training})
@@ -248,10 +268,11 @@ class Runner:
         data = self.dev.data
         quiet = dataclasses.replace(self.runtime, progress=type(self.runtime.progress).silent())
 
-        def score(encoder: Encoder) -> float:
+        def score(encoder: Encoder) -> dict[str, float]:
             loud, encoder.runtime = encoder.runtime, quiet
             try:
-                return data.score_dev(VectorStore(encoder, encoder_plan.name))
+                store = VectorStore(encoder, encoder_plan.name)
+                return {"score": data.score_dev(store), **data.geometry_dev(store)}
             finally:
                 encoder.runtime = loud
 
@@ -268,19 +289,22 @@ class Runner:
                 result[f"{name}_per_second"] = round(result[name] / result["seconds"], 1)
         return {**result, "peak_memory_mb": peak_memory_mb(self.runtime.device)}
 
-    def _training_record(self, report: FitReport, used_dev: bool) -> dict[str, Any]:
+    def _training_record(self, report: FitReport, encoder_plan: EncoderPlan, used_dev: bool) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
-        result["corpus"] = self.plan.corpus_identity
+        result["corpus"] = encoder_plan.corpus_identity
         result["dev_task"] = self.dev.name if self.dev is not None and used_dev else None
         return result
 
-    def _with_overlap(self, training: dict[str, Any] | None, cell: Cell) -> dict[str, Any] | None:
-        if training is None or self.plan.corpus is None or cell.task.data is None:
+    def _with_overlap(
+        self, training: dict[str, Any] | None, encoder_plan: EncoderPlan, cell: Cell
+    ) -> dict[str, Any] | None:
+        corpus = encoder_plan.corpus
+        if training is None or corpus is None or cell.task.data is None:
             return training
-        if self._corpus_texts is None:
-            self._corpus_texts = [normalised(sentence) for sentence in self.plan.corpus.sentences]
+        if self._corpus_texts[0] is not corpus:
+            self._corpus_texts = corpus, [normalised(sentence) for sentence in corpus.sentences]
         tested = {normalised(text) for text in cell.task.data.texts()} - {""}
-        return {**training, "corpus_sentences_in_test": sum(text in tested for text in self._corpus_texts)}
+        return {**training, "corpus_sentences_in_test": sum(text in tested for text in self._corpus_texts[1])}
 
     def _fail(self, encoder_plan: EncoderPlan, cell: Cell, error: Exception) -> None:
         known = isinstance(error, ZooError)

@@ -19,6 +19,7 @@ class Suite:
     columns: tuple[str, ...]
     dev: str
     corpus: str
+    pairs: str = "nli"
     seeds: int = 3
     note: str = ""
 

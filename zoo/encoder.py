@@ -55,8 +55,19 @@ class Corpus:
             digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
         return digest.hexdigest()
 
+    def identity(self) -> dict[str, Any]:
+        """Return what keys and records say of it."""
+        size = {"sentences": len(self.sentences)} if self.labels is None else {"pairs": len(self.labels)}
+        return {"name": self.name, **size, "sha256": self.sha256()}
 
-DevScore = Callable[["Encoder"], float]
+
+DevScore = Callable[["Encoder"], "float | Mapping[str, float]"]
+"""The score x100 that picks a checkpoint, higher is better; or a mapping with it as "score" and more for the log."""
+
+
+def score_of(result: float | Mapping[str, float]) -> float:
+    """Return the score of what a DevScore gave."""
+    return result["score"] if isinstance(result, Mapping) else result
 
 
 @dataclass
@@ -68,6 +79,7 @@ class Run:
     checkpoint_seconds: float = 60.0  # resuming is exact from any step, so time, not steps, decides
     checkpoint_steps: int | None = None  # set: every so many steps instead
     stop_signal: Callable[[], int | None] = lambda: None  # the number of a signal received
+    log_values: Callable[[int, Mapping[str, float]], None] | None = None  # also told what the log says of a step
 
 
 @dataclass(frozen=True)

@@ -176,7 +176,11 @@ METHODS: Registry[Encoder] = Registry(
         "static": "zoo.methods.static:Static",
         "whitening": "zoo.methods.whitening:Whitening",
         "simcse": "zoo.methods.simcse:SimCSE",
+        "moco": "zoo.methods.moco:MoCo",
         "ptbert": "zoo.methods.ptbert:PTBert",
+        "ct": "zoo.methods.ct:CT",
+        "isbert": "zoo.methods.isbert:ISBert",
+        "twoviews": "zoo.methods.twoviews:TwoViews",
         "pretrained": "zoo.methods.pretrained:Pretrained",
     },
 )

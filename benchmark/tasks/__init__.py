@@ -7,6 +7,8 @@ from collections.abc import Callable
 from benchmark.tasks.base import Scores, Task, TaskData
 from zoo.registry import Registry
 
+_TRANSFER = {name: name for name in ("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC")}
+_TRANSFER["SICK-E"] = "SickEntailment"
 _BUILTIN = {
     **{f"STS{year}": f"benchmark.tasks.sts:STS{year}" for year in range(12, 17)},
     **{f"STS{year}-raw": f"benchmark.tasks.sts:STS{year}Raw" for year in range(12, 17)},
@@ -14,6 +16,9 @@ _BUILTIN = {
     "STS-B-raw": "benchmark.tasks.sts:STSBenchmarkRaw",
     "SICK-R": "benchmark.tasks.relatedness:SickRelatedness",
     "SICK-R-raw": "benchmark.tasks.relatedness:SickRelatednessRaw",
+    **{name: f"benchmark.tasks.transfer:{cls}" for name, cls in _TRANSFER.items()},
+    **{f"{name}-fast": f"benchmark.tasks.transfer:{cls}Fast" for name, cls in _TRANSFER.items()},
+    **{f"{name}-exact": f"benchmark.tasks.transfer:{cls}Exact" for name, cls in _TRANSFER.items()},
     "pocket-pairs": "benchmark.tasks.pocket:PocketPairs",
     "pocket-words": "benchmark.tasks.pocket:PocketWords",
     "pocket-phrases": "benchmark.tasks.pocket:PocketPhrases",

@@ -23,6 +23,7 @@ class TaskData(ABC):
 
     located: Located
     rows: int
+    device: str = "cpu"  # where scoring may compute; the runner sets it
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -39,6 +40,10 @@ class TaskData(ABC):
     def score_dev(self, vectors: Lookup) -> float:
         """Return the development score x100 that picks checkpoints; tasks without a dev split have none."""
         raise TypeError(f"{type(self).__name__} has no development split")
+
+    def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
+        """Return `alignment` and `uniformity` of the development split, for the training log; {} where undefined."""
+        return {}
 
 
 class Task(ABC):
@@ -101,3 +106,14 @@ class PairsData(TaskData):
             return super().score_dev(vectors)
         value = correlations(cosine(vectors(self.dev.first), vectors(self.dev.second)), self.dev.gold)["spearman"]
         return float("nan") if value is None else 100 * value
+
+    def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
+        """Alignment of the dev pairs scored above 4, uniformity of all dev sentences (SimCSE, footnote 3)."""
+        from benchmark.metrics.geometry import alignment, uniformity
+
+        if self.dev is None or not (self.dev.gold > 4).any():
+            return {}
+        first, second = vectors(self.dev.first), vectors(self.dev.second)
+        positive = self.dev.gold > 4
+        everything = vectors(list(dict.fromkeys(self.dev.texts())))
+        return {"alignment": alignment(first[positive], second[positive]), "uniformity": uniformity(everything)}

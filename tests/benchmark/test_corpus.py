@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.corpus import load_corpus, normalised, overlap
+from benchmark.corpus import load_corpus, load_pairs, normalised, overlap
 from benchmark.data.catalog import catalog
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
@@ -68,3 +68,25 @@ def test_overlap_sees_through_spelling() -> None:
     assert overlap(Corpus("x", sentences), []) == 0
     assert normalised("A dog's bone.") == normalised("a dog 's bone .")
     assert normalised("3 cats") != normalised("cats")
+
+
+def test_labelled_pairs_are_read_flat_with_their_labels(tmp_path: Path) -> None:
+    path = tmp_path / "nli.tsv"
+    path.write_text("a b\tc\tentailment\tsource\na b\td\tneutral\nq\tr\tcontradiction\n")
+    pairs = load_pairs(str(path), HERE, None)
+    assert pairs.name == "nli.tsv"
+    assert list(pairs.sentences) == ["a b", "c", "a b", "d", "q", "r"]
+    assert list(pairs.labels or ()) == ["entailment", "neutral", "contradiction"]
+    assert pairs.identity()["pairs"] == 3
+    assert list(load_pairs(str(path), HERE, 1).labels or ()) == ["entailment"]
+    other = Corpus(pairs.name, pairs.sentences, ["neutral", "neutral", "contradiction"])
+    assert other.sha256() != pairs.sha256(), "labels are part of the identity"
+
+
+def test_a_pair_without_a_known_label_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "nli.tsv"
+    path.write_text("a\tb\tentailment\na\tb\t-\n")
+    with pytest.raises(CorruptError, match=r"nli\.tsv:2"):
+        load_pairs(str(path), HERE, None)
+    with pytest.raises(MissingError, match="absent"):
+        load_pairs(str(tmp_path / "absent.tsv"), HERE, None)

@@ -422,3 +422,22 @@ def test_a_corpus_is_identified_by_its_sentences() -> None:
     shas = {Corpus("x", s).sha256() for s in (["a", "b"], ["b", "a"], ["ab"], ["a"], ["a", "b", ""])}
     assert len(shas) == 5
     assert Corpus("y", ["a", "b"]).sha256() in shas
+
+
+def test_tensorboard_gets_what_the_log_says(cli: Cli, tmp_path: Path) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    done = cli(
+        "run", "--methods", "simcse:batch_size=16:eval_every=4", "--suite", "pocket", "--seeds", "1", "--limit", "20",
+        "--train-sentences", "128", "--out", str(tmp_path / "out"), "--tensorboard", str(tmp_path / "board"),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (folder,) = (tmp_path / "board").iterdir()
+    board = accumulators.EventAccumulator(str(folder))
+    board.Reload()
+    log = next((tmp_path / "out" / "encoders").glob("*/training/log.jsonl"))
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for name in ("loss", "dev_score", "alignment", "uniformity"):
+        wanted = [(line["step"], line[name]) for line in lines if name in line]
+        seen = [(event.step, event.value) for event in board.Scalars(f"training/{name}")]
+        assert [step for step, _ in seen] == [step for step, _ in wanted] != []
+        assert [value for _, value in seen] == pytest.approx([value for _, value in wanted], rel=1e-6)

@@ -12,17 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 from zoo.tokens import tokenise
+from zoo.training.augment import Augmenter, nearest_tokens, parse_augmentation, token_kinds
 from zoo.training.heads import TanhHead
 from zoo.training.loop import Objective, TrainSettings, train
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
 """The five poolers of SimCSE's code; only "cls" has an MLP."""
+
+_NEIGHBOURS = 8  # nearest tokens a substitution draws from
 
 _POOLINGS: dict[str, Pooling] = {
     "cls": "cls",
@@ -60,6 +64,16 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
     for module in model.modules():
         if rate is not None and isinstance(module, nn.Dropout):
             module.p = rate
+
+
+def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int, max_length: int) -> Augmenter:
+    """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation."""
+    kinds = token_kinds(backbone.tokenizer)
+    neighbours = None
+    if any("substitute" in text for text in augment):
+        neighbours = nearest_tokens(backbone.model.get_input_embeddings().weight, _NEIGHBOURS, kinds)
+    chains = tuple(parse_augmentation(text, neighbours) for text in augment)
+    return Augmenter(chains, kinds, backbone.pad_id, keeps, max_length)
 
 
 class TrainedPooler(nn.Module):

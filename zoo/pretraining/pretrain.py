@@ -92,63 +92,93 @@ def split_rows(rows: int, held_out: int) -> tuple[NDArray[np.int64], NDArray[np.
     return np.setdiff1d(np.arange(rows), held), held
 
 
-def pretrain(
-    recipe: PretrainRecipe,
-    texts: list[Path],
-    out: Path,
-    *,
-    read: Callable[[Path], Iterable[str]],
-    runtime: Runtime,
-    run: Run,
-    cache: Path,
-    exclude: frozenset[str] = frozenset(),
-    normalise: Callable[[str], str] = str,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Texts:
+    """Text files to train on, how to read them, and which sentences to leave out."""
+
+    paths: list[Path]
+    read: Callable[[Path], Iterable[str]]
+    cache: Path  # folder of the token files
+    exclude: frozenset[str] = frozenset()  # normalised
+    normalise: Callable[[str], str] = str
+
+
+class _Setting:
+    """The tokenised text, its held-out rows and the tokenizer: what training and scoring share."""
+
+    def __init__(self, recipe: PretrainRecipe, texts: Texts, runtime: Runtime) -> None:
+        from transformers import AutoTokenizer
+
+        source = find_backbone(recipe.tokenizer)
+        self.recipe, self.runtime = recipe, runtime
+        self.tokenizer = AutoTokenizer.from_pretrained(source.folder)
+        with own_process(runtime).main_process_first():
+            self.stream = tokenise_files(
+                texts.paths,
+                texts.read,
+                self.tokenizer,
+                source.sha256,
+                texts.cache,
+                exclude=texts.exclude,
+                normalise=texts.normalise,
+                progress=runtime.progress,
+            )
+        self.training, held = split_rows(self.stream.rows(recipe.row_length), recipe.held_out_rows)
+        self.held = [self.batch(rows).to(runtime.device) for rows in np.array_split(held, math.ceil(len(held) / 64))]
+
+    def batch(self, rows: NDArray[np.int64]) -> torch.Tensor:
+        tokenizer = self.tokenizer
+        return torch.from_numpy(
+            self.stream.packed(rows, self.recipe.row_length, tokenizer.cls_token_id, tokenizer.sep_token_id)
+        )
+
+    def objective(self, model: Any) -> MLMObjective:
+        if self.runtime.device == "cpu":
+            model.set_attn_implementation("eager")  # at these lengths the fused backward is the slower one on a CPU
+        specials = sorted(set(self.tokenizer.all_special_ids))
+        objective = MLMObjective(
+            model, self.recipe.mask_rate, mask_id=self.tokenizer.mask_token_id, special_ids=specials
+        )
+        return objective.to(self.runtime.device)
+
+    def score(self, objective: MLMObjective) -> HeldOut:
+        with undisturbed(objective):
+            return held_out_scores(objective, self.held)
+
+
+def score_checkpoint(recipe: PretrainRecipe, texts: Texts, name: str, *, runtime: Runtime) -> HeldOut:
+    """Return what any checkpoint with this tokenizer makes of the recipe's held-out rows and masks."""
+    setting = _Setting(recipe, texts, runtime)
+    return setting.score(setting.objective(_checkpoint(name)))
+
+
+def _checkpoint(name: str) -> Any:
+    from transformers import AutoModelForMaskedLM
+
+    return AutoModelForMaskedLM.from_pretrained(find_backbone(name).folder, dtype=torch.float32)
+
+
+def pretrain(recipe: PretrainRecipe, texts: Texts, out: Path, *, runtime: Runtime, run: Run) -> dict[str, Any]:
     """Train from text files and write the model folder `out`; returns what the model card states.
 
     Several processes share every batch; the first of them writes. Raises UsageError or MissingError for a wrong recipe
     or text, TrainingError and Interrupted as the loop does.
     """
-    from transformers import AutoModelForMaskedLM, AutoTokenizer
-
     process = own_process(runtime)
     if not process.is_main_process:
         runtime = replace(runtime, progress=Progress.silent())
-    source = find_backbone(recipe.tokenizer)
-    tokenizer = AutoTokenizer.from_pretrained(source.folder)
-    with process.main_process_first():
-        stream = tokenise_files(
-            texts,
-            read,
-            tokenizer,
-            source.sha256,
-            cache,
-            exclude=exclude,
-            normalise=normalise,
-            progress=runtime.progress,
-        )
-    training, held = split_rows(stream.rows(recipe.row_length), recipe.held_out_rows)
+    setting = _Setting(recipe, texts, runtime)
+    tokenizer, training = setting.tokenizer, setting.training
     torch.manual_seed(recipe.seed)
     if recipe.begin_from is None:
         model = new_model(recipe, len(tokenizer), tokenizer.pad_token_id)
-        start_weights(model, stream.ids, recipe, recipe.seed)
+        start_weights(model, setting.stream.ids, recipe, recipe.seed)
     else:
-        folder = find_backbone(recipe.begin_from).folder
-        model = AutoModelForMaskedLM.from_pretrained(folder, dtype=torch.float32)
-    if runtime.device == "cpu":
-        model.set_attn_implementation("eager")  # at these lengths the fused backward is the slower one on a CPU
-    objective = MLMObjective(
-        model, recipe.mask_rate, mask_id=tokenizer.mask_token_id, special_ids=sorted(set(tokenizer.all_special_ids))
-    ).to(runtime.device)
-
-    def batch(rows: NDArray[np.int64]) -> torch.Tensor:
-        ids = stream.packed(rows, recipe.row_length, tokenizer.cls_token_id, tokenizer.sep_token_id)
-        return torch.from_numpy(ids)
-
-    held_batches = [batch(part).to(runtime.device) for part in np.array_split(held, math.ceil(len(held) / 64))]
+        model = _checkpoint(recipe.begin_from)
+    objective = setting.objective(model)
 
     def dev_score() -> float:
-        score = held_out_scores(objective, held_batches)
+        score = held_out_scores(objective, setting.held)
         runtime.progress.say(
             f"held out: accuracy {100 * score.accuracy:.2f} %, pseudo-perplexity {score.pseudo_perplexity:.1f}"
         )
@@ -156,7 +186,7 @@ def pretrain(
 
     report = train(
         objective,
-        lambda rows: (batch(training[rows]),),
+        lambda rows: (setting.batch(training[rows]),),
         len(training),
         TrainSettings(
             batch_size=recipe.batch_rows,
@@ -177,9 +207,7 @@ def pretrain(
         backbone=model,
         dev_score=dev_score,
     )
-    with undisturbed(objective):
-        final = held_out_scores(objective, held_batches)
-    facts = _facts(recipe, report, final, stream, texts, len(tokenizer))
+    facts = _facts(recipe, report, setting.score(objective), setting.stream, texts.paths, len(tokenizer))
     facts |= {"processes": process.num_processes, "device": runtime.device, "precision": runtime.precision}
     if process.is_main_process:
         _write_folder(out, model, tokenizer, recipe, facts, run)

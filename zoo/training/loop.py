@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.encoder import FitReport, Run, Runtime
+from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, UsageError
 from zoo.files import read_tensors, write_tensors, write_text
@@ -96,7 +96,7 @@ def train(
     runtime: Runtime,
     run: Run,
     backbone: nn.Module,
-    dev_score: Callable[[], float] | None,
+    dev_score: Callable[[], float | Mapping[str, float]] | None,
 ) -> FitReport:
     """Train `objective` on `rows` sentences; `backbone` (a part of it) ends with the weights of the best dev score.
 
@@ -115,7 +115,7 @@ class _Training:
         runtime: Runtime,
         run: Run,
         backbone: nn.Module,
-        dev_score: Callable[[], float] | None,
+        dev_score: Callable[[], float | Mapping[str, float]] | None,
     ) -> None:
         if rows == 0:
             raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence a line.")
@@ -289,8 +289,10 @@ class _Training:
         assert self.dev_score is not None
         with undisturbed(self.objective):
             self.backbone.eval()
-            score = self.dev_score()
-        self._log(step=self.step, dev_score=score)
+            result = self.dev_score()
+        score = score_of(result)
+        others = {k: v for k, v in result.items() if k != "score"} if isinstance(result, Mapping) else {}
+        self._log(step=self.step, dev_score=score, **others)
         if not math.isfinite(score):
             raise TrainingError(f"the dev score at step {self.step} is {score}: the encoder has collapsed.")
         best = max(self.dev_scores.values(), default=-math.inf)
@@ -309,6 +311,8 @@ class _Training:
 
     def _log(self, **values: Any) -> None:
         self.log_lines.append(json.dumps(values))
+        if self.run_.log_values is not None and self.main:
+            self.run_.log_values(values["step"], {k: v for k, v in values.items() if k != "step"})
         path = self._path("log.jsonl")
         if path is not None and self.main:
             with path.open("a", encoding="utf-8") as file:

@@ -29,6 +29,18 @@ def info_nce(
         return F.cross_entropy(logits, first + torch.arange(len(queries), device=queries.device))
 
 
+def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:
+    """NT-Xent (Chen et al. 2020, Eq. 1): 2n anchors, each with its other view as positive and 2n - 2 negatives.
+
+    first, second (n, dim), the two views of n sentences -> scalar mean.
+    """
+    with torch.autocast(first.device.type, enabled=False):
+        views = F.normalize(torch.cat([first, second]).float(), dim=-1)
+        logits = views @ views.T / temperature
+        logits = logits.masked_fill(torch.eye(len(views), dtype=torch.bool, device=views.device), float("-inf"))
+        return F.cross_entropy(logits, torch.arange(len(views), device=views.device).roll(len(first)))
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     # One vocabulary-wide tensor, kept in the products' precision and turned into the gradient in place: the plain form
     # makes four, two of them float32, and on a CPU spends longer in memory than in the products.

@@ -31,10 +31,14 @@ class Queue(nn.Module):
         self.register_buffer("keys", torch.zeros(size, dim))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
 
+    def held(self) -> torch.Tensor:
+        """Return the keys held (<= size, dim), newest batch first."""
+        return self.keys[: int(self.filled)]
+
     @torch.no_grad()
     def push(self, keys: torch.Tensor) -> torch.Tensor:
         """Put a batch (n, dim) in front, drop the oldest, return all keys held (<= size, dim), own batch first."""
-        held = torch.cat([keys.detach().float(), self.keys[: int(self.filled)]])[: len(self.keys)]
+        held = torch.cat([keys.detach().float(), self.held()])[: len(self.keys)]
         self.filled.fill_(len(held))
         self.keys[: len(held)] = held
         return held

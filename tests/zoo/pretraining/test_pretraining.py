@@ -16,7 +16,7 @@ from zoo.encoder import Run, Runtime
 from zoo.errors import CorruptError, Interrupted, UsageError
 from zoo.files import read_tensors
 from zoo.pretraining.mlm import mask_tokens
-from zoo.pretraining.pretrain import PretrainRecipe, pretrain, split_rows
+from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint, split_rows
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
 from zoo.pretraining.text import tokenise_files
 
@@ -57,13 +57,15 @@ def run_pretraining(text: Path, folder: Path, recipe: PretrainRecipe = TINY, sto
 
     return pretrain(
         recipe,
-        [text],
+        texts_of(text, folder),
         folder / "model",
-        read=lines_of,
         runtime=Runtime(),
         run=Run(folder / "training", recipe.seed, stop_signal=stop),
-        cache=folder.parent / "tokens",
     )
+
+
+def texts_of(text: Path, folder: Path) -> Texts:
+    return Texts([text], lines_of, folder.parent / "tokens")
 
 
 def test_stream_is_the_sentences_in_order_each_ended_by_sep(text: Path, tokenizer, tmp_path: Path) -> None:
@@ -224,3 +226,13 @@ def test_the_result_is_a_plain_transformers_folder(text: Path, tmp_path: Path, t
     assert "pseudo-perplexity" in (folder / "README.md").read_text()
     assert "<polyline" in (folder / "training-curve.svg").read_text()
     assert json.loads((folder / "pretraining.json").read_text())["held_out_accuracy"] == facts["held_out_accuracy"]
+
+
+def test_a_checkpoint_is_scored_on_the_rows_and_masks_of_the_training(text: Path, tmp_path: Path) -> None:
+    recipe = PretrainRecipe(**{**TINY.__dict__, "store": "float32"})
+    facts = run_pretraining(text, tmp_path / "run", recipe)
+    folder = str(tmp_path / "run" / "model")
+    score = score_checkpoint(recipe, texts_of(text, tmp_path / "run"), folder, runtime=Runtime())
+    assert score.accuracy == facts["held_out_accuracy"]
+    assert score.pseudo_perplexity == pytest.approx(facts["held_out_pseudo_perplexity"], rel=1e-5)
+    assert score.tokens == facts["held_out_masked_tokens"]

@@ -501,13 +501,18 @@ def test_views_of_real_sentences_are_made_of_their_words(tokenizer: Any, pocket_
     augmenter = Augmenter((parse_augmentation("delete:0.3:word"),), token_kinds(tokenizer), tokenizer.pad_token_id)
     ids, mask = augmenter.batch(rows, generator(1, 0))
     assert ids.dtype == mask.dtype == torch.int64
-    for text, view, keep in zip(pocket_sentences, ids, mask, strict=False):
-        words = tokenizer.decode(tokenizer(text, truncation=True, max_length=32)["input_ids"][1:-1]).split()
-        left = tokenizer.decode(view[keep.bool()][1:-1]).split()
-        # A blank is lost before RoBERTa's first word only where the words before it went.
+
+    def words_of(row: Any) -> list[str]:
+        tokens = tokenizer.convert_ids_to_tokens(row.tolist())[1:-1]
+        if "##s" in tokenizer.get_vocab():
+            return " ".join(tokens).replace(" ##", "").split()
+        return "".join(tokens).split("Ġ")
+
+    for row, view, keep in zip(rows, ids, mask, strict=True):
+        words, left = words_of(row), [word for word in words_of(view[keep.bool()]) if word]
         remaining = iter(words)
-        assert all(any(word == other for other in remaining) for word in left)
-        assert len(left) < len(words)
+        assert all(word in remaining for word in left)  # in their order
+        assert len(left) == len(words) - int(0.3 * len(words))
 
 
 def test_a_kept_batch_is_the_tables_own(tokenizer: Any, pocket_sentences: list[str]) -> None:
@@ -596,7 +601,7 @@ def test_nearest_tokens_of_the_bundled_model_mean_something() -> None:
     kinds = token_kinds(tokenizer)
     kinds[6000:] = OTHER  # the commonest words are enough here
     found = nearest_tokens(tensors[name], 5, kinds)
-    for word, expected in {"monday": "tuesday", "three": "four", "husband": "wife"}.items():
+    for word, expected in {"north": "south", "three": "four", "husband": "wife"}.items():
         near = tokenizer.convert_ids_to_tokens(found[tokenizer.convert_tokens_to_ids(word)].tolist())
         assert expected in near, (word, near)
 

@@ -1,0 +1,206 @@
+"""IS-BERT: its features and its loss in numpy, its head kept, saved and resumed."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.errors import Interrupted, UsageError
+from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
+from zoo.recipe import all_recipes
+from zoo.training.loop import Objective
+
+IDS = torch.tensor([[101, 1037, 2235, 3899, 102], [101, 4542, 102, 0, 0], [101, 2048, 2308, 102, 0]])
+MASK = (IDS != 0).long()
+LENGTHS = [5, 3, 4]
+
+
+def make(folder: Path, **more: Any) -> ISBert:
+    chosen = {"batch_size": 8, "learning_rate": 1e-3, "channels": 5, **more}
+    return ISBert(ISBert.Recipe(backbone=str(folder), **chosen), Runtime())
+
+
+def numpy_features(states: np.ndarray, head: NgramCNN, relu: bool) -> np.ndarray:
+    """One sentence's token states (length, dim) -> (length, features), window by window."""
+    columns = []
+    for convolution in head.convolutions:
+        weight, bias = (convolution.get_parameter(n).detach().double().numpy() for n in ("weight", "bias"))
+        half = weight.shape[2] // 2
+        padded = np.pad(states, ((half, half), (0, 0)))
+        rows = [(weight * padded[i : i + 2 * half + 1].T).sum((1, 2)) + bias for i in range(len(states))]
+        columns.append(np.array(rows))
+    features = np.concatenate(columns, 1)
+    return np.maximum(features, 0) if relu else features
+
+
+def numpy_loss(features: list[np.ndarray]) -> float:
+    """Jensen-Shannon loss over all pairs of a token and a sentence."""
+    means = [c.mean(0) for c in features]
+    tokens = sum(map(len, features))
+    own = other = 0.0
+    for i, c in enumerate(features):
+        for token in c:
+            for j, mean in enumerate(means):
+                score = float(token @ mean)
+                if i == j:
+                    own += np.log1p(np.exp(-score))
+                else:
+                    other += np.log1p(np.exp(score))
+    return own / tokens + other / (tokens * max(len(features) - 1, 1))
+
+
+def objective_of(folder: Path, activation: str, channels: int = 5) -> ISBertObjective:
+    torch.manual_seed(0)
+    recipe = ISBert.Recipe(channels=channels, activation=activation)
+    objective = ISBertObjective(AutoModel.from_pretrained(folder), NgramCNN(32, recipe)).eval()
+    with torch.no_grad():
+        for parameter in objective.head.parameters():
+            parameter.mul_(2)  # scores away from 0
+    return objective
+
+
+def states_of(objective: ISBertObjective) -> list[np.ndarray]:
+    """Token states of each sentence alone, without padding."""
+    with torch.no_grad():
+        return [
+            objective.model(IDS[i : i + 1, :n]).last_hidden_state[0].double().numpy() for i, n in enumerate(LENGTHS)
+        ]
+
+
+def test_recipes_are_the_paper_s_and_the_code_s(tiny_bert: Path) -> None:
+    made = {name: spec.resolve()[1] for name, spec in all_recipes().items() if name.startswith("isbert")}
+    assert sorted(made) == ["isbert", "isbert-repo"]
+    assert made["isbert"] == ISBert.Recipe()
+    assert {k: v for k, v in vars(made["isbert-repo"]).items() if v != vars(made["isbert"])[k]} == {
+        "activation": "none"
+    }
+
+
+@pytest.mark.parametrize("activation", ["relu", "none"])
+def test_features_and_loss_equal_numpy(tiny_bert: Path, activation: str) -> None:
+    objective = objective_of(tiny_bert, activation)
+    wanted = [numpy_features(states, objective.head, activation == "relu") for states in states_of(objective)]
+    with torch.no_grad():
+        c, means, _ = objective.embed(IDS, MASK)
+        loss = float(objective(IDS, MASK))
+    assert c.shape == (3, 5, 15)
+    for i, n in enumerate(LENGTHS):
+        np.testing.assert_allclose(c[i, :n].numpy(), wanted[i], atol=1e-5)
+        np.testing.assert_allclose(means[i].numpy(), wanted[i].mean(0), atol=1e-5)
+    assert loss == pytest.approx(numpy_loss(wanted), abs=1e-6)
+    assert abs(loss - 2 * np.log(2)) > 1e-2  # not the value of zero scores
+
+
+def test_a_batch_of_one_sentence_has_its_own_pairs_only(tiny_bert: Path) -> None:
+    objective = objective_of(tiny_bert, "relu")
+    features = numpy_features(states_of(objective)[0], objective.head, True)
+    with torch.no_grad():
+        loss = float(objective(IDS[:1], MASK[:1]))
+    assert loss == pytest.approx(numpy_loss([features]), abs=1e-6)
+
+
+def test_processes_that_share_a_batch_average_to_the_whole_loss(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    objective = objective_of(tiny_bert, "relu")
+    ids, mask = torch.cat([IDS, IDS.flip(0)[:1]]), torch.cat([MASK, MASK.flip(0)[:1]])
+    with torch.no_grad():
+        parts = objective.embed(ids, mask)
+        whole = float(objective.contrast(*parts))
+        losses = []
+        for rank in (0, 1):
+
+            def everyones(self: Objective, v: torch.Tensor, rank: int = rank) -> tuple[torch.Tensor, int]:
+                return (mask.sum(1, keepdim=True) if v.shape[1] == 1 else parts[1]), 2 * rank
+
+            monkeypatch.setattr(ISBertObjective, "everyones", everyones)
+            losses.append(float(objective.contrast(*(part[2 * rank : 2 * rank + 2] for part in parts))))
+    assert np.mean(losses) == pytest.approx(whole, abs=1e-6)
+    assert abs(losses[0] - losses[1]) > 1e-4
+
+
+def test_the_test_vector_is_the_mean_of_the_trained_features(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert)
+    before, mark = encoder.encode(["a small dog"])[0], encoder.fingerprint()
+    head = {name: tensor.clone() for name, tensor in encoder.head.state_dict().items()}
+    report = encoder.fit(Corpus("p", pocket_sentences[:24]), run=Run(seed=1))
+    assert report.steps == 3 and encoder.fingerprint() != mark
+    assert all(not torch.equal(head[name], tensor) for name, tensor in encoder.head.state_dict().items())
+    ids = torch.tensor([encoder.backbone.tokenizer("a small dog")["input_ids"]])
+    with torch.inference_mode():
+        states = encoder.backbone.model(ids).last_hidden_state[0].double().numpy()
+    vector = encoder.encode(["a small dog"])[0]
+    np.testing.assert_allclose(vector, numpy_features(states, encoder.head, True).mean(0), atol=1e-5)
+    assert vector.shape == (15,) and encoder.dim == 15 and np.abs(vector - before).max() > 1e-4
+
+
+def test_neighbours_and_padding_do_not_change_a_vector(tiny_bert: Path) -> None:
+    encoder = make(tiny_bert)
+    alone = encoder.encode(["rain"])[0]
+    np.testing.assert_allclose(encoder.encode(["rain", "a much longer sentence " * 5])[0], alone, atol=1e-6)
+
+
+def test_warm_up_is_a_share_of_the_steps(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, epochs=3)
+    encoder.training_rows(Corpus("p", pocket_sentences[:800]), Run(seed=1))
+    settings = encoder.settings()
+    assert settings.warmup_steps == 30  # a tenth of 300
+    assert (settings.schedule, settings.weight_decay) == ("linear", 0.01)
+
+
+def test_save_and_load_keep_the_head_and_the_fingerprint_sees_it(
+    tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
+) -> None:
+    encoder = make(tiny_bert)
+    encoder.fit(Corpus("p", pocket_sentences[:16]), run=Run(seed=1))
+    encoder.save(tmp_path)
+    loaded = ISBert.load(tmp_path)
+    assert loaded.fingerprint() == encoder.fingerprint()
+    np.testing.assert_array_equal(loaded.encode(["a dog", ""]), encoder.encode(["a dog", ""]))
+    with torch.no_grad():
+        loaded.head.convolutions[1].get_parameter("bias")[0] += 1e-3
+    assert loaded.fingerprint() != encoder.fingerprint()
+
+
+def test_the_head_of_the_best_dev_score_is_kept(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder, seen, values = make(tiny_bert, eval_every=1), [], iter([1.0, 2.0, 0.5])
+
+    def score(e: Encoder) -> float:
+        seen.append(e.encode(["a dog"])[0])
+        return next(values)
+
+    encoder.fit(Corpus("p", pocket_sentences[:24]), dev_score=score, run=Run(seed=1))
+    np.testing.assert_array_equal(encoder.encode(["a dog"])[0], seen[1])
+    assert np.abs(seen[1] - seen[2]).max() > 0
+
+
+def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]) -> None:
+    corpus = Corpus("p", pocket_sentences[:60])  # the last batch is smaller
+
+    def score(encoder: Encoder) -> float:
+        return float(encoder.encode(["a dog", "the market"])[0].sum())
+
+    whole = make(tiny_bert, eval_every=3)
+    wanted = whole.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
+    asked = iter(range(100))
+    stop = Run(tmp_path / "cut", seed=3, stop_signal=lambda: signal.SIGTERM if next(asked) >= 5 else None)
+    with pytest.raises(Interrupted):
+        make(tiny_bert, eval_every=3).fit(corpus, dev_score=score, run=stop)
+    torch.manual_seed(999)  # whatever the new process did before
+    resumed = make(tiny_bert, eval_every=3)
+    report = resumed.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3))
+    assert resumed.fingerprint() == whole.fingerprint()
+    assert (report.steps, report.final_loss, report.dev_scores) == (8, wanted.final_loss, wanted.dev_scores)
+
+
+def test_wrong_recipes_are_refused() -> None:
+    for wrong, words in (({"kernels": (1, 2)}, "odd"), ({"kernels": ()}, "odd"), ({"warmup": 1.5}, "warmup")):
+        with pytest.raises((ValueError, UsageError), match=words):
+            ISBert.Recipe(**wrong)

@@ -1,0 +1,96 @@
+"""ConSERT and CLEAR: NT-Xent in numpy, the embedding-layer views, the augmented ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.methods.twoviews import TwoViews, cut_features, shuffled_positions
+from zoo.training.losses import nt_xent
+
+SENTENCES = [f"the {a} sees a small {b}" for a in ("cat", "dog", "bird", "man") for b in ("tree", "house", "boat")]
+
+
+def test_nt_xent_equals_a_loop_over_anchors() -> None:
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(5, 8, generator=generator) for _ in range(2))
+    z = torch.cat([first, second]).double().numpy()
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    total = 0.0
+    for i in range(10):
+        others = [np.exp(z[i] @ z[j] / 0.1) for j in range(10) if j != i]
+        total -= np.log(np.exp(z[i] @ z[(i + 5) % 10] / 0.1) / sum(others))
+    assert float(nt_xent(first, second, 0.1)) == pytest.approx(total / 10, abs=1e-6)
+
+
+def test_shuffled_positions_permute_the_attended_ones_only() -> None:
+    torch.manual_seed(0)
+    mask = torch.tensor([[1] * 9, [1] * 4 + [0] * 5])
+    positions = shuffled_positions(mask, 2)
+    assert sorted(positions[0].tolist()) == list(range(2, 11))
+    assert sorted(positions[1, :4].tolist()) == [2, 3, 4, 5]
+    assert positions[0].tolist() != list(range(2, 11))
+
+
+def test_cutoff_clears_the_same_share_of_features_at_every_position() -> None:
+    torch.manual_seed(0)
+    cut = cut_features(torch.ones(3, 4, 20), 0.2)
+    assert (cut.sum(2) == 16).all()
+    assert (cut == cut[:, :1]).all(), "one choice for all positions of a sentence"
+    assert not torch.equal(cut[0], cut[1])
+
+
+def test_the_embedding_views_reach_the_encoder_and_leave_no_hook(tiny_bert: Path) -> None:
+    recipe = TwoViews.Recipe(
+        backbone=str(tiny_bert), pooler="avg_top2", shuffle=(False, True), cutoff=(0.2, 0.0), dropout=0.0
+    )
+    encoder = TwoViews(recipe, Runtime())
+    objective = encoder.objective().eval()
+    batch = encoder.training_rows(Corpus("toy", SENTENCES), Run())[0](np.arange(6))
+    ids, mask = batch[:2]
+    with torch.no_grad():
+        torch.manual_seed(0)
+        first, second = objective.embed(*batch)
+        plain = objective.pooler(ids, mask)
+        torch.manual_seed(0)
+        model = encoder.backbone.model
+        embedded = cut_features(model.embeddings(input_ids=ids), 0.2)
+        # By hand through the layers: the cut comes after the embedding layer's own LayerNorm.
+        extended = (1.0 - mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
+        states = [embedded]
+        for layer in model.encoder.layer:
+            output = layer(states[-1], extended)
+            states.append(output[0] if isinstance(output, tuple) else output)
+        top2 = (states[-1] + states[-2]) / 2
+        wanted = (top2 * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        positions = shuffled_positions(mask, 0)
+        shuffled = model(input_ids=ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
+    torch.testing.assert_close(first, wanted, atol=1e-5, rtol=1e-4)
+    by_hand = (shuffled.hidden_states[-1] + shuffled.hidden_states[-2]) / 2
+    by_hand = (by_hand * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+    torch.testing.assert_close(second, by_hand, atol=1e-5, rtol=1e-4)
+    assert (plain - first).abs().max() > 1e-4 and (plain - second).abs().max() > 1e-6
+    with torch.no_grad():
+        torch.testing.assert_close(objective.pooler(ids, mask), plain)
+
+
+def test_both_views_are_augmented_differently(tiny_bert: Path) -> None:
+    augment = ("delete:0.7:word", "span-delete:5x0.05", "span-reorder:5x0.05", "substitute:0.3")
+    encoder = TwoViews(TwoViews.Recipe(backbone=str(tiny_bert), augment=augment, pooler="avg"), Runtime())
+    ids, mask, other_ids, _ = encoder.training_rows(Corpus("toy", SENTENCES), Run())[0](np.arange(12))
+    assert ids.shape != other_ids.shape or not torch.equal(ids, other_ids)
+    assert (ids[:, 0] == 101).all() and (other_ids[:, 0] == 101).all()
+    assert all(row[int(n) - 1] == 102 for row, n in zip(ids, mask.sum(1), strict=True))
+    report = encoder.fit(Corpus("toy", SENTENCES), run=Run(seed=0))
+    assert report.steps == 1 and np.isfinite(report.final_loss)
+
+
+def test_wrong_recipes_are_refused() -> None:
+    with pytest.raises(ValueError, match="two views"):
+        TwoViews.Recipe(cutoff=(0.1,))
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        TwoViews.Recipe(cutoff=(0.1, 1.0))

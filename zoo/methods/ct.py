@@ -1,0 +1,202 @@
+"""CT (Carlsson et al., ICLR 2021): Contrastive Tension between two encoders that start as one and are both trained.
+
+Both known codes differ from the paper, and from each other: `ct.yaml`, `ct-repo.yaml`, `ct-st.yaml`.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
+from zoo.files import read_json, write_json
+from zoo.methods.base import BackboneRecipe, positive
+from zoo.methods.contrastive import Contrastive, Pooler, TrainedPooler
+from zoo.tokens import tokenise
+from zoo.training.loop import Objective, TrainSettings
+from zoo.training.pairs import Groups
+
+
+@dataclass(frozen=True, kw_only=True)
+class CTRecipe(BackboneRecipe):
+    """The defaults are the paper's; "open" marks what is its released code's, the paper's being not known."""
+
+    pooler: ClassVar[Pooler] = "avg"  # mean of the last layer over the mask, in training and at test
+    mlp_only_train: ClassVar[bool] = True  # there is none
+    batch_size: int = 16  # pairs: 2 positives with their negatives
+    negatives: int = 7  # K to a positive
+    pairs: Literal["shared", "disjoint"] = "shared"  # negatives (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
+    draw: Literal["independent", "pass"] = "independent"  # open; or each sentence once in a pass
+    steps: int | None = 5000  # open: 10 rounds of 500; None: as many as the passes give
+    epochs: int = (
+        1  # as many sentences as so many passes have are drawn at most; wiki1m has more than 5,000 updates draw
+    )
+    min_chars: int = 0  # shorter sentences are left out
+    reduction: Literal["mean", "sum"] = "mean"  # open: over the pairs of a batch
+    dropout: float | None = 0.0  # open: off; None: the backbone's own, as sentence-transformers leaves it
+    learning_rate: float = 2e-6  # after the last of `rates`; without any, it falls linearly to 0 at the last step
+    rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)  # each up to and with its step of `rate_steps`, from step 0
+    rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
+    max_grad_norm: float | None = None  # open: not clipped
+    train_max_length: int = 75
+    eval_every: int = 500
+    test_encoder: Literal["best", "f2"] = "best"  # open: of f1 and f2 the one of higher dev score (f2 without a score)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fields = "batch_size negatives steps epochs learning_rate max_grad_norm train_max_length eval_every"
+        positive(self, *fields.split())
+        if self.batch_size % (1 + self.negatives):
+            raise ValueError(f"batch_size {self.batch_size} must be a multiple of 1 + negatives, {1 + self.negatives}")
+        if len(self.rates) != len(self.rate_steps) or list(self.rate_steps) != sorted(set(self.rate_steps)):
+            raise ValueError("rates needs one of rate_steps each, and rate_steps must rise")
+
+    def groups(self, sentences: int, seed: int) -> Groups:
+        """The training's groups of one positive and K negative pairs."""
+        shared, once, of_batch = self.pairs == "shared", self.draw == "pass", self.batch_size // (1 + self.negatives)
+        return Groups(sentences, seed, self.negatives, of_batch, self.steps, self.epochs, shared=shared, once=once)
+
+
+class CTObjective(Objective):
+    """-log s(z) for a positive pair, -log(1 - s(z)) for a negative; z = f1(a) . f2(b), s the logistic function."""
+
+    mean_over_rows = True  # and batches are always full: times their size it is the sum
+    chosen: torch.Tensor
+
+    def __init__(self, model: Any, recipe: CTRecipe) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.f2 = TrainedPooler(model, recipe.pooler)
+        self.f1 = copy.deepcopy(self.f2)
+        self.register_buffer("chosen", torch.tensor(2))  # the better at the last dev score; kept with the weights
+
+    def embed(self, *collated: torch.Tensor, **_: Any) -> tuple[torch.Tensor, ...]:
+        """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
+        sides = (self.f1, *collated[:2]), (self.f2, *collated[2:])
+        return tuple(f(i.flatten(0, 1), m.flatten(0, 1)).unflatten(0, i.shape[:2]) for f, i, m in sides)
+
+    def contrast(self, u: torch.Tensor, v: torch.Tensor, **_: Any) -> torch.Tensor:
+        """Vectors (n, 1 + K or 1, dim) and (n, 1 + K, dim), the positive pair first -> scalar loss."""
+        with torch.autocast(u.device.type, enabled=False):
+            logits = (u.float() * v.float()).sum(-1)
+            labels = torch.zeros_like(logits)
+            labels[:, 0] = 1
+            loss = F.binary_cross_entropy_with_logits(logits, labels)
+        return loss * self.recipe.batch_size if self.recipe.reduction == "sum" else loss
+
+
+class CT(Contrastive):
+    """Contrastive Tension: at test f2, or the one of f1 and f2 with the higher dev score; mean pooling.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = CT(CT.Recipe(), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(40)]), run=Run(seed=1)).steps
+        2
+        >>> encoder.facts()
+        {'test_encoder': 'f2'}
+    """
+
+    Recipe: ClassVar[type] = CTRecipe
+    tension: CTObjective  # while it is trained
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.tested: str | None = None
+
+    def objective(self) -> Objective:
+        """f2 is the backbone's model, f1 its copy."""
+        self.tension = CTObjective(self.backbone.model, self.recipe)
+        return self.tension
+
+    def kept(self) -> nn.Module:
+        """Both encoders with the choice, or f2."""
+        return self.tension if self.recipe.test_encoder == "best" else super().kept()
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """At most one of the two encoders reads a sentence, but for the positives."""
+        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.1 * recipe.epochs)
+
+    def settings(self) -> TrainSettings:
+        """RMSprop (forgetting with PyTorch's 0.99; the TensorFlow code: 0.9); a row is a group, the epoch is all."""
+        recipe, groups = self.recipe, self.recipe.groups(0, 0)  # of the same shape for all corpora
+        return TrainSettings(
+            batch_size=groups.of_batch,
+            learning_rate=recipe.learning_rate,
+            epochs=1,
+            eval_every=recipe.eval_every,
+            optimizer="rmsprop",
+            rate_until=tuple((step + 1, rate) for step, rate in zip(recipe.rate_steps, recipe.rates, strict=True)),
+            max_grad_norm=recipe.max_grad_norm or math.inf,
+            units_per_row=groups.width,
+        )
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """Rows are groups of pairs; raises TrainingError when the corpus does not fill a batch."""
+        sentences = [text for text in corpus.sentences if len(text) >= self.recipe.min_chars]
+        groups = self.recipe.groups(len(sentences), run.seed)
+        table = tokenise(self.backbone.tokenizer, sentences, max_length=self.recipe.train_max_length)
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            sides = [(table.padded(side.ravel(), self.backbone.pad_id), side.shape) for side in groups.pairs(rows)]
+            return tuple(tensor.view(*shape, -1) for tensors, shape in sides for tensor in tensors)
+
+        return batch, groups.count
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train both encoders; keep the weights, and the encoder, of the best dev score (the last f2, without one)."""
+        if dev_score is not None and self.recipe.test_encoder == "best":
+            dev_score = self.better(dev_score)
+        report = super().fit(corpus, dev_score=dev_score, run=run)
+        if int(self.tension.chosen) == 1:
+            self.backbone.model.load_state_dict(self.tension.f1.model.state_dict())
+        self.tested = f"f{int(self.tension.chosen)}"
+        del self.tension
+        width, rate = self.recipe.groups(0, 0).width, report.sentences_per_second
+        rate = rate and round(rate * width, 1)
+        return replace(report, sentences=report.sentences * width, sentences_per_second=rate, facts=self.facts())
+
+    def better(self, dev_score: DevScore) -> DevScore:
+        """Return what scores f2 and f1 and gives the higher score (f2's when equal), remembering whose it is."""
+
+        def both(_: Any) -> float | Mapping[str, float]:
+            f2, of_f2 = self.backbone.model, dev_score(self)
+            try:
+                self.backbone.model = self.tension.f1.model
+                of_f1 = dev_score(self)
+            finally:
+                self.backbone.model = f2
+            if math.isnan(score_of(of_f1)):
+                return of_f1
+            f1_better = score_of(of_f1) > score_of(of_f2)
+            self.tension.chosen.fill_(1 if f1_better else 2)
+            return of_f1 if f1_better else of_f2
+
+        return both
+
+    def facts(self) -> dict[str, Any]:
+        """Which of the two encoders gives the vectors, once trained."""
+        return {"test_encoder": self.tested} if self.tested else {}
+
+    def save(self, folder: Path) -> None:
+        """Write recipe and weights, and which encoder they are."""
+        super().save(folder)
+        write_json(folder / "ct.json", self.facts())
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        encoder = super().load(folder, runtime)
+        encoder.tested = read_json(folder / "ct.json").get("test_encoder")
+        return encoder

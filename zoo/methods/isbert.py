@@ -1,0 +1,193 @@
+"""IS-BERT (Zhang et al., EMNLP 2020): mutual information between a sentence's n-grams and the sentence as a whole.
+
+The paper names the parts; what is not known of its settings is as in its released code (commit ea6622c), whose one
+known difference is a recipe of its own: no ReLU after the convolutions (`isbert-repo.yaml`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.encoder import Corpus, Run, Runtime, Traits, Vectors
+from zoo.encoding import encode_table
+from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.methods.base import BackboneRecipe, positive
+from zoo.methods.contrastive import Contrastive, Pooler
+from zoo.pooling import masked_mean
+from zoo.tokens import tokenise
+from zoo.training.loop import Objective, TrainSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class ISBertRecipe(BackboneRecipe):
+    """The architecture is the paper's; the values of training are its released code's, the paper's are not known.
+
+    The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is AdamW.
+    """
+
+    pooler: ClassVar[Pooler] = "avg"  # of the n-gram features, [CLS] and [SEP] included, in training and at test
+    mlp_only_train: ClassVar[bool] = True  # there is no MLP
+    kernels: tuple[int, ...] = (1, 3, 5)  # tokens of an n-gram
+    channels: int = 256  # of each kernel: vectors are as wide as BERT-base's, whatever the backbone
+    activation: Literal["relu", "none"] = "relu"  # the paper's; the code's convolutions have none
+    batch_size: int = 32
+    learning_rate: float = 2e-6
+    weight_decay: float = 0.01
+    warmup: float = 0.1  # share of the steps, then linearly to 0
+    epochs: int = 1
+    train_max_length: int = 128
+    eval_every: int = 1000
+    dropout: float | None = None  # the backbone's own
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "channels", "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+        if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
+            raise ValueError(f"kernels must be odd numbers (each is centred on its token), not {self.kernels}")
+        if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
+            raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
+
+
+class NgramCNN(nn.Module):
+    """Token states -> n-gram features c: convolutions of several widths side by side, f(W h_{i-k/2 .. i+k/2} + b)."""
+
+    def __init__(self, dim: int, recipe: ISBertRecipe) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(nn.Conv1d(dim, recipe.channels, k, padding=k // 2) for k in recipe.kernels)
+        self.relu = recipe.activation == "relu"
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """States (n, length, dim) and mask (n, length) -> features (n, length, kernels * channels)."""
+        # The code lets the padding's states into the last windows: vectors then depend on the batch. Here it is zero.
+        x = (states * mask.unsqueeze(-1).to(states.dtype)).transpose(1, 2)
+        features = torch.cat([convolution(x) for convolution in self.convolutions], 1).transpose(1, 2)
+        return F.relu(features) if self.relu else features
+
+
+class ISBertObjective(Objective):
+    """-I, I = E_own[-sp(-c . E)] - E_other[sp(c . E)]: the Jensen-Shannon estimator, sp(z) = log(1 + e^z).
+
+    c is a token's n-gram feature, E the mean of a sentence's; own: E of c's sentence, other: of another of the batch.
+    The discriminator is the dot product, as in the code (the paper's is some network). All tokens count alike.
+    """
+
+    def __init__(self, model: Any, head: NgramCNN) -> None:
+        super().__init__()
+        self.model, self.head = model, head
+
+    def embed(self, *collated: torch.Tensor, **_: Any) -> tuple[torch.Tensor, ...]:
+        """Token ids and mask (n, length) -> c (n, length, dim), E (n, dim), mask."""
+        ids, mask = collated
+        c = self.head(self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+        return c, masked_mean(c, mask), mask
+
+    def contrast(self, c: torch.Tensor, sentences: torch.Tensor, mask: torch.Tensor, **_: Any) -> torch.Tensor:
+        """c (n, length, dim), E (n, dim) and mask (n, length) -> scalar loss."""
+        candidates, first = self.everyones(sentences)
+        lengths, _first = self.everyones(mask.sum(1, keepdim=True).float())
+        tokens = lengths.sum() * len(c) / len(lengths)  # a process's even share of them
+        with torch.autocast(c.device.type, enabled=False):
+            scores = c.float() @ candidates.float().T  # (n, length, m)
+            own = F.one_hot(first + torch.arange(len(c), device=c.device), len(candidates)).unsqueeze(1)
+            real = mask.unsqueeze(-1)
+            positives = (F.softplus(-scores) * (own * real)).sum() / tokens
+            negatives = (F.softplus(scores) * ((1 - own) * real)).sum() / (tokens * max(len(candidates) - 1, 1))
+        loss: torch.Tensor = positives + negatives
+        return loss
+
+
+class ISBert(Contrastive):
+    """IS-BERT: at test the mean of the n-gram features that training has made.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = ISBert(ISBert.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+        >>> encoder.encode(["a sentence"]).shape
+        (1, 768)
+    """
+
+    Recipe: ClassVar[type] = ISBertRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.dim = recipe.channels * len(recipe.kernels)
+        self.rows = 0
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            self.head = self._new_head()
+
+    def _new_head(self) -> NgramCNN:
+        return NgramCNN(self.backbone.dim, self.recipe).to(self.runtime.device).eval()
+
+    def objective(self) -> Objective:
+        """The backbone and a new head."""
+        self.head = self._new_head()
+        return ISBertObjective(self.backbone.model, self.head)
+
+    def kept(self) -> nn.Module:
+        """The backbone and the head."""
+        return nn.ModuleList([self.backbone.model, self.head])
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """One pass over each sentence."""
+        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.0 * recipe.epochs)
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """Rows are sentences."""
+        collate, self.rows = super().training_rows(corpus, run)
+        return collate, self.rows
+
+    def settings(self) -> TrainSettings:
+        """AdamW, a linear warm-up, then linearly to 0."""
+        recipe = self.recipe
+        return TrainSettings(
+            batch_size=recipe.batch_size,
+            learning_rate=recipe.learning_rate,
+            epochs=recipe.epochs,
+            eval_every=recipe.eval_every,
+            weight_decay=recipe.weight_decay,
+            warmup_steps=math.ceil(self.rows * recipe.epochs / recipe.batch_size * recipe.warmup),
+        )
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Mean n-gram features (n, dim) float32 of padded token ids (n, length)."""
+        states = self.backbone.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return masked_mean(self.head(states, attention_mask), attention_mask)
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
+        pad_id, runtime = self.backbone.pad_id, self.runtime
+        return encode_table(table, self.forward, dim=self.dim, pad_id=pad_id, runtime=runtime, stats=self.stats)
+
+    def save(self, folder: Path) -> None:
+        """Write recipe, weights and head."""
+        super().save(folder)
+        write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        encoder = super().load(folder, runtime)
+        encoder.head.load_state_dict(read_tensors(folder / "head.safetensors")[0])
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over all that the vectors depend on, the head included."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.head.state_dict().items()):
+            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+        return sha256_json({"encoder": super().fingerprint(), "head": digest.hexdigest()})

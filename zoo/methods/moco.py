@@ -1,0 +1,147 @@
+"""MoCo-BERT (Tan et al. 2022, section 4): a momentum encoder, a queue of past keys, and discrete augmentations."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.encoder import Corpus, Run, Traits
+from zoo.methods.base import positive
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
+from zoo.tokens import tokenise
+from zoo.training.augment import generator
+from zoo.training.loop import Objective
+from zoo.training.losses import info_nce
+from zoo.training.momentum import Queue, freeze, momentum_update
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoCoRecipe(ContrastiveRecipe):
+    """The defaults are PT-BERT's MoCo-BERT (section 4.1); what it leaves open follows SimCSE, as it says."""
+
+    momentum: float = 0.885  # lambda of Eq. 5
+    queue_size: int = 256  # sentences, the batch's own included: 1 positive + 255 negatives; the code holds 320
+    eval_every: int = 125
+    augment: tuple[str, ...] = ()  # of the key's view, one of them a sentence (zoo.training.augment)
+    keeps: int = 0  # chances of no augmentation beside those of `augment`; the code has 2
+    srl: bool = False  # the key's view is the sentence's predicates with ARG0, PRED, ARGM-NEG, ARG1
+    positives: Literal["momentum", "query"] = "momentum"  # "query": ESimCSE, where the queue only adds negatives
+    double_linear: bool = False  # h = V(V(y)): what PT-BERT's released code amounts to, its control
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "queue_size")
+        if self.positives == "momentum" and self.queue_size < self.batch_size:
+            raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
+        if not 0 <= self.momentum <= 1:
+            raise ValueError(f"momentum must be between 0 and 1, not {self.momentum}")
+        if self.keeps < 0:
+            raise ValueError(f"keeps must not be below 0, not {self.keeps}")
+
+
+class Branch(nn.Module):
+    """One encoder with its pooler and, for the control, one linear map applied twice before the MLP."""
+
+    def __init__(self, model: Any, recipe: MoCoRecipe, mlp: nn.Module | None) -> None:
+        super().__init__()
+        self.pooler = TrainedPooler(model, recipe.pooler, mlp)
+        if recipe.double_linear:
+            dim = model.config.hidden_size
+            value = nn.Linear(dim, dim)
+            self.pooler.mlp = nn.Sequential(value, value, self.pooler.mlp)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token ids and mask (n, length) -> h (n, dim)."""
+        output: torch.Tensor = self.pooler(input_ids, attention_mask)
+        return output
+
+
+class MoCoObjective(Objective):
+    """l_i = -log exp(cos(h_i, h'_i)/tau) / sum_{j<=M} exp(cos(h_i, h'_j)/tau) (Eq. 4), M the queue size.
+
+    With positives "query" (ESimCSE) h'_i comes from the encoder itself, with gradient, the candidates are the batch's
+    h' and the queue's past keys.
+    """
+
+    def __init__(self, model: Any, recipe: MoCoRecipe, mlp: nn.Module | None = None) -> None:
+        super().__init__()
+        self.recipe = recipe
+        self.query_branch = Branch(model, recipe, mlp)
+        self.key_branch = freeze(copy.deepcopy(self.query_branch))
+        self.queue = Queue(recipe.queue_size, model.config.hidden_size)
+
+    def embed(
+        self, input_ids: torch.Tensor, attention_mask: torch.Tensor, view_ids: torch.Tensor, view_mask: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
+        """Sentences and their views, ids and masks (n, length) -> h, h' (n, dim), and for ESimCSE the keys to keep."""
+        h = self.query_branch(input_ids, attention_mask)
+        if self.recipe.positives == "momentum":
+            with torch.no_grad():
+                return h, self.key_branch(view_ids, view_mask)
+        h_plus = self.query_branch(view_ids, view_mask)
+        with torch.no_grad():
+            return h, h_plus, self.key_branch(input_ids, attention_mask)
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *keys: torch.Tensor) -> torch.Tensor:
+        """h and h' (n, dim) -> scalar loss."""
+        candidates, first = self.everyones(h_plus)
+        if not keys:
+            candidates = self.queue.push(candidates)  # the batch's own in front
+        else:
+            candidates = torch.cat([candidates.float(), self.queue.held().clone()])
+            self.queue.push(self.everyones(keys[0])[0])
+        return info_nce(h, candidates, self.recipe.temperature, first=first)
+
+    def after_step(self) -> None:
+        """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""
+        momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
+
+
+class MoCo(Contrastive):
+    """MoCo-BERT and ESimCSE: queue and momentum encoder in training, the backbone's [CLS] alone at test.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = MoCo(MoCo.Recipe(batch_size=4, queue_size=8, augment=("reorder:0.2",)), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = MoCoRecipe
+
+    def objective(self) -> Objective:
+        """Contrast against a queue of momentum keys."""
+        return MoCoObjective(self.backbone.model, self.recipe, self.mlp)
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """One pass with gradient and one (a third as dear) without; ESimCSE two with."""
+        passes = 1.34 if recipe.positives == "momentum" else 2.34
+        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=passes * recipe.epochs)
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """A batch is the sentences and the views of them that the keys see."""
+        recipe, pad_id, tokenizer = self.recipe, self.backbone.pad_id, self.backbone.tokenizer
+        table = tokenise(tokenizer, corpus.sentences, max_length=recipe.train_max_length)
+        views = table
+        if recipe.srl:
+            from zoo.srl.views import srl_views
+
+            sequences = srl_views(corpus.sentences, progress=self.runtime.progress)
+            views = tokenise(tokenizer, sequences, max_length=recipe.train_max_length)
+        if not recipe.augment:
+            return lambda rows: (*table.padded(rows, pad_id), *views.padded(rows, pad_id)), len(table)
+        augmenter = make_augmenter(self.backbone, recipe.augment, recipe.keeps, recipe.train_max_length)
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same
+            return *table.padded(rows, pad_id), *augmenter.batch([views.row(int(i)) for i in rows], rng)
+
+        return batch, len(table)

@@ -1,0 +1,46 @@
+"""What a semantic-role labeller is, and where to get one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+Tokens = tuple[int, ...]  # positions in the sentence, ascending
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One predicate with the arguments that PT-BERT's augmentation keeps; an absent one is ()."""
+
+    tokens: tuple[str, ...]  # of the whole sentence
+    predicate: Tokens  # the verb first, then its particle
+    arg0: Tokens = ()
+    arg1: Tokens = ()
+    neg: Tokens = ()  # ARGM-NEG
+
+    def words(self, positions: Tokens) -> list[str]:
+        """The words at these positions."""
+        return [self.tokens[i] for i in positions]
+
+
+class Labeller(Protocol):
+    """Sentences in, frames out."""
+
+    def identity(self) -> str:
+        """Name and version of everything that decides the frames: equal identities mean equal frames."""
+        ...
+
+    def label(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Frame]]:
+        """Frames of each sentence (a text, or its words), in the order of the predicates."""
+        ...
+
+
+def make_labeller(model: str | None = None) -> Labeller:
+    """Rules over spaCy's parse; `model` is an installed package or a folder (None: the one of the extra `srl`).
+
+    Raises MissingError when spaCy or the model is not installed.
+    """
+    from zoo.srl.spacy_labeller import DEFAULT_MODEL, SpacyLabeller
+
+    return SpacyLabeller(model or DEFAULT_MODEL)

@@ -1,0 +1,58 @@
+"""A dependency parse as plain tuples: the rules need no parser to be read or tested."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Parse:
+    """Words with lemma, Penn tag, relation (ClearNLP's labels, as spaCy's English models) and head (a root: itself)."""
+
+    words: tuple[str, ...]
+    lemmas: tuple[str, ...]
+    tags: tuple[str, ...]
+    relations: tuple[str, ...]
+    heads: tuple[int, ...]
+
+    @cached_property
+    def _children(self) -> list[list[int]]:
+        children: list[list[int]] = [[] for _ in self.words]
+        for i, head in enumerate(self.heads):
+            if head != i:
+                children[head].append(i)
+        return children
+
+    def children(self, i: int, relations: Collection[str] | None = None) -> list[int]:
+        """Dependents of word i from left to right: all, or those of the given relations."""
+        return [c for c in self._children[i] if relations is None or self.relations[c] in relations]
+
+    def child(self, i: int, relations: Collection[str]) -> int | None:
+        """The first dependent of word i with one of the relations."""
+        found = self.children(i, relations)
+        return found[0] if found else None
+
+    def subtree(self, i: int, without: int | None = None) -> tuple[int, ...]:
+        """Positions of word i and of all below it, ascending, less the branch that starts at `without`."""
+        found, waiting = [], [i]
+        while waiting:
+            j = waiting.pop()
+            found.append(j)
+            waiting.extend(c for c in self._children[j] if c != without)
+        return tuple(sorted(found))
+
+    def is_verb(self, i: int) -> bool:
+        """True for a verb form, auxiliary or not, by its tag."""
+        return self.tags[i].startswith("VB")
+
+    def is_infinitive(self, i: int) -> bool:
+        """True for a verb with "to"."""
+        return any(self.tags[c] == "TO" for c in self.children(i, ("aux",)))
+
+    def is_finite(self, i: int) -> bool:
+        """True for a verb that is finite or has a finite auxiliary."""
+        finite = ("VBD", "VBZ", "VBP")
+        auxiliaries = self.children(i, ("aux", "auxpass"))
+        return self.tags[i] in finite or any(self.tags[c] in (*finite, "MD") for c in auxiliaries)

@@ -1,0 +1,242 @@
+"""Which words of a dependency parse are predicates, and which words fill their grammatical places.
+
+Syntax comes first and alone; the roles of the places are the verbs' affair (`zoo.srl.verbs`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from zoo.srl.labeller import Frame, Tokens
+from zoo.srl.parse import Parse
+from zoo.srl.verbs import VerbTable
+
+_SUBJECTS = ("nsubj", "nsubjpass", "csubj", "csubjpass")
+_CLAUSES = ("ccomp", "xcomp")
+# Verb forms here are auxiliaries, modifiers or prepositions ("stated goals", "including", "based on").
+_NO_PREDICATE = frozenset("aux auxpass amod compound prep mark case prt neg advmod punct".split())
+_RELATIVE_TAGS = frozenset({"WDT", "WP"})
+_RELATIVE_ADVERBS = frozenset("where when why how whereby wherever whenever whose".split())
+_PERSONS = frozenset("i you u he she we they who me him her us them one people someone everyone anyone".split())
+_RAISING = frozenset({"seem", "appear", "happen"})
+
+
+@dataclass
+class Places:
+    """The head word of each grammatical place of one verb, and the branch below it that is not part of it."""
+
+    verb: int
+    passive: bool
+    heads: dict[str, int] = field(default_factory=dict)
+    without: dict[str, int | None] = field(default_factory=dict)
+    person: bool = False  # the subject is a word for persons: they act where things undergo ("I moved")
+
+    def fill(self, place: str, head: int, without: int | None = None) -> None:
+        """Fill a place that is still free."""
+        if place not in self.heads:
+            self.heads[place], self.without[place] = head, without
+
+    def context(self, place: str) -> str:
+        """The place as the verb table knows it: what it means depends on the verb's other places."""
+        has_object, has_clause = "object" in self.heads, "clause" in self.heads
+        if place == "subject":
+            if self.passive:
+                return "passive_subject_object" if has_object else "passive_subject"
+            if has_object or has_clause:
+                return "subject"
+            return "person_alone" if self.person else "thing_alone"
+        if place == "object":
+            return "object_clause" if has_clause else "object"
+        if place == "clause":
+            return "clause_object" if has_object else "clause"
+        return place
+
+
+class Rules:
+    """The predicates of one parse and their places."""
+
+    def __init__(self, parse: Parse) -> None:
+        self.parse = parse
+
+    def predicates(self) -> list[int]:
+        """Positions of the main verbs, copulas included."""
+        return [i for i in range(len(self.parse.words)) if self.is_predicate(i)]
+
+    def is_predicate(self, i: int) -> bool:
+        """True for a verb that is no auxiliary, modifier or preposition."""
+        return self.parse.is_verb(i) and self.parse.relations[i] not in _NO_PREDICATE and not self._semi_auxiliary(i)
+
+    def _semi_auxiliary(self, i: int) -> bool:
+        """True for "going to", "have to" and "used to" before a verb: PropBank gives these senses no roles."""
+        parse = self.parse
+        complement = parse.child(i, ("xcomp",))
+        if complement is None or complement < i or parse.tags[complement] not in ("VB", "VBP", "VBN"):
+            return False
+        if not parse.is_infinitive(complement) or parse.children(i, ("dobj",)):
+            return False
+        word = parse.words[i].lower()
+        return (
+            parse.lemmas[i] == "have"
+            or (word in ("going", "gon") and bool(parse.children(i, ("aux",))))
+            or (word == "used" and not parse.children(i, ("auxpass",)))
+        )
+
+    def passive(self, i: int) -> bool:
+        """True for a passive verb, also without its auxiliary ("the book sold there", "had it fixed")."""
+        parse = self.parse
+        if parse.children(i, ("auxpass", "nsubjpass", "csubjpass")):
+            return True
+        if parse.tags[i] not in ("VBN", "VBD"):
+            return False
+        if parse.relations[i] == "acl":
+            return not parse.children(i, _SUBJECTS)
+        if parse.tags[i] == "VBD" or parse.children(i, ("aux",)):
+            return False
+        if parse.relations[i] == "conj" and not parse.children(i, _SUBJECTS):
+            return self.passive(parse.heads[i])
+        return parse.relations[i] in ("advcl", "ccomp", "xcomp", "oprd", "pcomp", "ROOT", "dep")
+
+    def places(self, i: int) -> Places:
+        """The places of verb i: subject, agent, object, dative, clause, attribute and prep_WORD."""
+        parse = self.parse
+        found = Places(i, self.passive(i))
+        if subject := self.subject(i):
+            found.fill("subject", *subject)
+        for child in parse.children(i):
+            match parse.relations[child]:
+                case "dobj":
+                    found.fill("object", *(self._antecedent(child, i) or (child, None)))
+                case "ccomp" | "xcomp":
+                    if found.heads.get("clause", i) < i < child:
+                        del found.heads["clause"]  # of two, the one before the verb is rather a loose clause
+                    found.fill("clause", child)
+                case "attr" | "acomp" | "oprd":
+                    found.fill("attribute", child)
+                case "prep":
+                    found.fill(f"prep_{parse.words[child].lower()}", child)
+                case "dative" | "agent" as relation:
+                    found.fill(relation, child)
+        self._fill_gap(i, found)
+        self._share_object(i, found)
+        self._expletives(i, found)
+        found.person = "subject" in found.heads and parse.words[found.heads["subject"]].lower() in _PERSONS
+        return found
+
+    def span(self, places: Places, place: str) -> Tokens:
+        """All words of a place, () for one that is not filled."""
+        return self.parse.subtree(places.heads[place], places.without[place]) if place in places.heads else ()
+
+    def subject(self, i: int, seen: frozenset[int] = frozenset()) -> tuple[int, int | None] | None:
+        """Head (and branch to leave out) of the subject of verb i, its own or shared, or None."""
+        parse = self.parse
+        if own := parse.children(i, _SUBJECTS):
+            return self._antecedent(own[-1], i) or (own[-1], None)
+        head, relation = parse.heads[i], parse.relations[i]
+        if i in seen or head == i or parse.children(i, ("expl",)):
+            return None
+        seen |= {i}
+        if relation == "conj":
+            return self.subject(head, seen) if parse.is_verb(head) else None
+        if relation in ("relcl", "acl"):  # "the man standing there"; not "a book to read", "the right to go"
+            return None if parse.is_infinitive(i) else (head, i)
+        if relation in _CLAUSES and not parse.is_finite(i):
+            return self._controller(i, head, seen)
+        if relation == "advcl" and parse.is_infinitive(i):
+            return self.subject(head, seen)
+        return None
+
+    def _controller(self, i: int, head: int, seen: frozenset[int]) -> tuple[int, int | None] | None:
+        """The subject of a complement without one: the object of the verb above, else its subject."""
+        parse = self.parse
+        if parse.relations[head] in ("acomp", "attr", "oprd") and not parse.is_verb(head):
+            head = parse.heads[head]  # "she is able to go"
+        controller = parse.child(head, ("dobj", "dative"))
+        if controller is not None and controller < i:
+            return self._antecedent(controller, i) or (controller, None)
+        if parse.relations[i] == "ccomp" and parse.tags[i] not in ("VB", "VBG"):
+            return None
+        return self.subject(head, seen)
+
+    def _antecedent(self, pronoun: int, verb: int) -> tuple[int, int] | None:
+        """The noun a relative pronoun stands for, less the relative clause; None for any other word."""
+        parse = self.parse
+        clause = self._relative_clause(verb)
+        relative = parse.tags[pronoun] in _RELATIVE_TAGS
+        if clause is None or not (relative or (parse.words[pronoun].lower() == "that" and pronoun < clause)):
+            return None
+        return parse.heads[clause], clause
+
+    def _relative_clause(self, verb: int) -> int | None:
+        """The verb of the relative clause that `verb` is in, through complements and coordination only."""
+        parse = self.parse
+        while parse.relations[verb] in ("ccomp", "xcomp", "conj"):
+            verb = parse.heads[verb]
+        return verb if parse.relations[verb] == "relcl" else None
+
+    def _fill_gap(self, i: int, found: Places) -> None:
+        """ "The book (that) I read", "a book to read": the noun is the object the clause lacks."""
+        parse = self.parse
+        clause = self._relative_clause(i)
+        if clause is None or found.passive or parse.lemmas[i] == "be" or found.heads.keys() & {"object", "clause"}:
+            return
+        if self._gap_elsewhere(clause) or parse.relations[i] == "conj":
+            return
+        subject, noun = found.heads.get("subject"), parse.heads[clause]
+        if subject == noun or (subject is None and not parse.is_infinitive(clause)):
+            return
+        if all(parse.children(p) for p in parse.children(i, ("prep",))):  # not "the house he lives in"
+            found.fill("object", noun, clause)
+
+    def _gap_elsewhere(self, clause: int) -> bool:
+        """True when the clause's relative word says that the gap is no object: where, whose, in which, who came."""
+        parse = self.parse
+        return any(
+            parse.words[j].lower() in _RELATIVE_ADVERBS
+            or (parse.tags[j] in _RELATIVE_TAGS and parse.relations[j] in ("pobj", "nsubj", "nsubjpass"))
+            for j in parse.subtree(clause)
+            if j <= clause
+        )
+
+    def _share_object(self, i: int, found: Places) -> None:
+        """ "They buy and sell shares": the last verb's object is also the first one's."""
+        parse = self.parse
+        if found.passive or found.heads.keys() & {"object", "clause", "attribute"}:
+            return
+        for other in parse.children(i, ("conj",)):
+            shared = parse.child(other, ("dobj",))
+            between = [c for c in parse.children(i) if i < c < other and parse.relations[c] not in ("cc", "punct")]
+            if shared is not None and not between:
+                found.fill("object", shared)
+
+    def _expletives(self, i: int, found: Places) -> None:
+        """ "There is hope": hope is the subject. "It is clear that he left": the clause is, and "it" is none."""
+        parse = self.parse
+        subject, attribute = found.heads.get("subject"), found.heads.get("attribute")
+        if parse.lemmas[i] == "be" and attribute is not None and parse.children(i, ("expl",)):
+            found.fill("subject", attribute)
+        if subject is None or subject > i or parse.words[subject].lower() != "it":
+            return
+        if parse.lemmas[i] in _RAISING and "clause" in found.heads:
+            del found.heads["subject"]
+        if parse.lemmas[i] == "be" and attribute is not None:
+            clause = found.heads.get("clause", parse.child(attribute, _CLAUSES))
+            if clause is not None and clause > attribute:
+                found.heads["subject"], found.without["subject"] = clause, None
+                found.heads.pop("clause", None)
+
+
+def find_frames(parse: Parse, verbs: VerbTable) -> list[Frame]:
+    """The frames of one parse, in the order of their verbs."""
+    rules = Rules(parse)
+    found = []
+    for verb in rules.predicates():
+        places = rules.places(verb)
+        spans: dict[str, Tokens] = {}
+        for place in places.heads:
+            role = verbs.role(parse.lemmas[verb], places.context(place))
+            if role is not None:
+                spans.setdefault(role, rules.span(places, place))
+        predicate = (verb, *parse.children(verb, ("prt",)))
+        neg = tuple(parse.children(verb, ("neg",)))
+        found.append(Frame(parse.words, predicate, spans.get("ARG0", ()), spans.get("ARG1", ()), neg))
+    return found

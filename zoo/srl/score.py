@@ -1,0 +1,187 @@
+"""Precision and recall of a labeller against PropBank: `python -m zoo.srl.score FILE.conllu`.
+
+The gold format is that of Universal Propositions (English EWT): CoNLL-U with the sense of each predicate in column 11
+and one column of roles for each predicate after it, each role on the head word of its argument.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.srl.labeller import Frame, Labeller, Tokens, make_labeller
+
+ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}  # role -> attribute of a Frame
+# Senses that mark a verb as an auxiliary: am/is + participle, have + participle, do-support, have to, going to, used to.
+AUXILIARY = frozenset({"be.03", "have.01", "do.01", "have.02", "go.04", "use.03"})
+_VERBAL = ("VERB", "AUX")
+
+
+@dataclass(frozen=True)
+class GoldSentence:
+    """Words, heads of the gold tree (-1: root) and, for each verbal predicate, the head words of its roles.
+
+    A role has several heads where the constituent is split over the tree; any of them is right.
+    """
+
+    words: tuple[str, ...]
+    heads: tuple[int, ...]
+    predicates: dict[int, dict[str, frozenset[int]]]
+    left_out: Counter[str] = field(default_factory=Counter)  # predicates not scored: auxiliary, nominal
+
+
+def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
+    """Read annotated sentences and the number of those without annotation ("# propbank = ..." says so).
+
+    Raises MissingError for no file, CorruptError naming the line for anything but the format.
+    """
+    sentences, unannotated = [], 0
+    for number, comments, rows in _blocks(path):
+        if any(comment.startswith("# propbank =") for comment in comments):
+            unannotated += 1
+            continue
+        try:
+            sentences.append(_sentence([row for row in rows if row[0].isdigit()]))  # not 3-4 or 10.1
+        except (IndexError, ValueError) as error:
+            raise CorruptError(f"{path}, sentence before line {number}: not CoNLL-U with roles ({error}).") from error
+    return sentences, unannotated
+
+
+def _blocks(path: Path) -> Iterator[tuple[int, list[str], list[list[str]]]]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise MissingError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except UnicodeDecodeError as error:
+        raise CorruptError(f"{path} is not UTF-8 ({error}).") from error
+    comments: list[str] = []
+    rows: list[list[str]] = []
+    for number, line in enumerate([*lines, ""], 1):
+        if line.startswith("#"):
+            comments.append(line)
+        elif line:
+            rows.append(line.split("\t"))
+        elif rows:
+            yield number, comments, rows
+            comments, rows = [], []
+
+
+def _sentence(rows: list[list[str]]) -> GoldSentence:
+    senses = [(i, row[10]) for i, row in enumerate(rows) if row[10] != "_"]
+    if any(len(row) < 11 + len(senses) for row in rows):
+        raise ValueError(f"fewer than {len(senses)} columns of roles")
+    left_out: Counter[str] = Counter()
+    predicates = {}
+    for column, (i, sense) in enumerate(senses, 11):
+        if rows[i][3] not in _VERBAL or sense in AUXILIARY:
+            left_out["auxiliary" if rows[i][3] in _VERBAL else "nominal"] += 1
+            continue
+        roles = {role: frozenset(j for j, row in enumerate(rows) if row[column] == role) for role in ROLES}
+        predicates[i] = {role: heads for role, heads in roles.items() if heads}
+    words = tuple(row[1] for row in rows)
+    return GoldSentence(words, tuple(int(row[6]) - 1 for row in rows), predicates, left_out)
+
+
+def head_of(span: Tokens, heads: Sequence[int]) -> int | None:
+    """The head word of a span in a tree: of the words whose head is outside, the highest, the first of equals."""
+    inside = set(span)
+
+    def depth(i: int) -> int:
+        steps = 0
+        while heads[i] >= 0 and steps <= len(heads):
+            i, steps = heads[i], steps + 1
+        return steps
+
+    return min((i for i in span if heads[i] not in inside), key=lambda i: (depth(i), i), default=None)
+
+
+@dataclass
+class Count:
+    """Right, labelled and gold numbers of one thing."""
+
+    right: int = 0
+    labelled: int = 0
+    gold: int = 0
+
+    @property
+    def precision(self) -> float:
+        """Right of labelled; 0 when nothing is labelled."""
+        return self.right / self.labelled if self.labelled else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Right of gold; 0 when there is none."""
+        return self.right / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return 2 * self.right / (self.labelled + self.gold) if self.right else 0.0
+
+
+def score(gold: Sequence[GoldSentence], labelled: Sequence[Sequence[Frame]]) -> dict[str, Count]:
+    """Counts of "predicate", of each role, and of each role "given" the predicate (of predicates in both).
+
+    An argument is right when the head, in the gold tree, of the labelled span is a gold head of that role and predicate.
+    """
+    counts = {"predicate": Count()} | {name: Count() for role in ROLES for name in (role, f"{role} given")}
+    for sentence, frames in zip(gold, labelled, strict=True):
+        by_verb = {frame.predicate[0]: frame for frame in frames}
+        both = sentence.predicates.keys() & by_verb.keys()
+        _add(counts["predicate"], len(both), len(by_verb), len(sentence.predicates))
+        for role, attribute in ROLES.items():
+            wanted = {verb: roles[role] for verb, roles in sentence.predicates.items() if role in roles}
+            found = {verb: span for verb, frame in by_verb.items() if (span := getattr(frame, attribute))}
+            right = sum(head_of(span, sentence.heads) in wanted.get(verb, ()) for verb, span in found.items())
+            _add(counts[role], right, len(found), len(wanted))
+            _add(counts[f"{role} given"], right, len(found.keys() & both), len(wanted.keys() & both))
+    return counts
+
+
+def _add(count: Count, right: int, labelled: int, gold: int) -> None:
+    count.right, count.labelled, count.gold = count.right + right, count.labelled + labelled, count.gold + gold
+
+
+def table(counts: dict[str, Count]) -> str:
+    """The counts as a Markdown table, scores x100."""
+    rows = [
+        f"| {name} | {100 * c.precision:.1f} | {100 * c.recall:.1f} | {100 * c.f1:.1f} | {c.gold} |"
+        for name, c in counts.items()
+    ]
+    return "\n".join(["| | precision | recall | F1 | gold |", "|---|---:|---:|---:|---:|", *rows])
+
+
+def score_file(path: Path, labeller: Labeller) -> tuple[dict[str, Count], str]:
+    """Score a labeller on a gold file (gold words, its own parse); returns counts and one line saying on what."""
+    gold, unannotated = read_conllu(path)
+    left_out = sum((sentence.left_out for sentence in gold), Counter[str]())
+    about = (
+        f"{path.name}: {len(gold)} sentences; not scored: {unannotated} unannotated sentences, "
+        f"{left_out['auxiliary']} auxiliaries, {left_out['nominal']} nominal predicates"
+    )
+    return score(gold, labeller.label([sentence.words for sentence in gold])), about
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table of one file."""
+    parser = argparse.ArgumentParser(prog="python -m zoo.srl.score", description="Score semantic roles against gold.")
+    parser.add_argument("file", type=Path, help="CoNLL-U with PropBank columns (Universal Propositions)")
+    parser.add_argument("--model", help="spaCy model: an installed package or a folder")
+    options = parser.parse_args(arguments)
+    try:
+        labeller = make_labeller(options.model)
+        counts, about = score_file(options.file, labeller)
+    except ZooError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    print(f"{labeller.identity()}\n{about}\n\n{table(counts)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

