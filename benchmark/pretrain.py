@@ -18,6 +18,7 @@ from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import check_writable, resource_folder, write_json
 from zoo.hardware import cache_folder
 from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint
+from zoo.progress import Progress
 from zoo.recipe import build, read_yaml, split_overrides
 from zoo.training.processes import own_process
 
@@ -34,17 +35,17 @@ def read_pretrain_recipe(name: str) -> PretrainRecipe:
 
 
 def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
-    """Return the normalised texts of every task that is found here, and the tasks whose data is missing."""
+    """Return the normalised texts of every task that is found here, and the data sets that are not here."""
     texts: set[str] = set()
-    missing = []
-    for name, cls in TASKS.load_all():
+    missing: set[str] = set()
+    for _, cls in TASKS.load_all():
         if cls is None:
             continue
         try:
             texts |= {normalised(text) for text in cls().load(data).unlabelled()}
         except MissingError:
-            missing.append(name)
-    return frozenset(texts - {""}), missing
+            missing.add(cls.dataset)
+    return frozenset(texts - {""}), sorted(missing)
 
 
 def pretrain_command(options: dict[str, Any]) -> int:
@@ -63,6 +64,9 @@ def pretrain_command(options: dict[str, Any]) -> int:
         entry = catalog().get(name)
         paths.append(next(iter(data.locate(name, "plain").files.values())) if entry is not None else Path(name))
     runtime = make_runtime(options)
+    main_process = own_process(runtime).is_main_process
+    if not main_process:
+        runtime = dataclasses.replace(runtime, progress=Progress.silent())
     exclude, missing = tested_sentences(data)
     runtime.progress.say(f"{len(exclude):,} tested sentences are left out of the text")
     if missing:
@@ -78,9 +82,9 @@ def pretrain_command(options: dict[str, Any]) -> int:
     with Stop().listening() as stop:
         run = Run(out / "training", recipe.seed, stop_signal=stop)
         facts = pretrain(recipe, texts, out, runtime=runtime, run=run)
-    if not own_process(runtime).is_main_process:
+    if not main_process:
         return 0
-    write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "tasks_not_found": missing})
+    write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "data_sets_not_found": missing})
     for path in (out / "training").glob("*.safetensors"):
         path.unlink()
     print(

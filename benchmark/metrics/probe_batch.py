@@ -157,7 +157,8 @@ class _Trainer:
 
     def run(self) -> Fits:
         epochs = 0
-        workers = torch.get_num_threads() if self.x.device.type == "cpu" else 1
+        threads = torch.get_num_threads()
+        workers = 1 if self._launch_bound() else threads
         # Each worker runs its own small steps on one core: no step is big enough to be worth sharing.
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             try:
@@ -170,7 +171,7 @@ class _Trainer:
                     epochs += self.recipe.epoch_size
                     self.active &= self.idle <= self.recipe.tenacity
             finally:
-                torch.set_num_threads(workers)
+                torch.set_num_threads(threads)
         return Fits(self.accuracy, self.evaluations, self.model, self.best, self.x)
 
     def _launch_bound(self) -> bool:

@@ -38,9 +38,7 @@ class CTRecipe(BackboneRecipe):
     pairs: Literal["shared", "disjoint"] = "shared"  # negatives (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
     draw: Literal["independent", "pass"] = "independent"  # open; or each sentence once in a pass
     steps: int | None = 5000  # open: 10 rounds of 500; None: as many as the passes give
-    epochs: int = (
-        1  # as many sentences as so many passes have are drawn at most; wiki1m has more than 5,000 updates draw
-    )
+    epochs: int = 1  # passes over the corpus, at most, in sentences drawn; 5,000 updates take a sixth of one of wiki1m
     min_chars: int = 0  # shorter sentences are left out
     reduction: Literal["mean", "sum"] = "mean"  # open: over the pairs of a batch
     dropout: float | None = 0.0  # open: off; None: the backbone's own, as sentence-transformers leaves it
@@ -82,15 +80,14 @@ class CTObjective(Objective):
 
     def embed(self, *collated: torch.Tensor, **_: Any) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
-        sides = (self.f1, *collated[:2]), (self.f2, *collated[2:])
+        sides = zip((self.f1, self.f2), collated[::2], collated[1::2], strict=True)
         return tuple(f(i.flatten(0, 1), m.flatten(0, 1)).unflatten(0, i.shape[:2]) for f, i, m in sides)
 
     def contrast(self, u: torch.Tensor, v: torch.Tensor, **_: Any) -> torch.Tensor:
         """Vectors (n, 1 + K or 1, dim) and (n, 1 + K, dim), the positive pair first -> scalar loss."""
         with torch.autocast(u.device.type, enabled=False):
             logits = (u.float() * v.float()).sum(-1)
-            labels = torch.zeros_like(logits)
-            labels[:, 0] = 1
+            labels = torch.eye(logits.shape[1], device=u.device)[0].expand_as(logits)  # 1, 0, ... 0
             loss = F.binary_cross_entropy_with_logits(logits, labels)
         return loss * self.recipe.batch_size if self.recipe.reduction == "sum" else loss
 

@@ -10,7 +10,7 @@ import math
 import tarfile
 import textwrap
 import xml.etree.ElementTree as ElementTree
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +82,7 @@ def _documents(archive: Path) -> Iterator[ElementTree.Element]:
 def _example(node: ElementTree.Element, sense: int) -> Example | None:
     words = (node.findtext("text") or "").split()
     place = next((rel.get("relloc", "") for rel in node.iter("rel")), "").split()
-    new = {}  # traces ("*PRO*") are no words: old position -> new
+    new: dict[int, int] = {}  # traces ("*PRO*") are no words: old position -> new
     for i, word in enumerate(words):
         if not (word.startswith("*") and word.strip("*")):
             new[i] = len(new)
@@ -99,7 +99,7 @@ def _example(node: ElementTree.Element, sense: int) -> Example | None:
 
 def count_votes(examples: Sequence[Example], parses: Iterable[Parse]) -> Votes:
     """Sum, for each verb and place, the weight of the examples that give it a role; first senses weigh most."""
-    votes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    votes: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for example, parse in zip(examples, parses, strict=True):
         rules = Rules(parse)
         if not rules.is_predicate(example.verb):
@@ -126,13 +126,13 @@ def decide(votes: Votes, agentless: Iterable[str]) -> dict[tuple[str, str], str]
     exceptions = {}
     for verb, place in sorted(pairs):
         usual = DEFAULTS.get(place, NO_ROLE)
-        tally = Counter(votes.get((verb, place), {}))
+        tally = defaultdict(float, votes.get((verb, place), {}))
         for role, weight in votes.get((verb, _SIBLINGS.get(place, "")), {}).items():
             tally[role] += _SIBLING_SHARE * weight
         expected = "ARG1" if verb in agentless and (place == "subject" or place in _SIBLINGS) else usual
         tally[expected] += _DEFAULT_VOTE
         role, weight = max(tally.items(), key=lambda item: (item[1], item[0] == usual))
-        if role != usual and 2 * weight > tally.total():
+        if role != usual and 2 * weight > sum(tally.values()):
             exceptions[verb, place] = role
     return exceptions
 
@@ -143,7 +143,7 @@ def as_text(exceptions: Mapping[tuple[str, str], str]) -> str:
     for (verb, place), role in exceptions.items():
         if verb and not any(character.isspace() for character in verb + place):
             grouped[f"{place} {role}: "].append(verb)
-    lines = []
+    lines: list[str] = []
     for prefix, verbs in sorted(grouped.items()):
         wrapped = textwrap.wrap(" ".join(sorted(verbs)), 118 - len(prefix), break_on_hyphens=False)
         lines.extend(prefix + part for part in wrapped)

@@ -123,8 +123,16 @@ class Rules:
         return found
 
     def span(self, places: Places, place: str) -> Tokens:
-        """All words of a place, () for one that is not filled."""
-        return self.parse.subtree(places.heads[place], places.without[place]) if place in places.heads else ()
+        """All words of a place but punctuation at its ends, () for one that is not filled."""
+        if place not in places.heads:
+            return ()
+        parse = self.parse
+        span = list(parse.subtree(places.heads[place], places.without[place]))
+        while len(span) > 1 and parse.relations[span[-1]] == "punct":
+            span.pop()
+        while len(span) > 1 and parse.relations[span[0]] == "punct":
+            span.pop(0)
+        return tuple(span)
 
     def subject(self, i: int, seen: frozenset[int] = frozenset()) -> tuple[int, int | None] | None:
         """Head (and branch to leave out) of the subject of verb i, its own or shared, or None."""

@@ -17,7 +17,7 @@ from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.srl.labeller import Frame, Labeller, Tokens, make_labeller
 
 ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}  # role -> attribute of a Frame
-# Senses that mark a verb as an auxiliary: am/is + participle, have + participle, do-support, have to, going to, used to.
+# Senses of auxiliaries: be + participle, have + participle, do-support, have to, going to, used to. They have no roles.
 AUXILIARY = frozenset({"be.03", "have.01", "do.01", "have.02", "go.04", "use.03"})
 _VERBAL = ("VERB", "AUX")
 
@@ -127,7 +127,7 @@ class Count:
 def score(gold: Sequence[GoldSentence], labelled: Sequence[Sequence[Frame]]) -> dict[str, Count]:
     """Counts of "predicate", of each role, and of each role "given" the predicate (of predicates in both).
 
-    An argument is right when the head, in the gold tree, of the labelled span is a gold head of that role and predicate.
+    An argument is right when the head, in the gold tree, of the labelled span is a gold head of the predicate's role.
     """
     counts = {"predicate": Count()} | {name: Count() for role in ROLES for name in (role, f"{role} given")}
     for sentence, frames in zip(gold, labelled, strict=True):

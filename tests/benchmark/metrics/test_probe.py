@@ -174,10 +174,10 @@ def test_first_weights_are_torch_s_and_random_states_stay() -> None:
     assert torch.equal(second, above.weight)
     assert torch.equal(bias[:, 0], above.bias)
     x, y = problem(60, 9, 2)
-    state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()
+    state, legacy = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
     cross_validated(x, y, 40, replace(FAST, folds=2))
     assert torch.equal(torch.get_rng_state(), state)
-    assert np.array_equal(np.random.get_state()[1], legacy)
+    assert np.array_equal(np.random.get_state()[1], legacy)  # noqa: NPY002
 
 
 def test_the_penalty_is_chosen_as_senteval_does() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -17,7 +18,10 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.transfer import TransferData
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError
+from zoo.recipe import all_recipes, parse_methods
 
+FIXTURE = Path(__file__).parent.parent / "fixtures" / "senteval_transfer.json"
+SENTEVAL = json.loads(FIXTURE.read_text("utf-8"))["zoo-mini"]
 NAMES = ("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SICK-E")
 # Rows of every part, and rows of class 0, 1, ... of the last one, counted in the files with grep and cut.
 COUNTS = {
@@ -129,6 +133,19 @@ def test_readers_on_small_files(tmp_path: Path) -> None:
     assert (rows.texts(), rows.labels.tolist()) == (["a", "c", "b", "d"], [2, 0])
 
 
+@pytest.mark.parametrize("name", ["TREC", "CR"])
+def test_zoo_mini_gets_senteval_s_numbers(name: str, data_dir: Path) -> None:
+    """The full setting on the vectors that SentEval's own code was given, its texts read from the same files."""
+    spec = parse_methods(SENTEVAL["method"], all_recipes())[0]
+    cls, recipe = spec.resolve({})
+    scores = load(name, data_dir).score(cls(recipe, Runtime()).encode)
+    expected = SENTEVAL["tasks"][name]
+    assert 100 * scores["main"] == pytest.approx(expected["acc"], abs=0.3)
+    assert 100 * scores["dev_accuracy"] == pytest.approx(expected["devacc"], abs=0.3)
+    if "folds" in expected:
+        assert [100 * part for part in scores["part_accuracies"]] == pytest.approx(expected["folds"], abs=1.0)
+
+
 @pytest.mark.parametrize("name", ["TREC-fast", "MRPC-fast", "SICK-E-fast", "CR-exact"])
 def test_scores_say_what_they_are(name: str, data_dir: Path) -> None:
     """Protocol and setting, accuracy above chance as a fraction, F1 for MRPC only."""
@@ -166,8 +183,6 @@ def test_constant_vectors_have_no_score(data_dir: Path) -> None:
 
 def test_a_run_makes_records_and_a_table(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     """The command line end to end: the table's title and note, and each record, say which protocol it is."""
-    import json
-
     words = ["run", "--methods", "static-avg", "--suite", "transfer-fast", "--data", data_dir, "--out", tmp_path]
     answer = cli(*words, "--limit", 20, "--device", "cpu")
     assert answer.code == 0, answer.err

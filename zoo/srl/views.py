@@ -1,0 +1,153 @@
+"""The SRL view of a sentence (PT-BERT, section 4.4), labelled once and kept on disk."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import multiprocessing
+import os
+import signal
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+from filelock import FileLock
+
+from zoo.errors import CorruptError
+from zoo.files import atomic_path, check_writable, sha256_json
+from zoo.hardware import cache_folder
+from zoo.progress import Progress
+from zoo.srl.labeller import Frame, Labeller, make_labeller
+
+CHUNK = 5000  # sentences in one file of the cache: some ten seconds of work
+
+MakeLabeller = Callable[[], Labeller]
+
+
+def srl_sequence(frames: Sequence[Frame]) -> str:
+    """For each predicate ARG0, PRED, ARGM-NEG, ARG1, in that order, all joined by blanks; "" without predicates."""
+    return " ".join(
+        word
+        for frame in frames
+        for positions in (frame.arg0, frame.predicate, frame.neg, frame.arg1)
+        for word in frame.words(positions)
+    )
+
+
+def srl_view(sentence: str, labeller: Labeller) -> str:
+    """The SRL sequence of one sentence; a sentence without predicates stays as it is.
+
+    Example:
+        >>> srl_view("She said he did not read the book.", make_labeller())
+        'She said he did not read the book he read not the book'
+    """
+    return srl_sequence(labeller.label([sentence])[0]) or sentence
+
+
+def srl_views(
+    sentences: Sequence[str],
+    folder: Path | None = None,
+    *,
+    make: MakeLabeller | None = None,
+    processes: int | None = None,
+    progress: Progress | None = None,
+    chunk: int = CHUNK,
+) -> list[str]:
+    """The SRL view of every sentence, in order, from the cache `folder` as far as it is there.
+
+    Labels what is missing, `chunk` sentences at a time, in `processes` processes (None: one a core), and keeps each
+    chunk at once: an interrupted call goes on where it stopped. A chunk's name is the sha256 of its sentences and of
+    the labeller's identity. `make` must be importable by name (None: `make_labeller`). Raises MissingError without
+    spaCy, ZooError when the folder cannot be written.
+    """
+    make, progress = make or make_labeller, progress or Progress.silent()
+    folder = folder or cache_folder() / "srl"
+    labeller = make()
+    identity = labeller.identity()
+    chunks = [list(sentences[start : start + chunk]) for start in range(0, len(sentences), chunk)]
+    paths = [folder / f"srl-{sha256_json([identity, part])[:32]}.jsonl.gz" for part in chunks]
+    check_writable(folder)
+    with FileLock(folder / "lock"):  # processes that train together need the same views: one labels, all read
+        views = {i: kept for i, path in enumerate(paths) if (kept := _kept_views(path, progress)) is not None}
+        missing = {i: part for i, part in enumerate(chunks) if i not in views}
+        done = 0
+        with progress.bar("semantic roles", sum(map(len, missing.values()))) as bar:
+            for i, made in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
+                write_views(paths[i], made)
+                views[i] = made
+                done += len(made)
+                bar.update(done)
+    return [view for i in range(len(chunks)) for view in views[i]]
+
+
+def _label(
+    chunks: dict[int, list[str]], labeller: Labeller, make: MakeLabeller, processes: int
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and views of each chunk, as they are finished."""
+    if processes <= 1:
+        for i, sentences in chunks.items():
+            yield i, views_of(sentences, labeller)
+        return
+    context = multiprocessing.get_context("spawn")  # not forked: this process may hold threads and a GPU
+    with ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(make,)) as pool:
+        try:
+            running = {pool.submit(_work, sentences): i for i, sentences in chunks.items()}
+            for future in as_completed(running):
+                yield running[future], future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def views_of(sentences: Sequence[str], labeller: Labeller) -> list[str]:
+    """The SRL view of each sentence, without a cache."""
+    return [srl_sequence(frames) or s for s, frames in zip(sentences, labeller.label(sentences), strict=True)]
+
+
+_workers_labeller: Labeller | None = None  # of a worker process
+
+
+def _start_worker(make: MakeLabeller) -> None:
+    global _workers_labeller
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops the workers
+    _workers_labeller = make()
+
+
+def _work(sentences: list[str]) -> list[str]:
+    assert _workers_labeller is not None
+    return views_of(sentences, _workers_labeller)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def write_views(path: Path, views: Sequence[str]) -> None:
+    """Write views as compressed JSON lines behind a line with their sha256, atomically."""
+    body = "".join(json.dumps(view) + "\n" for view in views).encode()
+    head = json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode()
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(gzip.compress(head + b"\n" + body, 6, mtime=0))
+
+
+def read_views(path: Path) -> list[str]:
+    """Read the views of one file; raises CorruptError when it is not as it was written."""
+    try:
+        head, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
+        if hashlib.sha256(body).hexdigest() != json.loads(head)["sha256"]:
+            raise ValueError("wrong sha256")
+        return [json.loads(line) for line in body.splitlines()]
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        raise CorruptError(f"{path} is damaged ({error}); delete it to have it made again.") from error
+
+
+def _kept_views(path: Path, progress: Progress) -> list[str] | None:
+    """The views of a file of the cache; None where there is none, or (said aloud) a damaged one."""
+    if not path.exists():
+        return None
+    try:
+        return read_views(path)
+    except CorruptError:
+        progress.say(f"{path.name} of the SRL cache is damaged and is made again.")
+        return None
