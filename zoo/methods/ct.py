@@ -46,6 +46,7 @@ class CTRecipe(BackboneRecipe):
     rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)  # each up to and with its step of `rate_steps`, from step 0
     rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
     max_grad_norm: float | None = None  # open: not clipped
+    smoothing: float = 0.9  # of RMSprop: TensorFlow's, PyTorch's is 0.99
     train_max_length: int = 75
     eval_every: int = 500
     test_encoder: Literal["best", "f2"] = "best"  # open: of f1 and f2 the one of higher dev score (f2 without a score)
@@ -134,6 +135,7 @@ class CT(Contrastive):
             epochs=1,
             eval_every=recipe.eval_every,
             optimizer="rmsprop",
+            rmsprop_smoothing=recipe.smoothing,
             rate_until=tuple((step + 1, rate) for step, rate in zip(recipe.rate_steps, recipe.rates, strict=True)),
             max_grad_norm=recipe.max_grad_norm or math.inf,
             units_per_row=groups.width,

@@ -109,7 +109,8 @@ def load_checkpoint(
                 index, _, field = name.partition("/")
                 state.setdefault(int(index), {})[field] = tensor
         for group in groups:
-            group["betas"] = tuple(group["betas"]) if "betas" in group else None
+            if "betas" in group:  # JSON made a list of it; RMSprop has none
+                group["betas"] = tuple(group["betas"])
         model.load_state_dict(weights)
         optimizer.load_state_dict({"state": state, "param_groups": groups})
     except (KeyError, ValueError, RuntimeError) as error:

@@ -41,6 +41,7 @@ class TrainSettings:
     eval_every: int
     weight_decay: float = 0.0
     optimizer: Literal["adamw", "rmsprop"] = "adamw"  # AdamW without weight decay is Adam
+    rmsprop_smoothing: float = 0.99  # PyTorch's; TensorFlow's is 0.9
     adam_betas: tuple[float, float] = (0.9, 0.999)
     schedule: Literal["linear", "constant"] = "linear"  # to 0 at the last step, or flat; both after the warm-up
     rate_until: tuple[tuple[int, float], ...] = ()  # (step, rate) in order, then learning_rate; instead of a schedule
@@ -381,7 +382,12 @@ class _Training:
 
 def _optimizer(parameters: list[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
     if settings.optimizer == "rmsprop":
-        return torch.optim.RMSprop(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        return torch.optim.RMSprop(
+            parameters,
+            lr=settings.learning_rate,
+            alpha=settings.rmsprop_smoothing,
+            weight_decay=settings.weight_decay,
+        )
     return torch.optim.AdamW(
         parameters,
         lr=settings.learning_rate,
