@@ -84,17 +84,15 @@ class Rules:
     def passive(self, i: int) -> bool:
         """True for a passive verb, also without its auxiliary ("the book sold there", "had it fixed")."""
         parse = self.parse
-        if parse.children(i, ("auxpass", "nsubjpass", "csubjpass")):
-            return True
-        if parse.tags[i] not in ("VBN", "VBD"):
-            return False
-        if parse.relations[i] == "acl":
-            return not parse.children(i, _SUBJECTS)
-        if parse.tags[i] == "VBD" or parse.children(i, ("aux",)):
-            return False
-        if parse.relations[i] == "conj" and not parse.children(i, _SUBJECTS):
-            return self.passive(parse.heads[i])
-        return parse.relations[i] in ("advcl", "ccomp", "xcomp", "oprd", "pcomp", "ROOT", "dep")
+        while not parse.children(i, ("auxpass", "nsubjpass", "csubjpass")):
+            if parse.relations[i] == "acl" and parse.tags[i] in ("VBN", "VBD"):
+                return not parse.children(i, _SUBJECTS)
+            if parse.tags[i] != "VBN" or parse.children(i, ("aux",)):
+                return False
+            if parse.relations[i] != "conj" or parse.children(i, _SUBJECTS):
+                return parse.relations[i] in ("advcl", "ccomp", "xcomp", "oprd", "pcomp", "ROOT", "dep")
+            i = parse.heads[i]  # "was bought and sold"
+        return True
 
     def places(self, i: int) -> Places:
         """The places of verb i: subject, agent, object, dative, clause, attribute and prep_WORD."""
@@ -114,6 +112,8 @@ class Rules:
                     found.fill("attribute", child)
                 case "prep":
                     found.fill(f"prep_{parse.words[child].lower()}", child)
+                case "prt" if (noun := parse.child(child, ("pobj",))) is not None:
+                    found.fill("object", noun)  # "call off the meeting", taken for a preposition
                 case "dative" | "agent" as relation:
                     found.fill(relation, child)
         self._fill_gap(i, found)
@@ -134,36 +134,30 @@ class Rules:
             span.pop(0)
         return tuple(span)
 
-    def subject(self, i: int, seen: frozenset[int] = frozenset()) -> tuple[int, int | None] | None:
+    def subject(self, i: int) -> tuple[int, int | None] | None:
         """Head (and branch to leave out) of the subject of verb i, its own or shared, or None."""
         parse = self.parse
-        if own := parse.children(i, _SUBJECTS):
-            return self._antecedent(own[-1], i) or (own[-1], None)
-        head, relation = parse.heads[i], parse.relations[i]
-        if i in seen or head == i or parse.children(i, ("expl",)):
-            return None
-        seen |= {i}
-        if relation == "conj":
-            return self.subject(head, seen) if parse.is_verb(head) else None
-        if relation in ("relcl", "acl"):  # "the man standing there"; not "a book to read", "the right to go"
-            return None if parse.is_infinitive(i) else (head, i)
-        if relation in _CLAUSES and not parse.is_finite(i):
-            return self._controller(i, head, seen)
-        if relation == "advcl" and parse.is_infinitive(i):
-            return self.subject(head, seen)
-        return None
-
-    def _controller(self, i: int, head: int, seen: frozenset[int]) -> tuple[int, int | None] | None:
-        """The subject of a complement without one: the object of the verb above, else its subject."""
-        parse = self.parse
-        if parse.relations[head] in ("acomp", "attr", "oprd") and not parse.is_verb(head):
-            head = parse.heads[head]  # "she is able to go"
-        controller = parse.child(head, ("dobj", "dative"))
-        if controller is not None and controller < i:
-            return self._antecedent(controller, i) or (controller, None)
-        if parse.relations[i] == "ccomp" and parse.tags[i] not in ("VB", "VBG"):
-            return None
-        return self.subject(head, seen)
+        while True:
+            if own := parse.children(i, _SUBJECTS):
+                return self._antecedent(own[-1], i) or (own[-1], None)
+            head, relation = parse.heads[i], parse.relations[i]
+            if head == i or parse.children(i, ("expl",)):
+                return None
+            if relation in ("relcl", "acl"):  # "the man standing there"; not "a book to read", "the right to go"
+                return None if parse.is_infinitive(i) else (head, i)
+            if relation in _CLAUSES and not parse.is_finite(i):
+                if parse.relations[head] in ("acomp", "attr", "oprd") and not parse.is_verb(head):
+                    head = parse.heads[head]  # "she is able to go"
+                controller = parse.child(head, ("dobj", "dative"))
+                if controller is not None and controller < i:
+                    return self._antecedent(controller, i) or (controller, None)
+                if relation == "ccomp" and parse.tags[i] not in ("VB", "VBG"):
+                    return None
+            elif not (relation == "conj" and parse.is_verb(head)) and not (
+                relation == "advcl" and parse.is_infinitive(i)
+            ):
+                return None
+            i = head  # its subject is shared
 
     def _antecedent(self, pronoun: int, verb: int) -> tuple[int, int] | None:
         """The noun a relative pronoun stands for, less the relative clause; None for any other word."""

@@ -13,11 +13,12 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from benchmark.metrics import probe, probe_batch
+from benchmark.metrics import probe, probe_batch, probe_exact
 from benchmark.metrics.probe import EXACT, FAST, FULL, PENALTIES, Setting, cross_validated, nested, split, stratified
 from benchmark.metrics.probe_batch import Fits, Fold, Recipe, pad, train_fits
 from benchmark.metrics.probe_exact import solve_fits
 from benchmark.metrics.probe_models import Classifier, Hidden, Linear
+from zoo.errors import TrainingError
 
 SENTEVAL = json.loads((Path(__file__).parent.parent / "fixtures" / "senteval_transfer.json").read_text("utf-8"))
 
@@ -84,7 +85,7 @@ def grid(x: np.ndarray, y: np.ndarray, folds: list[Fold], recipe: Recipe) -> tup
 @pytest.mark.parametrize("setting", [FULL, FAST], ids=["full", "fast"])
 def test_batched_fits_are_the_fits_one_by_one(classes: int, hidden: int, setting: Setting) -> None:
     """Folds of unequal size, with and without development rows, every penalty: the same stops, weights and scores."""
-    x, y = problem(331, 12, classes)
+    x, y = problem(221, 12, classes)
     recipe = replace(setting.recipe, hidden=hidden, batch_size=24)
     folds = [Fold(*rows) for rows in stratified(y, 3)]
     # Eight rows fewer change the number of batches; no development rows: the drawn share.
@@ -269,6 +270,14 @@ def test_exact_cross_validated_and_split_use_the_right_rows() -> None:
         other.fit(x[rows].astype(np.float64), y[rows])
         assert measured.accuracy == pytest.approx(100 * other.score(x[250:], y[250:]))
         assert np.array_equal(measured.predicted, other.predict(x[250:]))
+
+
+def test_exact_does_not_hide_that_it_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Regressions that did not converge are an error, not a score."""
+    monkeypatch.setattr(probe_exact, "_ITERATIONS", 3)
+    x, y = problem(200, 8, 3)
+    with pytest.raises(TrainingError, match="not converged after 3 iterations"):
+        nested(x, y, replace(EXACT, folds=3))
 
 
 def test_pair_features() -> None:

@@ -133,7 +133,7 @@ def test_readers_on_small_files(tmp_path: Path) -> None:
     assert (rows.texts(), rows.labels.tolist()) == (["a", "c", "b", "d"], [2, 0])
 
 
-@pytest.mark.parametrize("name", ["TREC", "CR"])
+@pytest.mark.parametrize("name", list(SENTEVAL["tasks"]))
 def test_zoo_mini_gets_senteval_s_numbers(name: str, data_dir: Path) -> None:
     """The full setting on the vectors that SentEval's own code was given, its texts read from the same files."""
     spec = parse_methods(SENTEVAL["method"], all_recipes())[0]

@@ -57,7 +57,10 @@ CONSTRUCTIONS = {
         "The car sold yesterday was red.",
         ["|sold||The car", "|was||The car sold yesterday"],
     ),
-    "conjoined verbs, shared subject": ("He opened the box and saw the ring.", ["He|opened||the box", "He|saw||the ring"]),
+    "conjoined verbs, shared subject": (
+        "He opened the box and saw the ring.",
+        ["He|opened||the box", "He|saw||the ring"],
+    ),
     "conjoined verbs, shared object": ("They buy and sell shares.", ["They|buy||shares", "They|sell||shares"]),
     "negation": ("She did not read the book.", ["She|read|not|the book"]),
     "contracted negation": ("She didn't read the book.", ["She|read|n't|the book"]),
@@ -153,15 +156,19 @@ def test_persons_act_where_things_undergo(subject: str, place: str) -> None:
 
 
 def test_punctuation_at_the_ends_is_no_part_of_an_argument() -> None:
-    parse = parsed("saw/see/VB/ROOT/0 (/(/-LRB-/punct/2 dogs/dog/NNS/dobj/0 ,/,/,/punct/2 cats/cat/NNS/conj/2 )/)/-RRB-/punct/2")
+    parse = parsed(
+        "saw/see/VB/ROOT/0 (/(/-LRB-/punct/2 dogs/dog/NNS/dobj/0 ,/,/,/punct/2 cats/cat/NNS/conj/2 )/)/-RRB-/punct/2"
+    )
     [frame] = find_frames(parse, VerbTable({}))
     assert frame.words(frame.arg1) == ["dogs", ",", "cats"]
 
 
-def test_verbs_that_control_each_other_end() -> None:
-    # No tree: a parser that errs must not hang the rules.
-    parse = parsed("want/want/VB/xcomp/1 go/go/VB/xcomp/0")
-    assert [frame.arg0 for frame in find_frames(parse, VerbTable({}))] == [(), ()]
+def test_long_chains_of_verbs_are_no_deep_recursion() -> None:
+    chain = " ".join(f"sold/sell/VBN/conj/{i}" for i in range(1, 3000))
+    parse = parsed(f"goods/good/NNS/nsubjpass/1 sold/sell/VBN/ROOT/1 {chain}")
+    frames = find_frames(parse, VerbTable({}))
+    assert len(frames) == 3000
+    assert all(frame.arg1 == (0,) for frame in frames)
 
 
 def test_the_package_s_table_knows_its_classics() -> None:

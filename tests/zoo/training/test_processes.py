@@ -152,6 +152,7 @@ def test_negatives_are_gathered_so_that_two_processes_give_the_gradient_of_one(
     assert len(one) > 100 and one.keys() == first.keys()
     assert one["loss"].item() == pytest.approx(first["loss"].item(), abs=1e-4)
     for step in range(4):
-        of = [torch.cat([r[name].flatten() for name in one if name.startswith(f"{step}-")]) for r in (one, first, second)]
+        names = [name for name in one if name.startswith(f"{step}-")]
+        of = [torch.cat([run[name].flatten() for name in names]) for run in (one, first, second)]
         assert float((of[0] - of[1]).norm() / of[0].norm()) < 0.01
         assert torch.equal(of[1], of[2])
