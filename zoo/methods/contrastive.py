@@ -66,14 +66,17 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
             module.p = rate
 
 
-def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int, max_length: int) -> Augmenter:
-    """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation."""
+def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
+    """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation.
+
+    A view that grew is cut only where the positions end, as in the released codes.
+    """
     kinds = token_kinds(backbone.tokenizer)
     neighbours = None
     if any("substitute" in text for text in augment):
         neighbours = nearest_tokens(backbone.model.get_input_embeddings().weight, _NEIGHBOURS, kinds)
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)
-    return Augmenter(chains, kinds, backbone.pad_id, keeps, max_length)
+    return Augmenter(chains, kinds, backbone.pad_id, keeps, backbone.max_length)
 
 
 class TrainedPooler(nn.Module):

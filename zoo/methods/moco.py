@@ -138,7 +138,7 @@ class MoCo(Contrastive):
             views = tokenise(tokenizer, sequences, max_length=recipe.train_max_length)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *views.padded(rows, pad_id)), len(table)
-        augmenter = make_augmenter(self.backbone, recipe.augment, recipe.keeps, recipe.train_max_length)
+        augmenter = make_augmenter(self.backbone, recipe.augment, recipe.keeps)
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same

@@ -112,7 +112,7 @@ class TwoViews(Contrastive):
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=recipe.train_max_length)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *table.padded(rows, pad_id)), len(table)
-        augmenter = make_augmenter(self.backbone, recipe.augment, 0, recipe.train_max_length)
+        augmenter = make_augmenter(self.backbone, recipe.augment, keeps=0)
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same

@@ -1,0 +1,151 @@
+"""The scorer against counts made by hand, and our labeller against the real gold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from zoo.errors import CorruptError, MissingError
+from zoo.srl.labeller import Frame
+from zoo.srl.score import Count, head_of, main, read_conllu, score, table
+from zoo.srl.spacy_labeller import SpacyLabeller
+
+# Two sentences of our own: "The big dog did not chase cats ." and "Home , she said it s ."
+GOLD = """\
+# sent_id = 1
+1\tThe\tthe\tDET\tDT\t_\t3\tdet\t_\t_\t_\t_\t_\t_
+2\tbig\tbig\tADJ\tJJ\t_\t3\tamod\t_\t_\tbig.01\t_\tV\t_
+3\tdog\tdog\tNOUN\tNN\t_\t6\tnsubj\t_\t_\t_\t_\tARG1\tARG0
+4\tdid\tdo\tAUX\tVBD\t_\t6\taux\t_\t_\tdo.01\tV\t_\t_
+5\tnot\tnot\tPART\tRB\t_\t6\tadvmod\t_\t_\t_\t_\t_\tARGM-NEG
+6\tchase\tchase\tVERB\tVB\t_\t0\troot\t_\t_\tchase.01\t_\t_\tV
+6.1\tchase\tchase\tVERB\tVB\t_\t_\t_\t0:root\t_\t_\t_
+7\tcats\tcat\tNOUN\tNNS\t_\t6\tobj\t_\t_\t_\t_\t_\tARG1
+8\t.\t.\tPUNCT\t.\t_\t6\tpunct\t_\t_\t_\t_\t_\t_
+
+# sent_id = 2
+# propbank = no-up
+1\tHello\thello\tINTJ\tUH\t_\t0\troot\t_\t_\t_
+
+# sent_id = 3
+1\tHome\thome\tNOUN\tNN\t_\t4\tobj\t_\t_\t_\tARG1\t_
+2\t,\t,\tPUNCT\t,\t_\t4\tpunct\t_\t_\t_\t_\t_
+3\tshe\tshe\tPRON\tPRP\t_\t4\tnsubj\t_\t_\t_\tARG0\t_
+4\tsaid\tsay\tVERB\tVBD\t_\t0\troot\t_\t_\tsay.01\tV\t_
+5\tit\tit\tPRON\tPRP\t_\t4\tobj\t_\t_\t_\tARG1\tARG1
+6\ts\tbe\tVERB\tVBZ\t_\t4\tccomp\t_\t_\tbe.02\t_\tV
+"""
+FIRST = ("The", "big", "dog", "did", "not", "chase", "cats", ".")
+SECOND = ("Home", ",", "she", "said", "it", "s")
+
+
+@pytest.fixture
+def gold_file(tmp_path: Path) -> Path:
+    path = tmp_path / "gold.conllu"
+    path.write_text(GOLD, encoding="utf-8")
+    return path
+
+
+def test_reading_the_gold(gold_file: Path) -> None:
+    (first, third), unannotated = read_conllu(gold_file)
+    assert unannotated == 1
+    assert first.words == FIRST
+    assert first.heads == (2, 2, 5, 5, 5, -1, 5, 5)
+    assert first.predicates == {5: {"ARG0": {2}, "ARG1": {6}, "ARGM-NEG": {4}}}
+    assert first.left_out == {"auxiliary": 1, "nominal": 1}
+    assert third.predicates == {3: {"ARG0": {2}, "ARG1": {0, 4}}, 5: {"ARG1": {4}}}
+
+
+def test_scores_are_those_counted_by_hand(gold_file: Path) -> None:
+    gold, _ = read_conllu(gold_file)
+    labelled = [
+        [
+            Frame(FIRST, (3,), arg0=(2,)),  # no gold predicate
+            Frame(FIRST, (5,), arg0=(0, 1, 2), arg1=(7,), neg=(4,)),  # ARG1 wrong
+        ],
+        [Frame(SECOND, (3,), arg0=(), arg1=(4, 5), neg=(1,))],  # head of ARG1 is "s"; no negation; "s" missed
+    ]
+    counts = score(gold, labelled)
+    assert {name: (c.right, c.labelled, c.gold) for name, c in counts.items()} == {
+        "predicate": (2, 3, 3),
+        "ARG0": (1, 2, 2),
+        "ARG0 given": (1, 1, 2),
+        "ARG1": (0, 2, 3),
+        "ARG1 given": (0, 2, 2),
+        "ARGM-NEG": (1, 2, 1),
+        "ARGM-NEG given": (1, 2, 1),
+    }
+    assert "| ARG0 | 50.0 | 50.0 | 50.0 | 2 |" in table(counts)
+
+
+def test_any_head_of_a_split_argument_is_right(gold_file: Path) -> None:
+    gold, _ = read_conllu(gold_file)
+    for span in ((0, 1), (4,)):
+        counts = score(gold, [[], [Frame(SECOND, (3,), arg1=span)]])
+        assert (counts["ARG1"].right, counts["ARG1"].gold) == (1, 3)
+
+
+def test_heads_of_spans() -> None:
+    heads = (2, 2, 5, 5, 5, -1, 5, 5)
+    assert head_of((0, 1, 2), heads) == 2
+    assert head_of((0, 1), heads) == 0  # both hang on a word outside
+    assert head_of((6, 7), heads) == 6
+    assert head_of((1, 4), heads) == 4  # the higher one
+    assert head_of(tuple(range(8)), heads) == 5
+    assert head_of((), heads) is None
+
+
+def test_precision_recall_and_f1() -> None:
+    count = Count(right=3, labelled=4, gold=6)
+    assert (count.precision, count.recall) == (0.75, 0.5)
+    assert count.f1 == pytest.approx(2 * 0.75 * 0.5 / 1.25)
+    assert (Count().precision, Count().recall, Count().f1, Count(0, 3, 4).f1) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (("\tARG1\tARG0", "\tARG1"), "columns of roles"),
+        (("\t3\tdet", "\tx\tdet"), "invalid literal"),
+        (("1\tHome\thome\tNOUN\tNN\t_\t4\tobj\t_\t_\t_\tARG1\t_", "1\tHome"), "index out of range"),
+    ],
+)
+def test_damaged_gold_is_named(gold_file: Path, damage: tuple[str, str], message: str) -> None:
+    gold_file.write_text(GOLD.replace(*damage, 1), encoding="utf-8")
+    with pytest.raises(CorruptError, match=rf"gold\.conllu, sentence before line \d+: .*{message}"):
+        read_conllu(gold_file)
+
+
+def test_gold_that_is_absent_or_no_text(tmp_path: Path) -> None:
+    with pytest.raises(MissingError, match=r"nothing\.conllu cannot be read"):
+        read_conllu(tmp_path / "nothing.conllu")
+    (tmp_path / "latin.conllu").write_bytes(b"1\tcaf\xe9\n")
+    with pytest.raises(CorruptError, match="not UTF-8"):
+        read_conllu(tmp_path / "latin.conllu")
+
+
+def test_the_command_prints_the_table(
+    gold_file: Path, labeller: SpacyLabeller, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([str(gold_file)]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith(labeller.identity())
+    assert "gold.conllu: 2 sentences; not scored: 1 unannotated sentences, 1 auxiliaries, 1 nominal" in output
+    assert "| ARGM-NEG | 100.0 | 100.0 | 100.0 | 1 |" in output
+
+
+def test_the_command_says_what_is_missing(gold_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("spacy", reason="pip install 'zoo-bench[srl]'")
+    assert main([str(gold_file), "--model", "no_such_model"]) == 1
+    assert "error: spaCy model 'no_such_model' is not installed" in capsys.readouterr().err
+
+
+def test_the_quality_on_real_gold_holds(data_dir: Path, labeller: SpacyLabeller) -> None:
+    path = data_dir / "srl" / "UP_English-EWT" / "en_ewt-up-dev.conllu"
+    if not path.is_file():
+        pytest.skip(f"no gold roles at {path}")
+    gold = read_conllu(path)[0][:300]
+    counts = score(gold, labeller.label([sentence.words for sentence in gold]))
+    f1 = {name: round(100 * count.f1, 1) for name, count in counts.items()}
+    assert f1["predicate"] > 0 and f1["ARG0"] > 0 and f1["ARG1"] > 0 and f1["ARGM-NEG"] > 0, f1

@@ -1,0 +1,172 @@
+"""SRL views: their order, and the cache that makes each once."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from functools import partial
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from zoo.errors import CorruptError, ZooError
+from zoo.progress import Progress
+from zoo.srl.labeller import Frame
+from zoo.srl.spacy_labeller import SpacyLabeller
+from zoo.srl.views import read_views, srl_sequence, srl_view, srl_views, views_of, write_views
+
+
+class Parrot:
+    """A labeller without a parser: every word in capitals is a predicate, the words beside it its arguments.
+
+    Each call adds a line to `log`; the sentence "stop" interrupts, as Ctrl-C would.
+    """
+
+    def __init__(self, log: Path, name: str = "parrot 1") -> None:
+        self.log, self.name = log, name
+
+    def identity(self) -> str:
+        return self.name
+
+    def label(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Frame]]:
+        with self.log.open("a", encoding="utf-8") as log:
+            log.write(f"{os.getpid()} {len(sentences)}\n")
+        if "stop" in sentences and not self.log.with_name("go").exists():
+            raise KeyboardInterrupt
+        return [self.frames(str(sentence).split()) for sentence in sentences]
+
+    def frames(self, words: list[str]) -> list[Frame]:
+        last = len(words) - 1
+        return [
+            Frame(tuple(words), (i,), tuple(range(max(i - 1, 0), i)), tuple(range(i + 1, min(i + 1, last) + 1)))
+            for i, word in enumerate(words)
+            if word.isupper()
+        ]
+
+
+SENTENCES = [f"the number{i} RUNS home" if i % 3 else f"nothing number{i}" for i in range(20)]
+VIEWS = [f"number{i} RUNS home" if i % 3 else f"nothing number{i}" for i in range(20)]
+
+
+def calls(log: Path) -> list[int]:
+    return [int(line.split()[1]) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+
+
+def test_the_order_is_arg0_pred_neg_arg1_and_all_predicates_follow_each_other() -> None:
+    words = ("cats", "not", "in", "eat", "up", "fish", "and", "sleep")
+    frames = [Frame(words, (3, 4), arg0=(0,), arg1=(5,), neg=(1,)), Frame(words, (7,), arg0=(0,))]
+    assert srl_sequence(frames) == "cats eat up not fish cats sleep"
+    assert srl_sequence([]) == ""
+
+
+def test_the_view_of_real_sentences(labeller: SpacyLabeller) -> None:
+    sentence = "She said he did not read the book."
+    assert srl_view(sentence, labeller) == "She said he did not read the book he read not the book"
+    assert srl_view("  An old  red car.\t", labeller) == "  An old  red car.\t"
+    assert views_of([sentence, "Why not?"], labeller) == [srl_view(sentence, labeller), "Why not?"]
+
+
+def test_views_are_made_once_and_come_in_order(tmp_path: Path) -> None:
+    make = partial(Parrot, tmp_path / "log")
+    assert srl_views(SENTENCES, tmp_path / "cache", make=make, chunk=8, processes=1) == VIEWS
+    assert calls(tmp_path / "log") == [8, 8, 4]
+    assert srl_views(SENTENCES, tmp_path / "cache", make=make, chunk=8, processes=1) == VIEWS
+    assert calls(tmp_path / "log") == [8, 8, 4]
+    assert srl_views(SENTENCES[8:16], tmp_path / "cache", make=make, chunk=8) == VIEWS[8:16]
+    assert calls(tmp_path / "log") == [8, 8, 4]
+    assert srl_views([], tmp_path / "cache", make=make) == []
+
+
+def test_another_labeller_or_another_sentence_is_labelled_anew(tmp_path: Path) -> None:
+    log, cache = tmp_path / "log", tmp_path / "cache"
+    srl_views(SENTENCES, cache, make=partial(Parrot, log), chunk=8, processes=1)
+    srl_views(SENTENCES, cache, make=partial(Parrot, log, "parrot 2"), chunk=8, processes=1)
+    assert calls(log) == [8, 8, 4] * 2
+    changed = [*SENTENCES[:9], "she SAW him", *SENTENCES[10:]]
+    assert srl_views(changed, cache, make=partial(Parrot, log), chunk=8, processes=1)[9] == "she SAW him"
+    assert calls(log) == [*[8, 8, 4] * 2, 8]
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    log, cache = tmp_path / "log", tmp_path / "cache"
+    sentences = [*SENTENCES[:17], "stop", *SENTENCES[18:]]
+    make = partial(Parrot, log)
+    with pytest.raises(KeyboardInterrupt):
+        srl_views(sentences, cache, make=make, chunk=5, processes=1)
+    assert calls(log) == [5, 5, 5, 5]
+    assert len(list(cache.glob("*.jsonl.gz"))) == 3
+    (tmp_path / "go").touch()
+    resumed = srl_views(sentences, cache, make=make, chunk=5, processes=1)
+    assert calls(log) == [5, 5, 5, 5, 5]
+    assert resumed == srl_views(sentences, tmp_path / "other", make=make, chunk=5, processes=1)
+    assert resumed == [*VIEWS[:17], "stop", *VIEWS[18:]]
+
+
+def test_a_damaged_file_is_told_and_made_again(tmp_path: Path) -> None:
+    log, cache = tmp_path / "log", tmp_path / "cache"
+    make = partial(Parrot, log)
+    srl_views(SENTENCES, cache, make=make, chunk=10, processes=1)
+    whole = {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")}
+    first, second = sorted(whole)
+    first.write_bytes(whole[first][:-9])
+    second.write_bytes(gzip.compress(gzip.decompress(whole[second]).replace(b"number", b"lumber")))
+    said = StringIO()
+    assert srl_views(SENTENCES, cache, make=make, chunk=10, processes=1, progress=Progress(said)) == VIEWS
+    assert said.getvalue().count("is damaged and is made again") == 2
+    assert {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")} == whole
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: b"no gzip",
+        lambda data: gzip.compress(b""),
+        lambda data: gzip.compress(b'["a list"]\n"x"\n'),
+        lambda data: gzip.compress(gzip.decompress(data) + b'"one more"\n'),
+        lambda data: gzip.compress(gzip.decompress(data).rpartition(b"\n")[0]),
+    ],
+)
+def test_reading_damaged_views_names_the_file(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "views.jsonl.gz"
+    write_views(path, ["one", "two\nlines", "", "ünï \ud800"])
+    assert read_views(path) == ["one", "two\nlines", "", "ünï \ud800"]
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptError, match=r"views\.jsonl\.gz is damaged .*; delete it"):
+        read_views(path)
+
+
+def test_several_processes_make_the_same_files(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    make = partial(Parrot, tmp_path / "log")
+    assert srl_views(SENTENCES, one, make=make, chunk=4, processes=1) == VIEWS
+    assert srl_views(SENTENCES, two, make=make, chunk=4, processes=2) == VIEWS
+    labelled_by = {line.split()[0] for line in (tmp_path / "log").read_text().splitlines()[5:]}
+    assert labelled_by and str(os.getpid()) not in labelled_by
+    files = [{p.name: p.read_bytes() for p in folder.glob("*.gz")} for folder in (one, two)]
+    assert len(files[0]) == 5 and files[0] == files[1]
+
+
+def test_what_stops_a_worker_stops_the_run_and_keeps_the_rest(tmp_path: Path) -> None:
+    sentences = [*SENTENCES, *["stop"] * 4]
+    with pytest.raises(KeyboardInterrupt):
+        srl_views(sentences, tmp_path / "cache", make=partial(Parrot, tmp_path / "log"), chunk=4, processes=2)
+    (tmp_path / "go").touch()
+    views = srl_views(sentences, tmp_path / "cache", make=partial(Parrot, tmp_path / "log"), chunk=4, processes=1)
+    assert views == [*VIEWS, *["stop"] * 4]
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(ZooError, match="cannot write to"):
+        srl_views(SENTENCES, tmp_path / "file", make=partial(Parrot, tmp_path / "log"))
+    assert calls(tmp_path / "log") == []
+
+
+def test_real_views_are_cached_under_the_user_s_cache(labeller: SpacyLabeller) -> None:
+    sentences = ["The cat chased the dog.", "Old cars"]
+    assert srl_views(sentences) == srl_views(sentences) == ["The cat chased the dog", "Old cars"]
+    assert list(Path(os.environ["ZOO_BENCH_CACHE"], "srl").glob("srl-*.jsonl.gz"))
