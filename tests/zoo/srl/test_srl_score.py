@@ -64,7 +64,7 @@ def test_scores_are_those_counted_by_hand(gold_file: Path) -> None:
             Frame(FIRST, (3,), arg0=(2,)),  # no gold predicate
             Frame(FIRST, (5,), arg0=(0, 1, 2), arg1=(7,), neg=(4,)),  # ARG1 wrong
         ],
-        [Frame(SECOND, (3,), arg0=(), arg1=(4, 5), neg=(1,))],  # head of ARG1 is "s"; no negation; "s" missed
+        [Frame(SECOND, (3,), arg0=(), arg1=(5,), neg=(1,))],  # ARG1 and negation wrong, no ARG0, "s" missed
     ]
     counts = score(gold, labelled)
     assert {name: (c.right, c.labelled, c.gold) for name, c in counts.items()} == {
