@@ -79,7 +79,11 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
 @main_group.command()
 @click.option("--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated.")
 @click.option(
-    "--suite", "suite_name", default="pocket", show_default=True, help="Named list of tasks: pocket, sts, sts-raw, transfer."
+    "--suite",
+    "suite_name",
+    default="pocket",
+    show_default=True,
+    help="List of tasks: pocket, sts, sts-raw, transfer.",
 )
 @click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
 @click.option(

@@ -97,8 +97,9 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
     )
     yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
     traits = cls.traits(recipe)
-    if traits.needs_corpus:
-        yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name))
+    if traits.needs_corpus or traits.needs_pairs:
+        corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus()
+        yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name, corpus))
     if traits.transductive:
         yield "adapt to a task's texts", attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name))
     yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
@@ -109,9 +110,17 @@ def _toy_corpus() -> Corpus:
     return Corpus("toy", [f"The {a} is near the {b} in the old {c}." for a in words for b in words for c in words[:1]])
 
 
-def _fit(encoder: Encoder, name: str) -> str | None:
+def _toy_pairs() -> Corpus:
+    premises = _toy_corpus().sentences
+    labels = ["entailment", "contradiction"] * len(premises)
+    hypotheses = [text for premise in premises for text in (premise.lower(), premise.replace("is", "is not"))]
+    sentences = [text for i, hypothesis in enumerate(hypotheses) for text in (premises[i // 2], hypothesis)]
+    return Corpus("toy pairs", sentences, labels)
+
+
+def _fit(encoder: Encoder, name: str, corpus: Corpus) -> str | None:
     before = encoder.fingerprint()
-    report = encoder.fit(_toy_corpus(), run=Run(seed=0))
+    report = encoder.fit(corpus, run=Run(seed=0))
     probe(encoder, name)
     if report.fitted and encoder.fingerprint() == before:
         return "fit() reports that it learned, but the fingerprint is unchanged"

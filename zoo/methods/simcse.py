@@ -136,7 +136,7 @@ class SimCSE(Contrastive):
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
         """Return what makes input_ids and attention_mask (n, views, longest) from row numbers."""
-        width = len(views[0])
+        width = len(views[0]) if views else 1
         flat = [text for row in views for text in row]
         table = tokenise(self.backbone.tokenizer, flat, max_length=self.recipe.train_max_length)
         pad_id = self.backbone.pad_id

@@ -183,6 +183,7 @@ class _Training:
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
                 bar.update(self.step, self._note(rate))
                 self._after_step()
+        self.accelerator.wait_for_everyone()
         seconds = self.seconds_before + time.monotonic() - started
         self._keep_best()
         done_epochs, rest = divmod(self.step, self.steps_per_epoch)
@@ -348,8 +349,9 @@ class _Training:
         path.parent.mkdir(parents=True, exist_ok=True)
         log = path.parent / "log.jsonl"
         if not path.exists():
-            log.unlink(missing_ok=True)
-            if self.rank > 0:
+            if self.main:
+                log.unlink(missing_ok=True)
+            else:
                 torch.manual_seed(torch.initial_seed() + self.rank)  # masks and dropout of its own
             return
         try:

@@ -27,7 +27,7 @@ def test_every_entry_is_complete(name: str) -> None:
     assert entry.licence.strip()
     assert entry.title.strip()
     assert entry.forms
-    assert entry.lines if entry.kind == "corpus" else entry.rows
+    assert entry.lines if entry.kind in ("corpus", "nli") else entry.rows
     if entry.subsets:
         assert sum(entry.subsets.values()) == entry.rows["test"]
     for form in entry.forms.values():

@@ -148,4 +148,5 @@ def test_the_quality_on_real_gold_holds(data_dir: Path, labeller: SpacyLabeller)
     gold = read_conllu(path)[0][:300]
     counts = score(gold, labeller.label([sentence.words for sentence in gold]))
     f1 = {name: round(100 * count.f1, 1) for name, count in counts.items()}
-    assert f1["predicate"] > 0 and f1["ARG0"] > 0 and f1["ARG1"] > 0 and f1["ARGM-NEG"] > 0, f1
+    floors = {"predicate": 95.4, "ARG0": 83.5, "ARG1": 83.3, "ARGM-NEG": 90.0}  # measured: 96.4, 84.5, 84.3, 91.1
+    assert {name: f1[name] for name, floor in floors.items() if f1[name] < floor} == {}

@@ -71,7 +71,9 @@ def train_in(tmp_path: Path):
         words = [sys.executable, str(program), str(tmp_path / folder), str(stop_after), str(accumulate)]
         if processes > 1:
             words[1:1] = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        return subprocess.run(words, capture_output=True, text=True, timeout=300).returncode
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        print(done.stderr)
+        return done.returncode
 
     return run
 
