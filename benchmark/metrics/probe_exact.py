@@ -171,7 +171,7 @@ class _Solver:
             slope_long[open_] = torch.where(low, slope_long[open_], slope)
             open_ = open_[~fine]
             a, b, fa, fb = short[open_], long[open_], slope_short[open_], slope_long[open_]
-            inside = (a + (b - a) * (fa / (fa - fb)).clamp(0.1, 0.9)).nan_to_num(nan=0.0)
+            inside = a + (b - a) * (fa / (fa - fb)).clamp(0.1, 0.9)
             length[open_] = torch.where(b.isinf(), 4 * length[open_], inside)
         return length, at, error
 
