@@ -13,8 +13,9 @@ import pytest
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file
 from zoo.srl import spacy_labeller
-from zoo.srl.derive import Example, as_text, decide, main, read_frames
+from zoo.srl.derive import Example, as_text, count_votes, decide, main, read_frames
 from zoo.srl.labeller import make_labeller
+from zoo.srl.parse import Parse
 from zoo.srl.spacy_labeller import SpacyLabeller
 from zoo.srl.verbs import TABLE, own_table, read_table
 
@@ -117,6 +118,16 @@ def test_gold_sentences_do_not_vote(archive: Path, tmp_path: Path, labeller: Spa
     gold.write_text("".join(f"{i}\t{w}\t_\tX\tX\t_\t0\troot\t_\t_\t_\n" for i, w in enumerate(words, 1)))
     assert main([str(archive), "--out", str(tmp_path / "verbs.txt"), "--without", str(gold)]) == 0
     assert ("praise", "object") not in read_table(tmp_path / "verbs.txt").exceptions
+
+
+def test_first_senses_weigh_most() -> None:
+    parse = Parse(("dogs", "bark"), ("dog", "bark"), ("NNS", "VBP"), ("nsubj", "ROOT"), (1, 1))
+    spans = [("ARG0", 0, 0)], [("ARG2", 0, 0)], [("R-ARG1", 0, 0)]
+    examples = [
+        Example(parse.words, 1, sense, tuple(arguments)) for sense, arguments in zip((1, 4, 1), spans, strict=True)
+    ]
+    votes = count_votes(examples, [parse] * 3)
+    assert votes == {("bark", "thing_alone"): {"ARG0": 1.0, "none": 0.5}}
 
 
 def test_votes_are_counted_as_written() -> None:

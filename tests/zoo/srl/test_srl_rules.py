@@ -94,6 +94,11 @@ def test_construction(labeller: SpacyLabeller, name: str) -> None:
     assert [written(frame) for frame in labeller.label([sentence])[0]] == expected
 
 
+def test_careless_forms_of_be_are_be(labeller: SpacyLabeller) -> None:
+    [frame] = labeller.label([["It", "s", "the", "best", "pizza", "."]])[0]
+    assert (frame.arg0, frame.predicate, frame.arg1) == ((), (1,), (0,))
+
+
 def test_a_label_does_not_depend_on_the_other_sentences(labeller: SpacyLabeller) -> None:
     sentences = [sentence for sentence, _ in CONSTRUCTIONS.values()]
     together = labeller.label(sentences)
@@ -154,6 +159,20 @@ def test_persons_act_where_things_undergo(subject: str, place: str) -> None:
     assert Rules(parse).places(1).context("subject") == place
     [frame] = find_frames(parse, VerbTable({("move", "thing_alone"): "ARG1"}))
     assert (frame.arg0, frame.arg1) == (((0,), ()) if place == "person_alone" else ((), (0,)))
+
+
+def test_of_two_clauses_the_one_after_the_verb_is_the_object() -> None:
+    parse = parsed("go/go/VB/ccomp/2 they/they/PRP/nsubj/2 said/say/VBD/ROOT/2 we/we/PRP/nsubj/4 lost/lose/VBD/ccomp/2")
+    assert Rules(parse).places(2).heads == {"clause": 4, "subject": 1}
+    one = parsed("go/go/VB/ccomp/2 they/they/PRP/nsubj/2 said/say/VBD/ROOT/2")
+    assert Rules(one).places(2).heads == {"clause": 0, "subject": 1}
+
+
+def test_a_purpose_shares_the_subject() -> None:
+    parse = parsed("she/she/PRP/nsubj/1 ran/run/VBD/ROOT/1 to/to/TO/aux/3 win/win/VB/advcl/1")
+    assert Rules(parse).places(3).heads == {"subject": 0}
+    participle = parsed("she/she/PRP/nsubj/1 ran/run/VBD/ROOT/1 winning/win/VBG/advcl/1")
+    assert Rules(participle).places(2).heads == {}
 
 
 def test_punctuation_at_the_ends_is_no_part_of_an_argument() -> None:
