@@ -73,6 +73,40 @@ def test_attention_equals_numpy_head_by_head(heads: int, biases: bool) -> None:
         np.testing.assert_allclose(out[i], wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize(("heads", "biases"), [(1, False), (12, True)])
+def test_gradients_of_both_passes_equal_finite_differences_of_the_equations(heads: int, biases: bool) -> None:
+    """Along random directions of P, Y and every weight: autograd against central differences of the numpy form."""
+    layer = attention(heads, biases)
+    rng = np.random.default_rng(heads)
+    pseudo, states = torch.from_numpy(rng.normal(size=(5, DIM))), torch.from_numpy(rng.normal(size=(7, DIM)))
+    keep, weighting = np.array([1, 1, 1, 1, 1, 0, 0]), rng.normal(size=(7, DIM))
+    inputs = [pseudo.requires_grad_(), states.requires_grad_(), *layer.parameters()]
+
+    def by_numpy() -> float:
+        p, y = pseudo.detach().numpy(), states.detach().numpy()
+        z = numpy_attention(layer, p, y, keep)
+        return float((weighting * numpy_attention(layer, y, z, np.ones(len(z)))).sum())
+
+    mask = torch.from_numpy(keep)[None]
+    h = layer(states[None], layer(pseudo[None], states[None], mask), None)[0]
+    total = (h * torch.from_numpy(weighting)).sum()
+    assert total.item() == pytest.approx(by_numpy(), rel=1e-10)
+    gradients = torch.autograd.grad(total, inputs)
+    step = 1e-5
+    for tensor, gradient in zip(inputs, gradients, strict=True):
+        direction = torch.from_numpy(rng.normal(size=tuple(tensor.shape)))
+        values = []
+        for sign in (1, -2):
+            with torch.no_grad():
+                tensor += sign * step * direction
+            values.append(by_numpy())
+        with torch.no_grad():
+            tensor += step * direction
+        assert (values[0] - values[1]) / (2 * step) == pytest.approx(
+            float((gradient * direction).sum()), rel=1e-6, abs=1e-7
+        )
+
+
 @pytest.mark.parametrize("m", [1, 7, 16, 128])
 @pytest.mark.parametrize("heads", [1, 12])
 def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None:
