@@ -142,6 +142,7 @@ def _about(records: list[Record], seeds: int) -> dict[str, Any]:
         "seeds": seeds,
         "corpus": corpus.get("name", ""),
         "corpus_sentences": corpus.get("sentences"),
+        "corpus_pairs": corpus.get("pairs"),
         "corpus_sentences_in_test": sum(overlaps.values()) if corpus else None,
         "transductive": first["method"]["traits"]["transductive"],
         "train_seconds": training.get("seconds"),

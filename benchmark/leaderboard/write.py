@@ -28,7 +28,9 @@ def _conditions(row: Row) -> str:
     about = row.about
     parts = [str(about["backbone"] or "no backbone"), about["precision"]]
     if about["corpus"]:
-        parts.append(f"{about['corpus_sentences']:,} sentences of {about['corpus']}")
+        pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
+        size = f"{sentences:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
+        parts.append(f"{size} of {about['corpus']}")
     if about["transductive"]:
         parts.append("fitted on the test texts")
     if about["corpus_sentences_in_test"]:

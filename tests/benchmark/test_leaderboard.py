@@ -120,11 +120,13 @@ def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
 def test_rows_of_different_conditions_say_which(tmp_path: Path) -> None:
     """The conditions of each row stand in the table."""
     corpus = {"corpus": {"name": "books", "sentences": 12345}, "corpus_sentences_in_test": 0}
+    pairs = {"corpus": {"name": "nli", "pairs": 4321}, "corpus_sentences_in_test": 0}
     records = complete("m") + complete("m", row="2", precision="bf16") + complete("m", row="3", training=corpus)
-    text = markdown(table_of(records))
+    text = markdown(table_of(records + complete("m", row="4", training=pairs)))
     assert "tiny, fp32" in text
     assert "tiny, bf16" in text
     assert "12,345 sentences of books" in text
+    assert "4,321 labelled pairs of nli" in text
 
 
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
