@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
+from benchmark.data.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.readers import iterate_text, sample_text
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, UsageError
-
-LABELS = ("entailment", "neutral", "contradiction")
+from zoo.pairs import NLI_LABELS, PHRASE_LABELS
+from zoo.progress import print_safe
 
 
 def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
@@ -33,26 +36,45 @@ def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
 
 
 def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
-    """Return labelled sentence pairs of the catalog or of a tab-separated file (premise, hypothesis, label ...).
+    """Return labelled pairs: of the catalog, of a tab-separated file (premise, hypothesis, label ...), of a PPDB pack.
 
-    `count` takes the first so many. Raises MissingError or CorruptError when they cannot be read.
+    Several are joined by +, as in nli+ppdb2-human; `count` takes so many of each. Raises MissingError or CorruptError
+    when they cannot be read.
     """
+    whole = Path(name).expanduser().is_file()  # a file's own name may have a +
+    parts = [_load_part(part, data, count) for part in ([name] if whole else name.split("+"))]
+    sentences = [text for part in parts for text in part.sentences]
+    labels = [label for part in parts for label in part.labels or ()]
+    return Corpus("+".join(part.name for part in parts), sentences, labels)
+
+
+def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
     entry = catalog().get(name)
-    if entry is not None and entry.kind == "nli":
-        path = next(iter(data.locate(name, "plain").files.values()))
+    if entry is not None and entry.kind in ("nli", "ppdb-human"):
+        files = list(data.locate(name, "plain").files.values())
     else:
-        path = Path(name).expanduser()
-    sentences: list[str] = []
-    labels: list[str] = []
-    for number, line in enumerate(iterate_text(path), 1):
+        entry, files = None, [Path(name).expanduser()]
+    per_class = None if count is None else max(count // len(PHRASE_LABELS), 1)
+    if entry is not None and entry.kind == "ppdb-human":
+        rows = human_training_rows(files, per_class)
+    elif is_pack(files[0]):
+        report = PPDBReport()
+        rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
+        print_safe(f"{files[0].name}: {report}", sys.stderr)
+    else:
+        rows = _nli_rows(files[0], count)
+    texts = [text for first, second, _ in rows for text in (first, second)]
+    return Corpus(name if entry is not None else files[0].name, texts, [label for *_, label in rows])
+
+
+def _nli_rows(path: Path, count: int | None) -> list[tuple[str, str, str]]:
+    rows = []
+    for number, line in enumerate(islice(iterate_text(path), count), 1):
         fields = line.split("\t")
-        if len(fields) < 3 or fields[2] not in LABELS:
-            raise CorruptError(f"{path}:{number}: expected premise, hypothesis and one of {', '.join(LABELS)}.")
-        sentences += fields[:2]
-        labels.append(fields[2])
-        if len(labels) == count:
-            break
-    return Corpus(name if entry is not None else path.name, sentences, labels)
+        if len(fields) < 3 or fields[2] not in NLI_LABELS:
+            raise CorruptError(f"{path}:{number}: expected premise, hypothesis and one of {', '.join(NLI_LABELS)}.")
+        rows.append((fields[0], fields[1], fields[2]))
+    return rows
 
 
 def normalised(text: str) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import ContractError
+from zoo.pairs import PHRASE_LABELS
 
 PROBES = (
     "A small dog runs across the wet grass.",
@@ -115,7 +116,9 @@ def _toy_pairs() -> Corpus:
     labels = ["entailment", "contradiction"] * len(premises)
     hypotheses = [text for premise in premises for text in (premise.lower(), premise.replace("is", "is not"))]
     sentences = [text for i, hypothesis in enumerate(hypotheses) for text in (premises[i // 2], hypothesis)]
-    return Corpus("toy pairs", sentences, labels)
+    phrases = [text for premise in premises for text in (premise, premise.lower())]
+    phrase_labels = [PHRASE_LABELS[i % len(PHRASE_LABELS)] for i in range(len(premises))]
+    return Corpus("toy pairs", sentences + phrases, labels + phrase_labels)
 
 
 def _fit(encoder: Encoder, name: str, corpus: Corpus) -> str | None:

@@ -12,6 +12,7 @@ from benchmark.data.catalog import catalog
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.pairs import PHRASE_LABELS
 
 HERE = DataSource(None, hub=False)
 
@@ -90,3 +91,40 @@ def test_a_pair_without_a_known_label_is_named_with_its_line(tmp_path: Path) -> 
         load_pairs(str(path), HERE, None)
     with pytest.raises(MissingError, match="absent"):
         load_pairs(str(tmp_path / "absent.tsv"), HERE, None)
+
+
+def test_several_pairs_are_joined_by_plus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """NLI and a PPDB pack become one corpus; broken lines of the pack are told on standard error."""
+    nli, pack = tmp_path / "nli.tsv", tmp_path / "pack.txt"
+    nli.write_text("a b\tc\tentailment\nq\tr\tneutral\ns\tt\tneutral\n")
+    relations = ["Equivalence", "ReverseEntailment", "Independent"]
+    lines = [f"[NP] ||| thing {i} ||| object {i} ||| Equivalence=0.5 ||| 0-0 ||| {relations[i % 3]}" for i in range(60)]
+    pack.write_text("\n".join([*lines, "no pair"]) + "\n")
+    both = load_pairs(f"{nli}+{pack}", HERE, None)
+    assert both.name == "nli.tsv+pack.txt"
+    labels = list(both.labels or ())
+    assert labels[:3] == ["entailment", "neutral", "neutral"]
+    assert {labels.count(label) for label in PHRASE_LABELS} == {(len(labels) - 3) // 3} and len(labels) > 40
+    assert both.sentences[6].startswith("thing ") and both.sentences[7].startswith("object ")
+    assert both.identity()["pairs"] == len(labels)
+    assert "pack.txt:61: 1 fields" in capsys.readouterr().err
+    few = load_pairs(f"{nli}+{pack}", HERE, 2)
+    assert sorted(few.labels or ()) == sorted(["entailment", "neutral", *PHRASE_LABELS])
+    alone = load_pairs(str(nli), HERE, None)
+    assert alone.sentences == both.sentences[:6] and alone.name == "nli.tsv"
+    named = tmp_path / "a+b.tsv"
+    named.write_text("a\tb\tneutral\n")
+    assert load_pairs(str(named), HERE, None).name == "a+b.tsv"
+    with pytest.raises(MissingError, match="absent"):
+        load_pairs(f"{nli}+{tmp_path / 'absent'}", HERE, None)
+
+
+def test_the_identity_of_nli_alone_is_what_it_was(data_dir: Path) -> None:
+    """Keys of what was trained on it hold."""
+    if not (data_dir / "nli" / "nli.tsv.xz").is_file():
+        pytest.skip("no NLI pairs")
+    assert load_pairs("nli", DataSource(data_dir, hub=False), None).identity() == {
+        "name": "nli",
+        "pairs": 97631,
+        "sha256": "ddfb32ba582fd0a300cd677ace540e074d1d499fbf5c9c8ddbf68eed7b2ac067",
+    }

@@ -18,7 +18,7 @@ from zoo.recipe import all_recipes
 from zoo.registry import METHODS
 
 # Smaller than the papers', so that the toy corpus trains in a second; "model" and "pooling" are pretrained's own keys.
-SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8}
+SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8}
 RECIPES = all_recipes()
 
 
@@ -185,14 +185,14 @@ def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_passes_the_check(
-    name: str, backbone: str, request: pytest.FixtureRequest, tmp_path: Path
+    name: str, backbone: str, request: pytest.FixtureRequest, tmp_path: Path, word_file: Path
 ) -> None:
     folder = request.getfixturevalue(backbone)
     if name in ("simcse-mlm", "static-head"):  # these need a checkpoint with its MLM head
         AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(tmp_path / "head")
         AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "head")
         folder = tmp_path / "head"
-    cls, recipe = recipe_for(name, folder)
+    cls, recipe = recipe_for(name, folder, path=str(word_file))
     findings = list(check(cls, recipe, Runtime(), name))
     assert {what: wrong for what, wrong in findings if wrong} == {}
     traits = cls.traits(recipe)

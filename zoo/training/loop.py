@@ -40,9 +40,10 @@ class TrainSettings:
     epochs: int
     eval_every: int
     weight_decay: float = 0.0
-    optimizer: Literal["adamw", "rmsprop"] = "adamw"  # AdamW without weight decay is Adam
+    optimizer: Literal["adamw", "rmsprop", "sgd"] = "adamw"  # AdamW without weight decay is Adam
     rmsprop_smoothing: float = 0.99  # PyTorch's; TensorFlow's is 0.9
     adam_betas: tuple[float, float] = (0.9, 0.999)
+    adam_epsilon: float = 1e-8
     schedule: Literal["linear", "constant"] = "linear"  # to 0 at the last step, or flat; both after the warm-up
     rate_until: tuple[tuple[int, float], ...] = ()  # (step, rate) in order, then learning_rate; instead of a schedule
     warmup_steps: int = 0
@@ -103,10 +104,12 @@ def train(
 
     Raises TrainingError for a loss that is not finite or memory that is not enough, Interrupted after a signal.
     """
-    return _Training(objective, collate, rows, settings, runtime, run, backbone, dev_score).run()
+    return Training(objective, collate, rows, settings, runtime, run, backbone, dev_score).run()
 
 
-class _Training:
+class Training:
+    """One run of the loop; subclasses may choose the rows of a batch and what happens around a step."""
+
     def __init__(
         self,
         objective: Objective,
@@ -165,9 +168,10 @@ class _Training:
         return float(values.mean() if how == "mean" else values.max())
 
     def run(self) -> FitReport:
+        """Train from the start or from the last checkpoint, to the end."""
         if self.runtime.device == "cpu":
             keep_freed_memory()
-        self._resume()
+        self.resume()
         started = self.started = self.last_saved = time.monotonic()
         first_step = self.step
         self.model.train()
@@ -176,13 +180,13 @@ class _Training:
         with self.progress.bar("training", self.total_steps) as bar:
             while self.step < self.total_steps:
                 self._stop_if_asked()
-                batch = self._batch(self.step)
-                self.last_loss = self._one_step(batch)
+                batch = self.batch(self.step)
+                self.last_loss = self.one_step(batch)
                 self.step += 1
                 elapsed = time.monotonic() - started
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
                 bar.update(self.step, self._note(rate))
-                self._after_step()
+                self.after_step()
         self.accelerator.wait_for_everyone()
         seconds = self.seconds_before + time.monotonic() - started
         self._keep_best()
@@ -200,13 +204,15 @@ class _Training:
             peak_memory_mb=peak_memory_mb(self.runtime.device),
         )
 
-    def _batch(self, step: int) -> NDArray[np.int64]:
+    def batch(self, step: int) -> NDArray[np.int64]:
+        """Return the rows of a step: each epoch is a permutation drawn from the seed."""
         epoch, index = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
         return self._order[1][index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
 
-    def _one_step(self, rows: NDArray[np.int64]) -> float:
+    def one_step(self, rows: NDArray[np.int64]) -> float:
+        """Update the weights on these rows; return the loss."""
         try:
             value = 0.0
             # The processes' gradients are averaged. A batch too small to share is everyone's.
@@ -273,7 +279,8 @@ class _Training:
             torch.autograd.backward([a for a, _ in pairs], [g.to(a.dtype) for a, g in pairs])
         return value
 
-    def _after_step(self) -> None:
+    def after_step(self) -> None:
+        """Log, evaluate and save where it is due."""
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
             self._log(step=self.step, loss=self.last_loss, learning_rate=self.scheduler.get_last_lr()[0])
         due = self.step % self.settings.eval_every == 0 or self.step == self.total_steps
@@ -342,7 +349,8 @@ class _Training:
             if old.name != f"best-{self.best_step}.safetensors":
                 old.unlink()
 
-    def _resume(self) -> None:
+    def resume(self) -> None:
+        """Take up the last checkpoint, if there is one."""
         path = self._path("checkpoint.safetensors")
         if path is None:
             return
@@ -390,11 +398,13 @@ def _optimizer(parameters: list[nn.Parameter], settings: TrainSettings) -> torch
             alpha=settings.rmsprop_smoothing,
             weight_decay=settings.weight_decay,
         )
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
     return torch.optim.AdamW(
         parameters,
         lr=settings.learning_rate,
         betas=settings.adam_betas,
-        eps=1e-8,
+        eps=settings.adam_epsilon,
         weight_decay=settings.weight_decay,
         fused=True,
     )

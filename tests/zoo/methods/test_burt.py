@@ -1,0 +1,265 @@
+"""BURT: its three tasks, its negatives, the recipes of its ablations, ALBERT, resuming, learning."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import zoo.conformance
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import ContractError, Interrupted, TrainingError
+from zoo.methods.burt import BURT, other_than
+from zoo.methods.sbert import SBERT
+from zoo.pairs import PHRASE_LABELS
+from zoo.recipe import all_recipes
+from zoo.tokens import tokenise
+from zoo.training.siamese import PairObjective, pair_batches
+
+RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "burt"}
+EQUIVALENCE, ENTAILMENT, INDEPENDENT = PHRASE_LABELS
+THINGS = "dog cat river stone lamp garden train letter bridge apple".split()
+
+
+def pairs() -> Corpus:
+    """NLI and phrase pairs whose classes can be told from the words."""
+    rows = []
+    for a, b in zip(THINGS, [*THINGS[1:], THINGS[0]], strict=True):
+        rows += [
+            (f"the {a} is near the {b}", f"the {b} is near the {a}", "entailment"),
+            (f"the {a} is near the {b}", f"no {a} is near no {b}", "contradiction"),
+            (f"the {a} is near the {b}", "people like music", "neutral"),
+            (f"big {a}", f"large {a}", EQUIVALENCE),
+            (f"old {a}", f"{a}", ENTAILMENT),
+            (f"{a} of gold", "on monday", INDEPENDENT),
+        ]
+    return Corpus("toy", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
+
+
+def recipe_of(name: str, folder: Path, **more: Any) -> Any:
+    cls, recipe = RECIPES[name].resolve()
+    assert cls is BURT
+    return BURT.Recipe(**{**vars(recipe), "backbone": str(folder), **more})
+
+
+# Recipes.
+
+
+def test_the_ablations_of_table_4_change_one_thing_each(tiny_bert: Path) -> None:
+    full = vars(recipe_of("burt", tiny_bert))
+    assert full == vars(BURT.Recipe(backbone=str(tiny_bert)))
+    changes = {
+        name: {key: value for key, value in vars(recipe_of(name, tiny_bert)).items() if value != full[key]}
+        for name in RECIPES
+    }
+    assert changes == {
+        "burt": {},
+        "burt-albert": {},
+        "burt-human": {"paraphrases": (EQUIVALENCE,)},
+        "burt-nli": {"objectives": ("nli",)},
+        "burt-nli-pi": {"objectives": ("nli", "pi")},
+        "burt-nli-ptc": {"objectives": ("nli", "ptc")},
+        "burt-cls": {"pooling": "cls"},
+        "burt-max": {"pooling": "max"},
+        "burt-uv": {"concatenation": "u;v"},
+        "burt-diff": {"concatenation": "|u-v|"},
+        "burt-mul": {"concatenation": "u*v"},
+        "burt-uv-mul": {"concatenation": "u;v;u*v"},
+        "burt-diff-mul": {"concatenation": "|u-v|;u*v"},
+        "burt-uv-diff-mul": {"concatenation": "u;v;|u-v|;u*v"},
+        "burt-k1": {"negatives": 1},
+        "burt-k5": {"negatives": 5},
+        "burt-k7": {"negatives": 7},
+    }
+    assert RECIPES["burt-albert"].parameters["backbone"].startswith("albert/")
+
+
+def test_the_paper_s_training_details(tiny_bert: Path) -> None:
+    """Section 3.3: Adam 0.9, 0.98, 1e-9; warm-up over a tenth; batches of 16; dropout 0.1; NLI every second batch."""
+    encoder = BURT(BURT.Recipe(backbone=str(tiny_bert)), Runtime())
+    assert (encoder.recipe.dropout, encoder.recipe.adam_epsilon) == (0.1, 1e-9)
+    tasks = encoder.tasks(pairs(), Run())
+    settings = encoder.settings(tasks)
+    assert (settings.batch_size, settings.adam_betas, settings.weight_decay) == (16, (0.9, 0.98), 0.0)
+    assert (settings.steps, settings.warmup_steps) == (4, 1)  # 30 NLI pairs: 2 batches, every second
+    heads = encoder.objective(tasks).heads
+    assert [tuple(head.weight.shape) for head in heads] == [(3, 96), (2, 96), (3, 96)]
+    assert all(head.bias is None for head in heads)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"objectives": ()}, {"objectives": ("pi", "pi")}, {"objectives": ("pi", "nli")}, {"paraphrases": ()},
+        {"paraphrases": ("equivalence",)}, {"negatives": 0},
+    ],
+)  # fmt: skip
+def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        BURT.Recipe(**fields)
+
+
+# Tasks.
+
+
+def test_a_negative_is_any_other_phrase_and_all_are_drawn_alike() -> None:
+    """Against counting: of 5 phrases, the 3 that are neither a nor b."""
+    a, b = (np.repeat(side, 3000) for side in np.array([[0, 4, 1, 3], [1, 0, 3, 2]]))
+    drawn = other_than(a, b, 5, np.random.default_rng(0))
+    for i in range(0, len(a), 3000):
+        counts = Counter(drawn[i : i + 3000].tolist())
+        assert set(counts) == set(range(5)) - {int(a[i]), int(b[i])}
+        assert max(abs(count - 1000) for count in counts.values()) < 150
+
+
+@pytest.mark.parametrize("name", ["burt", "burt-human", "burt-k1"])
+def test_paraphrase_identification_has_each_pair_and_its_k_negatives(name: str, tiny_bert: Path) -> None:
+    encoder, corpus = BURT(recipe_of(name, tiny_bert), Runtime()), pairs()
+    task = encoder.tasks(corpus, Run(seed=2))[1]
+    k = encoder.recipe.negatives
+    rows = [
+        (corpus.sentences[a], corpus.sentences[b], int(label))
+        for a, b, label in zip(task.first, task.second, task.labels, strict=True)
+    ]
+    labels = corpus.labels or ()
+    given = [
+        (corpus.sentences[2 * i], corpus.sentences[2 * i + 1])
+        for i, label in enumerate(labels)
+        if label in encoder.recipe.paraphrases
+    ]
+    assert (task.classes, len(task)) == (2, len(given) * (1 + k))
+    of_phrases = [i for i, label in enumerate(labels) if label in PHRASE_LABELS]
+    phrases = {corpus.sentences[2 * i + side] for i in of_phrases for side in (0, 1)}
+    drawn = set()
+    for number, (target, paraphrase) in enumerate(given):
+        group = rows[number * (1 + k) : (number + 1) * (1 + k)]
+        assert group[0] == (target, paraphrase, 1)
+        for a, b, label in group[1:]:
+            assert a == target and label == 0 and b in phrases - {target, paraphrase}
+            drawn.add(b)
+    assert len(drawn) > 5
+    again, other = (encoder.tasks(corpus, Run(seed=seed))[1] for seed in (2, 3))
+    assert (again.second == task.second).all() and (other.second != task.second).any()
+
+
+def test_classification_takes_all_three_classes_and_never_nli_s_entailment(tiny_bert: Path) -> None:
+    nli, _, ptc = BURT(BURT.Recipe(backbone=str(tiny_bert)), Runtime()).tasks(pairs(), Run())
+    assert (len(nli), len(ptc)) == (30, 30)
+    assert not set(nli.first) & set(ptc.first)
+    assert np.bincount(ptc.labels).tolist() == np.bincount(nli.labels).tolist() == [10, 10, 10]
+
+
+def test_a_corpus_without_phrases_or_with_too_few_is_refused(tiny_bert: Path) -> None:
+    encoder = BURT(BURT.Recipe(backbone=str(tiny_bert)), Runtime())
+    with pytest.raises(TrainingError, match=r"nli is labelled .*ppdb2-human"):
+        encoder.fit(Corpus("nli", ["a", "b"], ["neutral"]), run=Run())
+    with pytest.raises(TrainingError, match="too few phrases"):
+        encoder.fit(Corpus("two", ["a", "b"] * 2, ["neutral", EQUIVALENCE]), run=Run())
+    with pytest.raises(ContractError, match="--pairs"):
+        encoder.fit(None, run=Run())
+
+
+# Training.
+
+
+def test_nli_alone_is_sbert_with_burt_s_settings(tiny_bert: Path) -> None:
+    burt = BURT(recipe_of("burt-nli", tiny_bert, learning_rate=1e-3), Runtime())
+    same = {key: value for key, value in vars(burt.recipe).items() if hasattr(SBERT.Recipe(), key)}
+    sbert = SBERT(SBERT.Recipe(**same), Runtime())
+    for encoder in (burt, sbert):
+        encoder.fit(pairs(), run=Run(seed=4))
+    assert burt.backbone.weights_sha256() == sbert.backbone.weights_sha256()
+
+
+def test_training_lowers_every_loss_and_tells_paraphrases_apart(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = recipe_of("burt-human", tiny_bert, learning_rate=2e-3, epochs=16, batch_size=10)
+    encoder, corpus, made = BURT(recipe, Runtime()), pairs(), []
+    tasks = encoder.tasks(corpus, Run(seed=0))
+    batch = pair_batches(tasks, tokenise(encoder.backbone.tokenizer, corpus.sentences, max_length=32), 0)
+    ends = np.cumsum([0, *map(len, tasks)])
+
+    def losses(objective: PairObjective) -> np.ndarray:
+        rows = [np.arange(start, end) for start, end in pairwise(ends)]
+        with torch.no_grad():
+            return np.array([float(objective.eval()(*batch(some))) for some in rows])
+
+    torch.manual_seed(0)
+    before = losses(encoder.objective(tasks))
+    make = encoder.objective
+    monkeypatch.setattr(encoder, "objective", lambda tasks: made.append(make(tasks)) or made[0])
+    report = encoder.fit(corpus, run=Run(seed=0))
+    assert report.steps == 96
+    assert report.facts == {"pairs": {"NLI": 30, "PI": 40, "PTC": 30}}
+    np.testing.assert_allclose(before, [np.log(3), np.log(2), np.log(3)], atol=0.4)
+    assert (losses(made[0]) < 0.7 * before).all()
+    vectors = encoder.encode([text for thing in THINGS for text in (f"big {thing}", f"large {thing}")])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = vectors[::2] @ vectors[1::2].T
+    assert np.diag(cosines).mean() > cosines.mean() + 0.02
+
+
+@pytest.fixture(scope="session")
+def tiny_albert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random ALBERT: embeddings of 16, one shared layer used twice, dropout 0 as released."""
+    from transformers import AlbertConfig, AlbertModel
+
+    folder = tmp_path_factory.mktemp("albert") / "tiny-albert"
+    torch.manual_seed(0)
+    config = AlbertConfig(
+        vocab_size=30522, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    AlbertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_bert / name, folder)
+    return folder
+
+
+def test_albert_trains_with_dropout_and_is_saved_whole(tiny_albert: Path, tmp_path: Path) -> None:
+    encoder = BURT(recipe_of("burt-albert", tiny_albert, learning_rate=1e-3), Runtime())
+    before = encoder.backbone.weights_sha256()
+    report = encoder.fit(pairs(), run=Run(seed=1))
+    rates = {m.p for m in encoder.backbone.model.modules() if isinstance(m, torch.nn.Dropout)}
+    assert rates == {0.1}
+    assert report.steps == 4 and encoder.backbone.weights_sha256() != before
+    encoder.save(tmp_path / "saved")
+    again = BURT.load(tmp_path / "saved")
+    assert again.backbone.model.config.model_type == "albert"
+    np.testing.assert_array_equal(again.encode(["a dog", "big dog"]), encoder.encode(["a dog", "big dog"]))
+    assert again.fingerprint() == encoder.fingerprint()
+
+
+def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path) -> None:
+    recipe = recipe_of("burt", tiny_bert, batch_size=8, learning_rate=1e-3)
+    whole = BURT(recipe, Runtime())
+    wanted = whole.fit(pairs(), run=Run(tmp_path / "whole", seed=3))
+    for steps in (2, 3):  # cut twice, in the turns of different tasks
+        asked = iter(range(100))
+        stop = Run(
+            tmp_path / "cut",
+            seed=3,
+            stop_signal=lambda asked=asked, steps=steps: signal.SIGTERM if next(asked) == steps else None,
+        )
+        with pytest.raises(Interrupted):
+            BURT(recipe, Runtime()).fit(pairs(), run=stop)
+    torch.manual_seed(999)
+    resumed = BURT(recipe, Runtime())
+    report = resumed.fit(pairs(), run=Run(tmp_path / "cut", seed=3))
+    assert resumed.backbone.weights_sha256() == whole.backbone.weights_sha256()
+    assert (report.steps, report.final_loss, report.sentences) == (wanted.steps, wanted.final_loss, wanted.sentences)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_keeps_the_contract(name: str, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zoo.conformance, "_toy_pairs", pairs)
+    findings = list(zoo.conformance.check(BURT, recipe_of(name, tiny_bert, batch_size=8), Runtime(), name))
+    assert len(findings) == 6 and {what: wrong for what, wrong in findings if wrong} == {}

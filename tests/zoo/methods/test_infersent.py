@@ -1,0 +1,242 @@
+"""InferSent: its BiLSTM and a step of its SGD in numpy, the rule of its rate, what is fixed, stopping and resuming."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel
+
+from zoo.conformance import check
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import Interrupted, TrainingError
+from zoo.methods.infersent import BiLSTMMax, InferSent
+from zoo.recipe import all_recipes
+from zoo.tokens import tokenise
+from zoo.training.siamese import held_out_by_first, labelled_task, pair_batches
+
+RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "infersent"}
+LABELS = ("entailment", "neutral", "contradiction")
+THINGS = "dog cat river stone lamp garden train letter bridge apple".split()
+
+
+def nli() -> Corpus:
+    rows = [
+        row
+        for a in THINGS
+        for b in THINGS[:4]
+        for row in [
+            (f"the {a} is near the {b}", f"the {a} is near", "entailment"),
+            (f"the {a} is near the {b}", f"no {a} is near", "contradiction"),
+            (f"the {a} is near the {b}", "people like music", "neutral"),
+        ]
+    ]
+    return Corpus("nli", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
+
+
+def recipe_of(name: str, folder: Path, **more: Any) -> Any:
+    cls, recipe = RECIPES[name].resolve()
+    assert cls is InferSent
+    small = {"lstm_dim": 6, "classifier_dim": 8, "backbone": str(folder)}
+    return InferSent.Recipe(**{**vars(recipe), **small, **more})
+
+
+def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:
+    recipes = {name: spec.resolve()[1] for name, spec in RECIPES.items()}
+    assert recipes["infersent"] == InferSent.Recipe()
+    paper = recipes["infersent"]
+    assert (paper.lstm_dim, paper.classifier_dim, paper.batch_size, paper.learning_rate) == (2048, 512, 64, 0.1)
+    differ = {k: v for k, v in vars(recipes["infersent-repo"]).items() if v != vars(paper)[k]}
+    assert differ == {"classifier": "linear", "shrink_when": "no gain"}
+
+
+@pytest.mark.parametrize(
+    ("when", "accuracies", "wanted"),
+    [
+        ("falls", [], 0.1),
+        ("falls", [50.0], 0.1 * 0.99),
+        ("falls", [50.0, 49.0], 0.1 * 0.99 / 5 * 0.99),
+        ("falls", [50.0, 49.0, 49.5], 0.1 * 0.99 / 5 * 0.99 * 0.99),
+        ("falls", [50.0, 50.0], 0.1 * 0.99**2),
+        ("no gain", [50.0, 49.0, 49.5], 0.1 * 0.99 / 5 * 0.99 / 5 * 0.99),
+        ("no gain", [50.0, 50.0], 0.1 * 0.99 / 5 * 0.99),
+        ("no gain", [50.0, 49.0, 51.0], 0.1 * 0.99 / 5 * 0.99 * 0.99),
+    ],
+)
+def test_the_rate_is_divided_when_accuracy_falls_or_is_no_new_best(
+    when: Any, accuracies: list[float], wanted: float
+) -> None:
+    assert InferSent.Recipe(shrink_when=when).rate_after(accuracies) == pytest.approx(wanted, rel=1e-12)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def numpy_lstm(x: np.ndarray, w: np.ndarray, u: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+    """States of an LSTM (gates in PyTorch's order i, f, g, o) over x (length, dim)."""
+    h = c = np.zeros(u.shape[1])
+    states = []
+    for token in x:
+        i, f, g, o = np.split(w @ token + u @ h + b, 4)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        states.append(h)
+    return states
+
+
+def test_vectors_are_the_largest_states_of_both_directions_whatever_the_padding() -> None:
+    torch.manual_seed(0)
+    words = torch.randn(20, 5)
+    head = BiLSTMMax(words, 4)
+    ids = torch.tensor([[3, 7, 1, 9], [4, 2, 0, 0], [5, 0, 0, 0]])
+    with torch.no_grad():
+        vectors = head(ids, (ids > 0).long()).numpy()
+    p = {name: value.detach().double().numpy() for name, value in head.lstm.named_parameters()}
+    for row, length in enumerate((4, 2, 1)):
+        x = words[ids[row, :length]].double().numpy()
+        sides = []
+        for suffix, tokens in (("", x), ("_reverse", x[::-1])):
+            bias = p[f"bias_ih_l0{suffix}"] + p[f"bias_hh_l0{suffix}"]
+            sides.append(numpy_lstm(tokens, p[f"weight_ih_l0{suffix}"], p[f"weight_hh_l0{suffix}"], bias))
+        wanted = np.concatenate([np.max(side, axis=0) for side in sides])
+        np.testing.assert_allclose(vectors[row], wanted, atol=1e-6)
+    assert not any("words" in name for name in head.state_dict())
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_one_epoch_is_plain_sgd_with_clipping(name: str, tiny_bert: Path) -> None:
+    """By hand: w -= rate * g, g scaled to norm 0.01; one batch holds all, so the order does not matter."""
+    recipe = recipe_of(name, tiny_bert, batch_size=1000, epochs=1, max_grad_norm=0.01)
+    encoder, corpus = InferSent(recipe, Runtime()), nli()
+    torch.manual_seed(7)
+    encoder.head = encoder._new_head()
+    objective = encoder.objective()
+    linear = [module for module in objective.heads[0] if isinstance(module, torch.nn.Linear)]
+    assert [layer.out_features for layer in linear] == ([8, 3] if name == "infersent" else [8, 8, 3])
+    assert linear[0].in_features == 4 * 12
+    train, _ = held_out_by_first(labelled_task("NLI", corpus, LABELS, ""), corpus, recipe.dev_share)
+    table = tokenise(encoder.backbone.tokenizer, corpus.sentences, max_length=128)
+    batch = pair_batches([train], table, 0)(np.random.default_rng([7, 0]).permutation(len(train)))
+    objective(*batch).backward()
+    gradients = {key: p.grad for key, p in objective.encoder.named_parameters()}
+    norm = float(torch.sqrt(sum(p.grad.square().sum() for p in objective.parameters() if p.requires_grad)))  # type: ignore[arg-type]
+    assert norm > 0.02
+    wanted = {key: p.detach() - 0.1 * 0.01 / norm * gradients[key] for key, p in objective.encoder.named_parameters()}
+    fresh = InferSent(recipe, Runtime())
+    fresh.fit(corpus, run=Run(seed=7))
+    for key, value in fresh.head.state_dict().items():
+        torch.testing.assert_close(value, wanted[key], atol=1e-7, rtol=0)
+
+
+@pytest.fixture
+def long_words(tiny_bert: Path, tmp_path: Path) -> Path:
+    """The tiny BERT with token vectors as long as word vectors are."""
+    model = AutoModel.from_pretrained(tiny_bert, add_pooling_layer=False)
+    with torch.no_grad():
+        model.get_input_embeddings().weight *= 50
+    model.save_pretrained(tmp_path / "long-words")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_bert / name, tmp_path / "long-words")
+    return tmp_path / "long-words"
+
+
+def test_training_learns_keeps_the_best_and_leaves_the_words(long_words: Path, tmp_path: Path) -> None:
+    recipe = recipe_of("infersent", long_words, lstm_dim=24, batch_size=8, learning_rate=1.0, dev_share=0.2, epochs=8)
+    encoder, corpus = InferSent(recipe, Runtime()), nli()
+    words, mark = encoder.backbone.weights_sha256(), encoder.fingerprint()
+    report = encoder.fit(corpus, run=Run(tmp_path / "run", seed=0))
+    assert encoder.backbone.weights_sha256() == words and encoder.fingerprint() != mark
+    assert report.facts["pairs"] == {"NLI": 96, "held out": 24}
+    assert list(report.dev_scores) == [str(12 * epoch) for epoch in range(1, 9)]
+    best = max(report.dev_scores.values())
+    assert best > 80 and report.dev_scores[str(report.best_step)] == best
+    assert report.sentences == 2 * 96 * 8
+    encoder.save(tmp_path / "saved")
+    again = InferSent.load(tmp_path / "saved")
+    np.testing.assert_array_equal(again.encode(["a dog", "no"]), encoder.encode(["a dog", "no"]))
+    assert again.fingerprint() == encoder.fingerprint() and again.dim == 48
+    assert not (tmp_path / "saved" / "model.safetensors").exists()
+
+
+def scripted(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> list[float]:
+    """Accuracies in a given order; the learning rates of the steps between are collected."""
+    import zoo.methods.infersent as module
+
+    rest = iter(values)
+    monkeypatch.setattr(module, "accuracy", lambda *_: next(rest))
+    rates: list[float] = []
+    step = torch.optim.SGD.step
+
+    def noted(self: torch.optim.SGD, *arguments: Any) -> Any:
+        rates.append(self.param_groups[0]["lr"])
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", noted)
+    return rates
+
+
+def test_the_rate_follows_the_accuracies_and_ends_the_training(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = scripted(monkeypatch, [50.0, 60.0, 59.0, 58.0, 57.0, 99.0])
+    recipe = recipe_of("infersent", tiny_bert, batch_size=60, least_rate=2e-3, epochs=20)
+    report = InferSent(recipe, Runtime()).fit(nli(), run=Run(seed=1))
+    falling = [0.1, 0.1 * 0.99, 0.1 * 0.99**2, 0.1 * 0.99**3 / 5, 0.1 * 0.99**4 / 25]  # the next, / 125, is too low
+    np.testing.assert_allclose(rates, np.repeat(falling, 2), rtol=1e-12)
+    assert report.steps == 10 and report.best_step == 4
+
+
+def test_resumed_training_is_bit_equal_on_either_side_of_an_epoch(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe, corpus = recipe_of("infersent", tiny_bert, batch_size=60, epochs=4), nli()
+    values = [50.0, 40.0, 30.0, 20.0]
+    rates = scripted(monkeypatch, values)
+    whole = InferSent(recipe, Runtime())
+    wanted = whole.fit(corpus, run=Run(tmp_path / "whole", seed=1))
+    expected = list(rates)
+    rates = scripted(monkeypatch, values)
+    for steps in (3, 1):  # within the second epoch, and at its end
+        asked = iter(range(100))
+        stop = Run(
+            tmp_path / "cut",
+            1,
+            stop_signal=lambda asked=asked, steps=steps: signal.SIGTERM if next(asked) == steps else None,
+        )
+        with pytest.raises(Interrupted):
+            InferSent(recipe, Runtime()).fit(corpus, run=stop)
+    torch.manual_seed(999)
+    resumed = InferSent(recipe, Runtime())
+    report = resumed.fit(corpus, run=Run(tmp_path / "cut", 1))
+    assert rates == expected
+    assert resumed.fingerprint() == whole.fingerprint()
+    assert (report.steps, report.final_loss, report.dev_scores) == (8, wanted.final_loss, wanted.dev_scores)
+
+
+def test_a_corpus_with_one_premise_or_none_is_refused(tiny_bert: Path) -> None:
+    encoder = InferSent(recipe_of("infersent", tiny_bert), Runtime())
+    with pytest.raises(TrainingError, match="single premise"):
+        encoder.fit(Corpus("x", ["a", "b"], ["neutral"]), run=Run())
+    with pytest.raises(TrainingError, match="--pairs nli"):
+        encoder.fit(Corpus("x", ["a", "b"], ["ppdb:entailment"]), run=Run())
+
+
+@pytest.mark.parametrize(
+    "fields", [{"shrink": 1.0}, {"dev_share": 0.0}, {"dev_share": 1.0}, {"lstm_dim": 0}, {"decay": 0.0}]
+)
+def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        InferSent.Recipe(**fields)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
+def test_every_recipe_keeps_the_contract(name: str, backbone: str, request: pytest.FixtureRequest) -> None:
+    recipe = recipe_of(name, request.getfixturevalue(backbone), epochs=2)
+    assert {what: wrong for what, wrong in check(InferSent, recipe, Runtime(), name) if wrong} == {}

@@ -1,0 +1,256 @@
+"""Siamese training: features and loss in numpy, the turns of the tasks, Adam's settings, what is held out."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
+from zoo.pairs import hash_fraction
+from zoo.tokens import TokenTable
+from zoo.training.loop import TrainSettings
+from zoo.training.siamese import (
+    PairObjective,
+    PairTask,
+    accuracy,
+    concatenated,
+    held_out_by_first,
+    labelled_task,
+    pair_batches,
+    parts_of,
+    train_in_turn,
+    turn,
+)
+
+WANTED = {
+    "u;v": lambda u, v: [u, v],
+    "|u-v|": lambda u, v: [np.abs(u - v)],
+    "u*v": lambda u, v: [u * v],
+    "u;v;|u-v|": lambda u, v: [u, v, np.abs(u - v)],
+    "u;v;u*v": lambda u, v: [u, v, u * v],
+    "|u-v|;u*v": lambda u, v: [np.abs(u - v), u * v],
+    "u;v;|u-v|;u*v": lambda u, v: [u, v, np.abs(u - v), u * v],
+}
+
+
+class Bag(nn.Module):
+    """The mean of token vectors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(40, 6)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        weights = attention_mask.unsqueeze(-1).float()
+        return (self.tokens(input_ids) * weights).sum(1) / weights.sum(1)
+
+
+def table_of(texts: int, seed: int = 0) -> TokenTable:
+    lengths = np.random.default_rng(seed).integers(1, 5, texts)
+    ids = np.random.default_rng(seed + 1).integers(1, 40, lengths.sum()).astype(np.int32)
+    return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths)]))
+
+
+def task_of(name: str, rows: int, first: int, classes: int = 3) -> PairTask:
+    """Pairs of the texts from number `first` on."""
+    texts = first + np.arange(2 * rows)
+    return PairTask(name, classes, texts[::2], texts[1::2], np.arange(rows) % classes)
+
+
+def objective_of(tasks: list[PairTask], how: Any = "u;v;|u-v|") -> PairObjective:
+    torch.manual_seed(0)
+    return PairObjective(Bag(), [nn.Linear(6 * parts_of(how), t.classes, bias=False) for t in tasks], how)
+
+
+@pytest.mark.parametrize("how", WANTED)
+def test_features_are_the_parts_named_in_their_order(how: Any) -> None:
+    u, v = np.random.default_rng(1).normal(size=(2, 4, 5)).astype(np.float32)
+    features = concatenated(torch.from_numpy(u), torch.from_numpy(v), how).numpy()
+    np.testing.assert_array_equal(features, np.concatenate(WANTED[how](u, v), axis=1))
+    assert features.shape[1] == 5 * parts_of(how)
+
+
+@pytest.mark.parametrize("how", WANTED)
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_loss_of_each_task_equals_numpy(how: Any, number: int) -> None:
+    """-log softmax(W_t^T f)_label, mean over the pairs; W_t is that of the pairs' task."""
+    tasks = [task_of("a", 5, 0), task_of("b", 4, 10, classes=2)]
+    table, objective = table_of(18), objective_of(tasks, how)
+    rows = np.arange(5) if number == 0 else 5 + np.array([3, 0, 2])
+    loss = float(objective(*pair_batches(tasks, table, 0)(rows)).detach())
+    words, weight = (
+        p.detach().double().numpy() for p in (objective.encoder.tokens.weight, objective.heads[number].weight)
+    )
+    total = 0.0
+    for row in rows - 5 * number:
+        task = tasks[number]
+        u, v = (words[table.row(int(side[row]))].mean(0) for side in (task.first, task.second))
+        scores = weight @ np.concatenate(WANTED[how](u, v))
+        total -= scores[task.labels[row]] - np.log(np.exp(scores).sum())
+    assert loss == pytest.approx(total / len(rows), abs=1e-6)
+
+
+def test_the_first_task_has_every_second_batch_and_the_others_share_the_rest() -> None:
+    assert [turn(step, 3)[0] for step in range(8)] == [0, 1, 0, 2, 0, 1, 0, 2]
+    assert [turn(step, 2)[0] for step in range(4)] == [0, 1, 0, 1]
+    assert [turn(step, 1) for step in range(3)] == [(0, 0), (0, 1), (0, 2)]
+    for tasks in (1, 2, 3, 4):
+        before = [0] * tasks
+        for step in range(50):
+            task, count = turn(step, tasks)
+            assert count == before[task]
+            before[task] += 1
+
+
+class Spy:
+    """Notes which rows of which task each step trained on, and the optimiser's settings."""
+
+    def __init__(self, objective: PairObjective, tasks: list[PairTask], monkeypatch: pytest.MonkeyPatch) -> None:
+        import zoo.training.siamese as module
+
+        self.steps: list[tuple[int, list[int]]] = []
+        self.groups: list[dict[str, Any]] = []
+        ends = np.cumsum([0, *(len(task) for task in tasks)])
+        made = pair_batches
+
+        def spied(*arguments: Any) -> Any:
+            batch = made(*arguments)
+
+            def noted(rows: Any) -> Any:
+                tensors = batch(rows)
+                number = int(tensors[3][0])
+                assert (tensors[3] == number).all()
+                self.steps.append((number, (rows - ends[number]).tolist()))
+                return tensors
+
+            return noted
+
+        monkeypatch.setattr(module, "pair_batches", spied)
+
+
+SIZES = (10, 7, 5)
+
+
+def trained(monkeypatch: pytest.MonkeyPatch, steps: int = 24, run: Run | None = None, **more: Any) -> tuple[Any, Spy]:
+    starts = 2 * np.cumsum([0, *SIZES])
+    tasks = [task_of(str(i), size, int(starts[i])) for i, size in enumerate(SIZES)]
+    objective = objective_of(tasks)
+    spy = Spy(objective, tasks, monkeypatch)
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: spy.groups.append({k: v for k, v in optimizer.param_groups[0].items() if k != "params"})
+    )
+    settings = TrainSettings(batch_size=4, learning_rate=0.1, epochs=1, eval_every=steps, steps=steps, **more)
+    try:
+        report = train_in_turn(
+            objective, tasks, table_of(44), 0, settings, runtime=Runtime(),
+            run=run or Run(seed=5), backbone=objective.encoder, dev_score=None,
+        )  # fmt: skip
+    finally:
+        hook.remove()
+    return (report, objective), spy
+
+
+def test_every_task_is_trained_in_its_turn_and_in_epochs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    (report, _), spy = trained(monkeypatch)
+    assert [number for number, _ in spy.steps] == [0, 1, 0, 2] * 6
+    for task, size in enumerate(SIZES):
+        batches = [rows for number, rows in spy.steps if number == task]
+        of_epoch = -(-size // 4)
+        whole = range(0, len(batches) - of_epoch + 1, of_epoch)
+        epochs = [[row for batch in batches[i : i + of_epoch] for row in batch] for i in whole]
+        assert len(epochs) >= 2
+        for epoch in epochs:
+            assert sorted(epoch) == list(range(size))
+        assert epochs[0] != epochs[1]
+    assert report.sentences == 2 * sum(len(rows) for _, rows in spy.steps)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5, 7, 23])
+def test_the_report_counts_the_pairs_trained_on(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (report, _), spy = trained(monkeypatch, steps)
+    assert report.sentences == 2 * sum(len(rows) for _, rows in spy.steps)
+
+
+def test_adam_is_the_papers_with_its_warm_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """beta_2 = 0.98, epsilon = 1e-9; linear to the full rate over the first steps, then linearly to 0."""
+    _, spy = trained(monkeypatch, adam_betas=(0.9, 0.98), adam_epsilon=1e-9, warmup_steps=4)
+    assert len(spy.groups) == 24
+    for step, group in enumerate(spy.groups):
+        assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0.0)
+        wanted = 0.1 * (step / 4 if step < 4 else (24 - step) / 20)
+        assert group["lr"] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_resumed_training_is_bit_equal_and_keeps_its_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (_, whole), spy = trained(monkeypatch, adam_betas=(0.9, 0.98))
+    asked = iter(range(100))
+    with pytest.raises(Interrupted):
+        trained(monkeypatch, run=Run(tmp_path, 5, stop_signal=lambda: signal.SIGTERM if next(asked) == 9 else None),
+                adam_betas=(0.9, 0.98))  # fmt: skip
+    (_, again), rest = trained(monkeypatch, run=Run(tmp_path, 5), adam_betas=(0.9, 0.98))
+    assert rest.steps == spy.steps[9:]
+    assert rest.groups == spy.groups[9:]
+    for a, b in zip(whole.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_several_heads_are_trained_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    import zoo.training.loop as loop
+
+    class Two:
+        num_processes = 2
+
+        def __init__(self, runtime: Runtime) -> None:
+            self.real = one(runtime)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.real, name)
+
+    one = loop._accelerator
+    monkeypatch.setattr(loop, "_accelerator", Two)
+    with pytest.raises(UsageError, match="one process; 2 were started"):
+        trained(monkeypatch)
+
+
+def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
+    corpus = Corpus("x", list("abcdefgh"), ["no", "other", "yes", "no"])
+    task = labelled_task("T", corpus, ("yes", "no"), "--pairs y")
+    assert [corpus.sentences[i] for i in task.first] == ["a", "e", "g"]
+    assert [corpus.sentences[i] for i in task.second] == ["b", "f", "h"]
+    assert task.labels.tolist() == [1, 0, 1] and task.classes == 2
+    with pytest.raises(TrainingError, match="x is labelled maybe: T needs --pairs y"):
+        labelled_task("T", corpus, ("maybe",), "--pairs y")
+    for none in (None, Corpus("x", ["a"])):
+        with pytest.raises(ContractError, match="--pairs y"):
+            labelled_task("T", none, ("yes",), "--pairs y")
+
+
+def test_pairs_are_held_out_by_their_first_text() -> None:
+    corpus = Corpus("x", [text for i in range(60) for text in (f"premise {i % 20}", f"h {i}")], ["yes"] * 60)
+    task = labelled_task("T", corpus, ("yes",), "")
+    train, out = held_out_by_first(task, corpus, 0.21)
+    firsts = [{corpus.sentences[i] for i in part.first} for part in (train, out)]
+    assert not firsts[0] & firsts[1] and len(train) + len(out) == 60
+    assert sorted(firsts[1]) == sorted(sorted({f"premise {i}" for i in range(20)}, key=hash_fraction)[:5])
+    assert len(held_out_by_first(task, corpus, 1e-9)[1]) == 3  # one premise at least
+    with pytest.raises(TrainingError, match="single premise"):
+        held_out_by_first(
+            labelled_task("T", Corpus("x", ["a", "b"], ["yes"]), ("yes",), ""), Corpus("x", ["a", "b"]), 0.1
+        )
+
+
+def test_accuracy_counts_what_is_classified_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("zoo.training.siamese._EVALUATED", 3)
+    tasks, table = [task_of("a", 10, 0)], table_of(20)
+    objective, batch = objective_of(tasks), pair_batches(tasks, table, 0)
+    logits = objective.logits(*batch(np.arange(10))[:2], 0).detach().numpy()
+    wanted = 100 * float((logits.argmax(1) == tasks[0].labels).mean())
+    assert 0 < wanted < 100 and accuracy(objective, batch, 10, "cpu") == pytest.approx(wanted)

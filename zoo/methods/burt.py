@@ -1,0 +1,120 @@
+"""BURT (Li and Zhao 2020): words, phrases and sentences in one space, by three objectives on NLI and PPDB pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, Run, Traits
+from zoo.errors import TrainingError
+from zoo.methods.base import positive
+from zoo.methods.sbert import SBERT, SBERTRecipe
+from zoo.pairs import NLI_LABELS, PHRASE_LABELS
+from zoo.training.siamese import PairTask, labelled_task
+
+_PHRASE_PAIRS = "--pairs nli+FILE with a phrasal PPDB 2.0 pack, or --pairs nli+ppdb2-human"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BURTRecipe(SBERTRecipe):
+    """The defaults are the paper's (section 3); "open" marks what it does not state, taken from SBERT's NLI training.
+
+    That is the learning rate, the steps (one pass over the NLI pairs), the length; the losses count alike.
+    """
+
+    objectives: tuple[Literal["nli", "pi", "ptc"], ...] = ("nli", "pi", "ptc")  # in their turns, the first every second
+    negatives: int = 3  # k random phrases to a paraphrase (section 5.3)
+    # Which pairs are paraphrases to identify: section 5.3 counts more than a million positives, and only all three
+    # classes together are so many (3 x 354,000).
+    paraphrases: tuple[str, ...] = PHRASE_LABELS
+    adam_betas: tuple[float, float] = (0.9, 0.98)
+    adam_epsilon: float = 1e-9
+    dropout: float | None = 0.1  # ALBERT's own is 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "negatives")
+        if not self.objectives or len(set(self.objectives)) < len(self.objectives) or "nli" in self.objectives[1:]:
+            raise ValueError("objectives must name each of nli, pi, ptc at most once, and nli first if at all")
+        if not self.paraphrases or not set(self.paraphrases) <= set(PHRASE_LABELS):
+            raise ValueError(f"paraphrases must be some of {', '.join(PHRASE_LABELS)}")
+
+
+def other_than(a: NDArray[np.int64], b: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw, for each i, one of 0 .. count - 1 but a[i] and b[i], all others alike; a and b must differ, count > 2."""
+    drawn = rng.integers(count - 2, size=a.shape)
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    drawn += drawn >= low
+    drawn += drawn >= high
+    return drawn
+
+
+def paraphrase_identification(
+    positives: PairTask, dataset: PairTask, corpus: Corpus, negatives: int, seed: int
+) -> PairTask:
+    """Return the task (T, S_0) against (T, S_1) ... (T, S_k): each positive pair, then its k negatives (section 3.2).
+
+    S_j is any phrase of the data set but T and S_0, each distinct one alike; drawn once, so that every epoch has the
+    same pairs. Raises TrainingError when there is no such phrase.
+    """
+    number: dict[str, int] = {}
+
+    def numbered(texts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.array([number.setdefault(corpus.sentences[i], len(number)) for i in texts], dtype=np.int64)
+
+    texts = np.concatenate([dataset.first, dataset.second])
+    phrases = numbered(texts)
+    text_of = np.zeros(len(number), dtype=np.int64)
+    text_of[phrases] = texts
+    target, paraphrase = numbered(positives.first), numbered(positives.second)
+    differing = target != paraphrase
+    target, paraphrase = target[differing], paraphrase[differing]
+    if len(number) < 3 or not len(target):
+        raise TrainingError(f"{corpus.name} has too few phrases to draw a negative from: BURT needs {_PHRASE_PAIRS}.")
+    shape = (len(target), negatives)
+    a, b = (np.broadcast_to(side[:, None], shape) for side in (target, paraphrase))
+    drawn = other_than(a, b, len(number), np.random.default_rng([seed, negatives]))
+    second = np.concatenate([paraphrase[:, None], drawn], axis=1)
+    labels = np.zeros_like(second)
+    labels[:, 0] = 1
+    return PairTask("PI", 2, text_of[target].repeat(1 + negatives), text_of[second].ravel(), labels.ravel())
+
+
+class BURT(SBERT):
+    """BURT: one encoder, three heads; at test the pooled states of a word, phrase or sentence.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = BURT(BURT.Recipe(batch_size=2), Runtime())
+        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "big dog", "large dog", "red", "blue"]
+        >>> labels = ["entailment", "contradiction", "ppdb:equivalence", "ppdb:independent"]
+        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).facts
+        {'pairs': {'NLI': 2, 'PI': 8, 'PTC': 2}}
+    """
+
+    Recipe: ClassVar[type] = BURTRecipe
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """Trained on labelled pairs of sentences and phrases; NLI has half of the batches."""
+        traits = super().traits(recipe)
+        return Traits(**{**vars(traits), "training_passes": traits.training_passes * min(len(recipe.objectives), 2)})
+
+    def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
+        """The recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""
+        found = []
+        for name in self.recipe.objectives:
+            if name == "nli":
+                found.append(labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli"))
+            elif name == "ptc":
+                found.append(labelled_task("PTC", corpus, PHRASE_LABELS, _PHRASE_PAIRS))
+            else:
+                positives = labelled_task("PI", corpus, self.recipe.paraphrases, _PHRASE_PAIRS)
+                everything = labelled_task("PI", corpus, PHRASE_LABELS, _PHRASE_PAIRS)
+                assert corpus is not None  # else there are no positives
+                task = paraphrase_identification(positives, everything, corpus, self.recipe.negatives, run.seed)
+                found.append(task)
+        return found

@@ -1,0 +1,201 @@
+"""InferSent (Conneau et al. 2017): a BiLSTM with max pooling over fixed token vectors, trained on NLI pairs."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
+from zoo.encoding import encode_table
+from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.pairs import NLI_LABELS
+from zoo.tokens import tokenise
+from zoo.training.loop import TrainSettings
+from zoo.training.siamese import (
+    Concatenation,
+    PairObjective,
+    accuracy,
+    held_out_by_first,
+    labelled_task,
+    pair_batches,
+    parts_of,
+)
+from zoo.training.stepdown import train_by_accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferSentRecipe(BackboneRecipe):
+    """The defaults are the paper's (sections 3.3 and 4); the token vectors are the backbone's, where it has GloVe's."""
+
+    lstm_dim: int = 2048  # of each direction: vectors are twice as wide
+    concatenation: Concatenation = "u;v;|u-v|;u*v"
+    classifier_dim: int = 512
+    classifier: Literal["mlp", "linear"] = "mlp"  # one hidden layer (tanh: open); the code: two without a nonlinearity
+    batch_size: int = 64
+    learning_rate: float = 0.1  # of plain SGD
+    decay: float = 0.99  # of the rate, each epoch (the paper calls it weight decay; the code has none)
+    shrink: float = 5.0  # the rate is divided by it ...
+    shrink_when: Literal["falls", "no gain"] = "falls"  # ... when the accuracy falls; the code: is no new best
+    least_rate: float = 1e-5  # training ends below it
+    epochs: int = 20  # at most; the code's
+    max_grad_norm: float = 5.0  # the code's; the paper names none
+    dev_share: float = 0.02  # of the premises, held out to measure the accuracy; the paper: SNLI's dev set, as large
+    train_max_length: int = 128  # open
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        fields = (
+            "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm train_max_length"
+        )
+        positive(self, *fields.split())
+        if self.shrink <= 1 or not 0 < self.dev_share < 1:
+            raise ValueError("shrink must be above 1, and dev_share between 0 and 1")
+
+    def rate_after(self, accuracies: Sequence[float]) -> float:
+        """Return the rate of the epoch after these accuracies on the held-out pairs."""
+        rate = self.learning_rate
+        for epoch, now in enumerate(accuracies):
+            earlier = accuracies[:epoch]
+            no_gain = epoch > 0 and (now <= max(earlier) if self.shrink_when == "no gain" else now < earlier[-1])
+            rate = rate / self.shrink if no_gain else rate
+            if rate < self.least_rate:
+                return rate
+            rate *= self.decay
+        return rate
+
+
+class BiLSTMMax(nn.Module):
+    """Token ids and mask (n, length) -> the largest of each state of both directions (n, 2 * lstm_dim), float32."""
+
+    words: torch.Tensor
+
+    def __init__(self, words: torch.Tensor, lstm_dim: int) -> None:
+        super().__init__()
+        self.register_buffer("words", words.detach(), persistent=False)  # fixed, and the backbone's
+        self.lstm = nn.LSTM(words.shape[1], lstm_dim, batch_first=True, bidirectional=True)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Run over the real tokens only; in the first released code the padding's zeros could be the largest."""
+        lengths = attention_mask.sum(1).clamp(min=1)
+        with torch.autocast(input_ids.device.type, enabled=False):
+            tokens = F.embedding(input_ids, self.words)
+            packed = pack_padded_sequence(tokens, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+        return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
+
+
+class InferSent(BackboneEncoder):
+    """InferSent on the token vectors of a backbone, whose Transformer is not used.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = InferSent(InferSent.Recipe(lstm_dim=8, batch_size=2, epochs=1), Runtime())
+        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
+        >>> labels = ["entailment", "contradiction", "neutral"]
+        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).steps
+        1
+        >>> encoder.encode(["a small dog"]).shape
+        (1, 16)
+    """
+
+    Recipe: ClassVar[type] = InferSentRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.dim = 2 * recipe.lstm_dim
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            self.head = self._new_head()
+
+    def _new_head(self) -> BiLSTMMax:
+        words = self.backbone.model.get_input_embeddings().weight
+        return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """Trained on labelled pairs; its own held-out pairs pick the weights."""
+        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
+
+    def objective(self) -> PairObjective:
+        """The BiLSTM and a new classifier."""
+        recipe = self.recipe
+        width, hidden, classes = parts_of(recipe.concatenation) * self.dim, recipe.classifier_dim, len(NLI_LABELS)
+        if recipe.classifier == "mlp":
+            head = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, classes))
+        else:
+            head = nn.Sequential(nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, classes))
+        return PairObjective(self.head, [head], recipe.concatenation)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train on the NLI pairs and keep the weights of the best accuracy on the held-out ones."""
+        task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
+        assert corpus is not None  # else there is no task
+        torch.manual_seed(run.seed)
+        recipe, pad_id = self.recipe, self.backbone.pad_id
+        self.head = self._new_head()
+        objective = self.objective().to(self.runtime.device)
+        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=recipe.train_max_length)
+        train, held_out = held_out_by_first(task, corpus, recipe.dev_share)
+        held_out_batch = pair_batches([held_out], table, pad_id)
+        report = train_by_accuracy(
+            objective,
+            pair_batches([train], table, pad_id),
+            len(train),
+            TrainSettings(
+                batch_size=recipe.batch_size,
+                learning_rate=recipe.learning_rate,
+                optimizer="sgd",
+                epochs=recipe.epochs,
+                eval_every=math.ceil(len(train) / recipe.batch_size),
+                max_grad_norm=recipe.max_grad_norm,
+                units_per_row=2,
+            ),
+            recipe.rate_after,
+            recipe.least_rate,
+            lambda: accuracy(objective, held_out_batch, len(held_out), self.runtime.device),
+            runtime=self.runtime,
+            run=run,
+            backbone=self.head,
+        )
+        sizes = {"NLI": len(train), "held out": len(held_out)}
+        return replace(report, facts={"pairs": sizes, "dev_scores": "accuracy on held-out NLI"})
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Vectors (n, 2 * lstm_dim) float32 of padded token ids (n, length)."""
+        vectors: torch.Tensor = self.head(input_ids, attention_mask)
+        return vectors
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
+        pad_id, runtime = self.backbone.pad_id, self.runtime
+        return encode_table(table, self.forward, dim=self.dim, pad_id=pad_id, runtime=runtime, stats=self.stats)
+
+    def save(self, folder: Path) -> None:
+        """Write recipe and BiLSTM; the backbone is only named."""
+        super().save(folder)
+        write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        encoder = super().load(folder, runtime)
+        encoder.head.load_state_dict(read_tensors(folder / "head.safetensors")[0])
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over all that the vectors depend on, the BiLSTM included."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.head.state_dict().items()):
+            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+        return sha256_json({"encoder": super().fingerprint(), "head": digest.hexdigest()})

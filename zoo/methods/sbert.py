@@ -1,0 +1,133 @@
+"""SBERT (Reimers and Gurevych 2019): a Siamese encoder trained to classify NLI pairs by [u; v; |u - v|]."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.methods.contrastive import set_dropout
+from zoo.pairs import NLI_LABELS
+from zoo.pooling import Pooling
+from zoo.tokens import tokenise
+from zoo.training.loop import TrainSettings
+from zoo.training.siamese import (
+    Concatenation,
+    PairObjective,
+    PairTask,
+    PooledStates,
+    labelled_task,
+    parts_of,
+    train_in_turn,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SBERTRecipe(BackboneRecipe):
+    """The defaults are the paper's (section 3.1); "open" marks what it does not state."""
+
+    pooling: Literal["mean", "max", "cls"] = "mean"  # of the last layer, [CLS] and [SEP] included, also in training
+    concatenation: Concatenation = "u;v;|u-v|"
+    head_bias: bool = False  # softmax(W_t (u, v, |u - v|)) has none; the released code's has one
+    batch_size: int = 16
+    learning_rate: float = 2e-5
+    epochs: int = 1
+    warmup: float = 0.1  # share of the steps, then linearly to 0 (open; the released code's)
+    adam_betas: tuple[float, float] = (0.9, 0.999)  # open: Adam's own
+    adam_epsilon: float = 1e-8
+    weight_decay: float = 0.0  # the paper: Adam; the released code: AdamW, 0.01
+    train_max_length: int = 128  # open: the released models'
+    dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
+    eval_every: int | None = None  # steps between dev scores; None: the last weights are kept, none is picked
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "batch_size", "learning_rate", "epochs", "adam_epsilon", "train_max_length", "eval_every")
+        if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
+            raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
+        if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):
+            raise ValueError("adam_betas must be two numbers from 0 to below 1")
+
+
+class SBERT(BackboneEncoder):
+    """SBERT: at test the pooled states; the classifier serves in training only.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = SBERT(SBERT.Recipe(batch_size=2), Runtime())
+        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
+        >>> labels = ["entailment", "contradiction", "neutral"]
+        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = SBERTRecipe
+
+    @property
+    def pooling(self) -> Pooling:
+        """The recipe's, of the last layer."""
+        how: Pooling = self.recipe.pooling
+        return how
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """Trained on labelled pairs."""
+        return Traits(
+            needs_pairs=True,
+            stochastic=True,
+            picks_checkpoint=recipe.eval_every is not None,
+            training_passes=1.0 * recipe.epochs,
+        )
+
+    def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
+        """NLI; other pairs of the corpus are left."""
+        return [labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")]
+
+    def objective(self, tasks: list[PairTask]) -> PairObjective:
+        """The backbone, and a new linear head for each task."""
+        recipe = self.recipe
+        width = parts_of(recipe.concatenation) * self.dim
+        heads = [nn.Linear(width, task.classes, bias=recipe.head_bias) for task in tasks]
+        return PairObjective(PooledStates(self.backbone.model, self.pooling), heads, recipe.concatenation)
+
+    def settings(self, tasks: list[PairTask]) -> TrainSettings:
+        """Adam, a linear warm-up, then linearly to 0; the epochs are passes over the first task's pairs."""
+        recipe = self.recipe
+        steps = math.ceil(len(tasks[0]) / recipe.batch_size) * recipe.epochs * (1 if len(tasks) == 1 else 2)
+        return TrainSettings(
+            batch_size=recipe.batch_size,
+            learning_rate=recipe.learning_rate,
+            epochs=recipe.epochs,
+            steps=steps,
+            eval_every=recipe.eval_every or steps,
+            weight_decay=recipe.weight_decay,
+            adam_betas=recipe.adam_betas,
+            adam_epsilon=recipe.adam_epsilon,
+            warmup_steps=math.ceil(steps * recipe.warmup),
+            units_per_row=2,
+        )
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train on the corpus's labelled pairs; raises ContractError or TrainingError when it has none of them."""
+        torch.manual_seed(run.seed)
+        tasks = self.tasks(corpus, run)
+        assert corpus is not None  # else there are no tasks
+        self.trained = True
+        set_dropout(self.backbone.model, self.recipe.dropout)
+        report = train_in_turn(
+            self.objective(tasks).to(self.runtime.device),
+            tasks,
+            tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length),
+            self.backbone.pad_id,
+            self.settings(tasks),
+            runtime=self.runtime,
+            run=run,
+            backbone=self.backbone.model,
+            dev_score=None if dev_score is None else lambda: dev_score(self),
+        )
+        return replace(report, facts={"pairs": {task.name: len(task) for task in tasks}})

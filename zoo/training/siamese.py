@@ -1,0 +1,219 @@
+"""Siamese training on labelled pairs: features of two vectors, a classifier a task, batches of the tasks in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.encoder import Corpus, FitReport, Run, Runtime
+from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.pairs import hash_fraction
+from zoo.pooling import Pooling, pool
+from zoo.tokens import TokenTable
+from zoo.training.loop import Collate, Objective, Training, TrainSettings
+
+Concatenation = Literal["u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v"]
+"""What a classifier sees of a pair (BURT table 4, SBERT table 6)."""
+
+_EVALUATED = 256  # pairs classified at a time
+
+_PARTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "u": lambda u, v: u,
+    "v": lambda u, v: v,
+    "|u-v|": lambda u, v: (u - v).abs(),
+    "u*v": lambda u, v: u * v,
+}
+
+
+def concatenated(u: torch.Tensor, v: torch.Tensor, how: Concatenation) -> torch.Tensor:
+    """Vectors u, v (n, dim) -> features (n, parts * dim), the parts in the order named."""
+    return torch.cat([_PARTS[part](u, v) for part in how.split(";")], dim=-1)
+
+
+def parts_of(how: Concatenation) -> int:
+    """Return how many vectors wide the features are."""
+    return len(how.split(";"))
+
+
+@dataclass(frozen=True)
+class PairTask:
+    """A classification of pairs: row i is texts first[i] and second[i] (their numbers), of class labels[i]."""
+
+    name: str
+    classes: int
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    labels: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+def labelled_task(name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str) -> PairTask:
+    """Return the task of telling `labels` apart, on the pairs of the corpus that have one of them.
+
+    Raises ContractError without labelled pairs, TrainingError when no pair has such a label.
+    """
+    if corpus is None or corpus.labels is None:
+        raise ContractError(f"{name} is trained on labelled pairs; pass {how_to_get}.")
+    number = {label: i for i, label in enumerate(labels)}
+    rows = np.array([i for i, label in enumerate(corpus.labels) if label in number], dtype=np.int64)
+    if not len(rows):
+        raise TrainingError(f"no pair of {corpus.name} is labelled {' or '.join(labels)}: {name} needs {how_to_get}.")
+    classes = np.array([number[corpus.labels[i]] for i in rows], dtype=np.int64)
+    return PairTask(name, len(labels), 2 * rows, 2 * rows + 1, classes)
+
+
+def held_out_by_first(task: PairTask, corpus: Corpus, share: float) -> tuple[PairTask, PairTask]:
+    """Return the pairs to train on and those held out: a share of the first texts, by their sha256, and at least one.
+
+    Raises TrainingError when all pairs have the same first text.
+    """
+    texts = sorted({corpus.sentences[i] for i in task.first}, key=lambda text: (hash_fraction(text), text))
+    if len(texts) < 2:
+        raise TrainingError(f"{corpus.name} has a single premise; {task.name} holds one out to measure its accuracy.")
+    held_out = set(texts[: math.ceil(share * len(texts))])
+    out = np.array([corpus.sentences[i] in held_out for i in task.first])
+
+    def part(rows: NDArray[np.bool_]) -> PairTask:
+        return replace(task, first=task.first[rows], second=task.second[rows], labels=task.labels[rows])
+
+    return part(~out), part(out)
+
+
+class PooledStates(nn.Module):
+    """Token ids and mask (n, length) -> pooled states of the last layer (n, dim), float32."""
+
+    def __init__(self, model: Any, how: Pooling) -> None:
+        super().__init__()
+        self.model, self.how = model, how
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Encode and pool."""
+        states = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return pool([states], attention_mask, self.how)
+
+
+class PairObjective(Objective):
+    """Cross-entropy of softmax(head([u; v; |u - v|])), one head a task; both texts go through one encoder."""
+
+    mean_over_rows = True
+
+    def __init__(self, encoder: nn.Module, heads: Sequence[nn.Module], how: Concatenation) -> None:
+        super().__init__()
+        self.encoder, self.heads, self.how = encoder, nn.ModuleList(heads), how
+
+    def logits(self, ids: torch.Tensor, mask: torch.Tensor, task: int) -> torch.Tensor:
+        """Token ids and mask (n, 2, length) of pairs of one task -> logits (n, classes), float32."""
+        u, v = self.encoder(ids.flatten(0, 1), mask.flatten(0, 1)).unflatten(0, ids.shape[:2]).unbind(1)
+        with torch.autocast(u.device.type, enabled=False):
+            result: torch.Tensor = self.heads[task](concatenated(u.float(), v.float(), self.how))
+        return result
+
+    def forward(self, *collated: torch.Tensor, **_: Any) -> torch.Tensor:
+        """Ids and mask (n, 2, length), labels (n,) and the task's number (n,), all the same -> scalar loss."""
+        ids, mask, labels, task = collated
+        return F.cross_entropy(self.logits(ids, mask, int(task[0])), labels)
+
+
+def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> Collate:
+    """Return what makes a batch from rows of one task; rows are numbered through all tasks, in their order."""
+    ends = np.cumsum([len(task) for task in tasks])
+
+    def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+        number = int(np.searchsorted(ends, rows[0], side="right"))
+        task = tasks[number]
+        own = rows - (ends[number] - len(task))
+        ids, mask = table.padded(np.stack([task.first[own], task.second[own]], axis=1).ravel(), pad_id)
+        labels = torch.from_numpy(task.labels[own])
+        return ids.view(len(own), 2, -1), mask.view(len(own), 2, -1), labels, torch.full_like(labels, number)
+
+    return batch
+
+
+def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -> float:
+    """Return the share x100 of the first task's pairs that are classified right; leaves the objective in eval."""
+    objective.eval()
+    right = 0
+    with torch.inference_mode():
+        for some in np.array_split(np.arange(rows), math.ceil(rows / _EVALUATED)):
+            ids, mask, labels, _ = (tensor.to(device) for tensor in batch(some))
+            right += int((objective.logits(ids, mask, 0).argmax(1) == labels).sum())
+    return 100 * right / rows
+
+
+def turn(step: int, tasks: int) -> tuple[int, int]:
+    """Return which task has this step, and how many batches it had before: 0, 1, 0, 2, 0, 1 ... (BURT section 3.3).
+
+    Task 0 has every second batch, and the others share the rest in turn.
+    """
+    if tasks == 1:
+        return 0, step
+    half, odd = divmod(step, 2)
+    if not odd:
+        return 0, half
+    others_before, other = divmod(half, tasks - 1)
+    return 1 + other, others_before
+
+
+class _InTurn(Training):
+    """Batches of one task each, the tasks in turn, every task in epochs of its own."""
+
+    sizes: tuple[int, ...]  # rows of each task
+    _orders: dict[int, tuple[int, NDArray[np.int64]]]
+
+    def batch(self, step: int) -> NDArray[np.int64]:
+        task, before = turn(step, len(self.sizes))
+        size, of_batch = self.sizes[task], self.settings.batch_size
+        epoch, index = divmod(before, math.ceil(size / of_batch))
+        if self._orders.get(task, (-1,))[0] != epoch:
+            order = np.random.default_rng([self.run_.seed, epoch, task]).permutation(size)
+            self._orders[task] = epoch, order + sum(self.sizes[:task])
+        return self._orders[task][1][index * of_batch : (index + 1) * of_batch]
+
+    def pairs_seen(self) -> int:
+        """Return how many pairs the steps so far have trained on."""
+        batches = [0] * len(self.sizes)
+        for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):  # each task's last batch is among them
+            task, before = turn(step, len(self.sizes))
+            batches[task] = before + 1
+        of_batch, total = self.settings.batch_size, 0
+        for size, count in zip(self.sizes, batches, strict=True):
+            passes, rest = divmod(count, math.ceil(size / of_batch))
+            total += passes * size + min(rest * of_batch, size)
+        return total
+
+
+def train_in_turn(
+    objective: PairObjective,
+    tasks: Sequence[PairTask],
+    table: TokenTable,
+    pad_id: int,
+    settings: TrainSettings,
+    *,
+    runtime: Runtime,
+    run: Run,
+    backbone: nn.Module,
+    dev_score: Callable[[], float | Mapping[str, float]] | None,
+) -> FitReport:
+    """Train on batches of the tasks in turn, as `train` does on one; a report counts both texts of a pair.
+
+    Raises UsageError where several processes would train several heads.
+    """
+    rows, collate = sum(len(task) for task in tasks), pair_batches(tasks, table, pad_id)
+    training = _InTurn(objective, collate, rows, settings, runtime, run, backbone, dev_score)
+    if training.processes > 1 and len(tasks) > 1:
+        raise UsageError(f"several objectives are trained in one process; {training.processes} were started.")
+    training.sizes, training._orders = tuple(len(task) for task in tasks), {}
+    report = training.run()
+    texts = 2 * training.pairs_seen()
+    rate = round(texts / report.seconds, 1) if report.seconds > 0 else None
+    return replace(report, sentences=texts, sentences_per_second=rate)
