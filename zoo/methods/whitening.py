@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -13,22 +11,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.backbone import Backbone
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
+from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.base import positive
-from zoo.methods.pooled import Average, AverageRecipe
+from zoo.methods.transform import Transform, TransformRecipe
+
+_CHUNK = 65_536  # rows in float64 at a time: a million vectors are gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
-class WhiteningRecipe(AverageRecipe):
+class WhiteningRecipe(TransformRecipe):
     """Defaults of the released code for a base-size model."""
 
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"  # H1 + H12; cosine ignores /2
     k: int | None = 256  # dimensions kept: 256 for base, 384 for large; None: all
-    fit_on: Literal["corpus", "target"] = "corpus"  # target: all unlabelled texts of the evaluated data set
-    max_length: int | None = 64
     eigenvalue_floor: float = 1e-6  # of the largest; directions below it carry no variance and are dropped
 
     def __post_init__(self) -> None:
@@ -42,11 +39,15 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
     Sigma = U diag(lambda) U^T (n - 1 in the covariance), W = U diag(lambda)^(-1/2), columns by falling eigenvalue.
     Columns whose eigenvalue is below `floor` times the largest are zero, so a singular covariance stays finite.
     """
-    x = np.asarray(vectors, dtype=np.float64)
+    x = np.asarray(vectors)
     if len(x) < 2:
         raise ContractError(f"whitening needs at least 2 vectors to fit, got {len(x)}; give it a corpus.")
-    mean = x.mean(axis=0)
-    eigenvalues, eigenvectors = np.linalg.eigh(np.cov(x, rowvar=False))
+    mean = x.mean(axis=0, dtype=np.float64)
+    covariance = np.zeros((x.shape[1], x.shape[1]))
+    for start in range(0, len(x), _CHUNK):
+        centred = x[start : start + _CHUNK] - mean
+        covariance += centred.T @ centred
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance / (len(x) - 1))
     order = np.argsort(eigenvalues)[::-1]
     eigenvalues, eigenvectors = eigenvalues[order], eigenvectors[:, order]
     kept = eigenvalues > floor * max(float(eigenvalues[0]), np.finfo(np.float64).tiny)
@@ -55,8 +56,8 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
     return mean, (eigenvectors * scale)[:, :k], int(kept.sum())
 
 
-class Whitening(Average):
-    """Whitened averages, k dimensions, L2-normalised; fitted on a corpus, or on the texts of each task ("target").
+class Whitening(Transform):
+    """Whitened vectors, k dimensions, L2-normalised; fitted on a corpus, on NLI, or on each task's texts ("target").
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -68,51 +69,32 @@ class Whitening(Average):
 
     Recipe: ClassVar[type] = WhiteningRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
-        super().__init__(recipe, runtime, backbone)
-        self.dim = min(recipe.k or self.backbone.dim, self.backbone.dim)
+    def __init__(self, recipe: Any, runtime: Runtime, base: Encoder | None = None) -> None:
+        super().__init__(recipe, runtime, base)
+        width = self.base.dim
+        self.dim = min(recipe.k or width, width)
         # Until fitted: centred on nothing, cut to k; so that an unfitted encoder is valid, if useless.
-        self.mean = np.zeros(self.backbone.dim)
-        self.kernel = np.eye(self.backbone.dim)[:, : self.dim]
+        self.mean = np.zeros(width)
+        self.kernel = np.eye(width)[:, : self.dim]
         self.rank: int | None = None
 
-    @classmethod
-    def traits(cls, recipe: WhiteningRecipe) -> Traits:
-        """A corpus, or the target's own texts (transductive)."""
-        return Traits(needs_corpus=recipe.fit_on == "corpus", transductive=recipe.fit_on == "target")
+    def learn(self, vectors: Vectors, run: Run) -> FitReport:
+        """Fit mean and kernel."""
+        self.mean, self.kernel, self.rank = whitening(vectors, self.recipe.k, self.recipe.eigenvalue_floor)
+        return FitReport(fitted=True, sentences=len(vectors), facts=self.facts())
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
+    def transform(self, vectors: Vectors) -> Vectors:
         """Return (x - mean) W, L2-normalised with norms clipped at 1e-8 as the Keras code does."""
-        y = (self.pooled(texts).astype(np.float64) - self.mean) @ self.kernel
+        y = (vectors.astype(np.float64) - self.mean) @ self.kernel
         normalised: Vectors = (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
         return normalised
-
-    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Fit mean and kernel on the corpus (`fit_on: corpus`); with `target` there is nothing to do before a task."""
-        if self.recipe.fit_on == "target":
-            return FitReport()
-        if corpus is None:
-            raise ContractError("whitening with fit_on: corpus needs a corpus; pass --corpus.")
-        vectors = self.pooled(corpus.sentences)
-        self.mean, self.kernel, self.rank = whitening(vectors, self.recipe.k, self.recipe.eigenvalue_floor)
-        return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
-
-    def adapt(self, texts: Sequence[str]) -> Whitening:
-        """With `target`: a copy (sharing the backbone) whitened on `texts`, both sides of all splits."""
-        if self.recipe.fit_on == "corpus":
-            return self
-        fitted = copy.copy(self)
-        fitted.mean, fitted.kernel, fitted.rank = whitening(
-            self.pooled(texts), self.recipe.k, self.recipe.eigenvalue_floor
-        )
-        return fitted
 
     def facts(self) -> dict[str, Any]:
         """Return k and the numerical rank of the covariance."""
         return {"k": self.dim, "rank": self.rank}
 
     def save(self, folder: Path) -> None:
-        """Write the map beside the backbone."""
+        """Write the map beside the base."""
         super().save(folder)
         tensors = {"mean": torch.from_numpy(self.mean), "kernel": torch.from_numpy(self.kernel)}
         write_tensors(folder / "whitening.safetensors", tensors, {"rank": str(self.rank)})
@@ -127,6 +109,6 @@ class Whitening(Average):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the backbone's fingerprint and the fitted map."""
+        """Return the sha256 of the base's fingerprint and the fitted map."""
         digest = hashlib.sha256(self.mean.tobytes() + np.ascontiguousarray(self.kernel).tobytes())
         return sha256_json([super().fingerprint(), digest.hexdigest()])

@@ -20,7 +20,7 @@ def vectors() -> np.ndarray:
     return (rng.normal(size=(200, 12)) * np.geomspace(1, 50, 12)) @ rng.normal(size=(12, 12)) + 7
 
 
-def make(folder: Path, **recipe: object) -> Whitening:
+def make(folder: Path | str, **recipe: object) -> Whitening:
     return Whitening(Whitening.Recipe(backbone=str(folder), **recipe), Runtime())
 
 
@@ -135,3 +135,39 @@ def test_a_fit_without_a_corpus_is_told(tiny_bert: Path) -> None:
     with pytest.raises(ContractError, match="--corpus"):
         make(tiny_bert).fit(None, run=Run())
     assert not make(tiny_bert, fit_on="target").fit(None, run=Run()).fitted
+
+
+def test_real_vectors_have_the_identity_as_their_covariance_in_float32(pocket_sentences: list[str]) -> None:
+    encoder = make("zoo-mini", k=None)
+    x = encoder.base.encode(pocket_sentences[:900])
+    encoder.learn(x, Run())
+    y = ((x - encoder.mean) @ encoder.kernel).astype(np.float32)
+    assert encoder.rank is not None and 250 < encoder.rank <= 256  # a direction or two lie close to the floor
+    wanted = np.diag((np.arange(256) < encoder.rank).astype(float))
+    np.testing.assert_allclose(np.cov(y, rowvar=False), wanted, atol=1e-3)
+
+
+def test_fewer_texts_than_dimensions_are_fitted_with_their_rank(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, k=None)
+    report = encoder.fit(Corpus("few", [*pocket_sentences[:8], pocket_sentences[0]]), run=Run())
+    assert report.facts == {"k": 32, "rank": 7}
+    vectors = encoder.encode(pocket_sentences[:30])
+    assert np.isfinite(vectors).all() and not vectors[:, 7:].any()
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+
+
+def test_the_covariance_does_not_depend_on_the_chunks(vectors: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = whitening(vectors, None, 1e-6)
+    monkeypatch.setattr("zoo.methods.whitening._CHUNK", 7)
+    mean, kernel, rank = whitening(vectors, None, 1e-6)
+    assert rank == whole[2]
+    np.testing.assert_allclose(kernel @ kernel.T, whole[1] @ whole[1].T, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(mean, whole[0])
+
+
+@pytest.mark.parametrize("layers", ["first-last-h0", "first-last-h1"])
+def test_both_meanings_of_first_last(layers: str, tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(tiny_bert, layers=layers, k=4)
+    encoder.fit(Corpus("pocket", pocket_sentences[:40]), run=Run())
+    pooled = Average(Average.Recipe(backbone=str(tiny_bert), layers=layers, max_length=64), Runtime())
+    np.testing.assert_allclose(encoder.mean, pooled.encode(pocket_sentences[:40]).mean(0, dtype=np.float64), atol=1e-9)

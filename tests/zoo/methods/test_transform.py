@@ -1,0 +1,184 @@
+"""A transform on any encoder: what it then needs, what its key says, and that base and map come back from disk."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zoo.encoder import Corpus, FitReport, Run, Runtime, Traits
+from zoo.errors import ContractError, UsageError
+from zoo.files import read_tensors
+from zoo.methods.flow import Flow
+from zoo.methods.simcse import SimCSE
+from zoo.methods.transform import base_of
+from zoo.methods.whitening import Whitening, whitening
+from zoo.recipe import all_recipes, build, parse_methods
+
+SIMCSE = "simcse:batch_size=16:temperature=0.1"
+
+
+def make(cls: type[Any], folder: Path, **recipe: object) -> Any:
+    return cls(cls.Recipe(backbone=str(folder), **recipe), Runtime())
+
+
+def traits(**recipe: object) -> Traits:
+    return Whitening.traits(Whitening.Recipe(**recipe))
+
+
+@pytest.fixture
+def pairs(pocket_sentences: list[str]) -> Corpus:
+    """Forty triplets: each premise twice, entailed and contradicted."""
+    sentences = [text for i in range(40) for text in (pocket_sentences[i], pocket_sentences[40 + i])]
+    doubled = [text for i in range(40) for text in (sentences[2 * i], sentences[2 * i + 1]) * 2]
+    return Corpus("pairs", doubled, ["entailment", "contradiction"] * 40)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "corpus", "pairs", "transductive", "stochastic", "trained"),
+    [
+        ({}, True, False, False, False, False),
+        ({"fit_on": "pairs"}, False, True, False, False, False),
+        ({"fit_on": "target"}, False, False, True, False, False),
+        ({"base": "cls"}, True, False, False, False, False),
+        ({"base": "simcse"}, True, False, False, True, True),
+        ({"base": "simcse", "fit_on": "target"}, True, False, True, True, True),
+        ({"base": "simcse-sup"}, False, True, False, True, True),  # fitted on the pairs' sentences
+        ({"base": "simcse-sup", "fit_on": "pairs"}, False, True, False, True, True),
+        ({"base": "simcse-sup", "fit_on": "target"}, False, True, True, True, True),
+        ({"base": "flow-target", "fit_on": "target"}, False, False, True, True, False),
+    ],
+)
+def test_needs_are_those_of_base_and_transform_together(
+    recipe: dict[str, Any], corpus: bool, pairs: bool, transductive: bool, stochastic: bool, trained: bool
+) -> None:
+    found = traits(**recipe)
+    assert (found.needs_corpus, found.needs_pairs) == (corpus, pairs)
+    assert (found.transductive, found.stochastic) == (transductive, stochastic)
+    assert found.picks_checkpoint is trained and (found.training_passes > 0) is trained
+
+
+def test_a_flow_depends_on_the_seed() -> None:
+    assert Flow.traits(Flow.Recipe()).stochastic and not traits().stochastic
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        ({"base": "simcse", "fit_on": "pairs"}, "trained on the corpus"),
+        ({"base": "whitening-target"}, "fit_on must be target"),
+        ({"base": "simcse", "layers": "last"}, "layers is for the plain average"),
+        ({"base": "simcse", "max_length": 32}, "max_length is for the plain average"),
+        ({"base": "simsce"}, "Did you mean 'simcse'"),
+        ({"base": "simcse,cls"}, "must name one other method"),
+        ({"base": "simcse:temprature=1"}, "Did you mean 'temperature'"),
+    ],
+)
+def test_a_base_that_cannot_be_is_told_with_the_recipe(recipe: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        build(Whitening.Recipe, recipe, "recipe x")
+
+
+def test_a_recipe_built_on_itself_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "loop.yaml"
+    path.write_text(f"method: whitening\nsummary: x\nparameters: {{base: '{path.as_posix()}'}}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="one other method"):
+        parse_methods(str(path), all_recipes())[0].resolve()
+
+
+def test_the_command_line_names_a_base_and_the_backbone_reaches_it(tiny_bert: Path) -> None:
+    spec = parse_methods("whitening:base=simcse:k=9", all_recipes())[0]
+    cls, recipe = spec.resolve({"backbone": str(tiny_bert)})
+    method, base_cls, own = base_of(recipe)
+    assert (cls, method, base_cls) == (Whitening, "simcse", SimCSE)
+    assert (recipe.k, own.backbone, own.max_length) == (9, str(tiny_bert), None)
+    assert base_of(Whitening.Recipe(base="simcse-roberta"))[2].backbone == "FacebookAI/roberta-base"  # its own
+    assert base_of(Whitening.Recipe(base="pretrained", backbone="x"))[2].model == "x"
+
+
+def test_sources_tell_bases_apart_and_hold_no_folder(tiny_bert: Path) -> None:
+    def sources(**recipe: object) -> dict[str, Any]:
+        return Whitening.sources(Whitening.Recipe(backbone=str(tiny_bert), **recipe), Runtime())
+
+    plain, cls, simcse, other = (sources(base=b) for b in (None, "cls", "simcse", SIMCSE))
+    assert plain.keys() == {"backbone"} and plain["backbone"] == simcse["backbone"]
+    assert cls["base"]["method"] == "cls" and simcse["base"]["recipe"]["temperature"] == 0.05
+    assert simcse["base"] != other["base"] and other["base"]["recipe"]["temperature"] == 0.1
+    assert str(tiny_bert) not in repr((plain, cls, simcse, other))
+
+
+def test_base_and_map_are_fitted_one_after_the_other(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    corpus = Corpus("pocket", pocket_sentences[:64])
+    alone = SimCSE(base_of(Whitening.Recipe(base=SIMCSE, backbone=str(tiny_bert)))[2], Runtime())
+    scores: list[int] = []
+    alone_report = alone.fit(corpus, dev_score=lambda e: scores.append(e.dim) or 1.0, run=Run(seed=3))
+    x = alone.encode(corpus.sentences)
+    mean, kernel, rank = whitening(x, 8, 1e-6)
+    wanted = (alone.encode(pocket_sentences[:9]) - mean) @ kernel
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+
+    encoder = make(Whitening, tiny_bert, base=SIMCSE, k=8)
+    report = encoder.fit(corpus, dev_score=lambda e: scores.append(e.dim) or 1.0, run=Run(seed=3))
+    np.testing.assert_allclose(encoder.encode(pocket_sentences[:9]), wanted, atol=1e-5)
+    assert scores == [32, 32]  # the dev score sees the base
+    assert report.facts == {"k": 8, "rank": rank}
+    assert (report.steps, report.final_loss, report.best_step) == (
+        alone_report.steps,
+        alone_report.final_loss,
+        alone_report.best_step,
+    )
+
+
+@pytest.mark.parametrize("cls", [Whitening, Flow])
+def test_a_trained_base_and_its_map_come_back_from_disk(
+    cls: type[Any], tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
+) -> None:
+    encoder = make(cls, tiny_bert, base=SIMCSE)
+    untrained = encoder.base.fingerprint()
+    encoder.fit(Corpus("pocket", pocket_sentences[:64]), run=Run(seed=1))
+    encoder.save(tmp_path)
+    loaded = cls.load(tmp_path)
+    assert loaded.fingerprint() == encoder.fingerprint() and loaded.facts() == encoder.facts()
+    assert loaded.base.fingerprint() != untrained and type(loaded.base) is SimCSE
+    np.testing.assert_array_equal(loaded.encode(pocket_sentences[:9]), encoder.encode(pocket_sentences[:9]))
+    assert (tmp_path / "base" / "model.safetensors").is_file() and not (tmp_path / "model.safetensors").exists()
+
+
+def test_without_a_base_the_files_are_as_they_were(tiny_bert: Path, tmp_path: Path) -> None:
+    """An encoder saved before there were bases has these files, and a recipe without the key."""
+    encoder = make(Whitening, tiny_bert, k=4)
+    encoder.save(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"backbone.json", "recipe.json", "whitening.safetensors"}
+    old = {k: v for k, v in asdict(encoder.recipe).items() if k != "base"}
+    assert build(Whitening.Recipe, old, "old") == encoder.recipe
+    assert read_tensors(tmp_path / "whitening.safetensors")[1] == {"rank": "None"}
+
+
+def test_a_pairs_trained_base_is_whitened_on_the_sentences_of_the_pairs(tiny_bert: Path, pairs: Corpus) -> None:
+    encoder = make(Whitening, tiny_bert, base="simcse-sup:batch_size=20:epochs=1", k=6)
+    report = encoder.fit(pairs, run=Run(seed=0))
+    mean, _, _ = whitening(encoder.base.encode(pairs.sentences), 6, 1e-6)
+    np.testing.assert_allclose(encoder.mean, mean, atol=1e-7)
+    assert report.steps == 2 and report.facts["k"] == 6
+
+
+def test_a_fit_on_pairs_wants_pairs(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    encoder = make(Whitening, tiny_bert, fit_on="pairs")
+    with pytest.raises(ContractError, match="--pairs"):
+        encoder.fit(Corpus("unlabelled", pocket_sentences[:20]), run=Run())
+
+
+def test_a_target_fit_adapts_the_base_too(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    texts = pocket_sentences[:60]
+    encoder = make(Whitening, tiny_bert, base="whitening-target:k=16", k=4, fit_on="target")
+    assert encoder.fit(None, run=Run()) == FitReport()
+    adapted = encoder.adapt(texts)
+    assert adapted.base.rank == 31 and encoder.base.rank is None
+    mean, kernel, _ = whitening(adapted.base.encode(texts), 4, 1e-6)
+    wanted = (adapted.base.encode(texts[:5]) - mean) @ kernel
+    np.testing.assert_allclose(
+        adapted.encode(texts[:5]), wanted / np.linalg.norm(wanted, axis=1, keepdims=True), atol=1e-5
+    )

@@ -1,0 +1,169 @@
+"""BERT-flow (Li et al. 2020): an invertible map, learned by maximum likelihood, of sentence vectors to a Gaussian."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+
+from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
+from zoo.errors import ContractError
+from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.glow import Glow, Mixing
+from zoo.methods.base import positive
+from zoo.methods.transform import Transform, TransformRecipe
+from zoo.training.loop import Objective, TrainSettings, train
+
+_CHUNK = 16_384  # vectors mapped at a time
+_SAMPLE = 10_000  # vectors that the stated likelihoods are measured on
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowRecipe(TransformRecipe):
+    """Defaults of the paper (its table 7 and appendix B); the schedule is that of its NLI setting."""
+
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "top2"  # the paper's "last2avg"
+    levels: int = 2
+    depth: int = 3  # steps a level
+    width: int = 32  # of the coupling nets
+    mixing: Mixing = "permutation"  # "to avoid numerical errors" of an invertible 1x1 convolution (section 3.2)
+    residual: bool = True
+    learning_rate: float = 2e-5  # NLI; 1e-3 on a target data set; constant
+    epochs: float = 0.15  # NLI; 1 on a target data set
+    batch_size: int = 64  # sentences: both sides of the 32 pairs of the code; the paper does not say
+    weight_decay: float = 0.0  # "Adam"
+    adam_epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "levels", "depth", "width", "learning_rate", "epochs", "batch_size")
+        positive(self, "adam_epsilon")
+
+
+class NegativeLogLikelihood(Objective):
+    """-log p(u) / (ln 2 * dim): bits per dimension, the mean over the batch."""
+
+    mean_over_rows = True
+
+    def __init__(self, glow: Glow) -> None:
+        super().__init__()
+        self.glow = glow
+
+    def forward(self, u: torch.Tensor) -> torch.Tensor:
+        """Vectors (n, dim) -> scalar loss, in float32 whatever the precision: a density is no place for bf16."""
+        with torch.autocast(u.device.type, enabled=False):
+            return -self.glow.log_prob(u.float()).mean() / (math.log(2) * self.glow.dim)
+
+
+class Flow(Transform):
+    """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; compared by cosine like any other vectors.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = Flow(Flow.Recipe(epochs=1.0, learning_rate=1e-3), Runtime())
+        >>> report = encoder.fit(Corpus("toy", [f"sentence number {i} of a toy" for i in range(128)]), run=Run(seed=1))
+        >>> report.steps, encoder.encode(["a small dog"]).shape
+        (2, (1, 256))
+    """
+
+    Recipe: ClassVar[type] = FlowRecipe
+    stochastic = True
+
+    def __init__(self, recipe: Any, runtime: Runtime, base: Encoder | None = None) -> None:
+        super().__init__(recipe, runtime, base)
+        self.glow = self._new(seed=0)
+        self.bits: dict[str, float] = {}
+
+    def _new(self, seed: int) -> Glow:
+        recipe = self.recipe
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            glow = Glow(
+                self.base.dim,
+                levels=recipe.levels,
+                depth=recipe.depth,
+                width=recipe.width,
+                mixing=recipe.mixing,
+                residual=recipe.residual,
+            )
+        return glow.to(self.runtime.device).eval()
+
+    def learn(self, vectors: Vectors, run: Run) -> FitReport:
+        """Maximise log p of the vectors (Eq. 4); the actnorms start from the batch that the training begins with."""
+        recipe, rows = self.recipe, len(vectors)
+        if rows < 2:
+            raise ContractError(f"flow needs at least 2 vectors to fit, got {rows}; give it a corpus.")
+        glow = self._new(run.seed)
+        first = np.random.default_rng([run.seed, 0]).permutation(rows)[: recipe.batch_size]
+        glow.initialise(torch.from_numpy(vectors[first]).to(self.runtime.device))
+        objective = NegativeLogLikelihood(glow)
+        start = self._bits_per_dim(objective, vectors)
+        steps = max(round(recipe.epochs * math.ceil(rows / recipe.batch_size)), 1)
+        settings = TrainSettings(
+            batch_size=recipe.batch_size,
+            learning_rate=recipe.learning_rate,
+            epochs=1,
+            steps=steps,
+            eval_every=steps,  # there is no dev score to wait for
+            schedule="constant",
+            weight_decay=recipe.weight_decay,
+            adam_epsilon=recipe.adam_epsilon,
+        )
+        report = train(
+            objective,
+            lambda batch: (torch.from_numpy(vectors[batch]),),
+            rows,
+            settings,
+            runtime=self.runtime,
+            run=run,
+            backbone=glow,
+            dev_score=None,
+        )
+        self.glow = glow
+        self.bits = {"bits_per_dim_start": start, "bits_per_dim": self._bits_per_dim(objective, vectors)}
+        return replace(report, facts=self.facts())
+
+    def _bits_per_dim(self, objective: NegativeLogLikelihood, vectors: Vectors) -> float:
+        with torch.inference_mode():
+            return round(float(objective(torch.from_numpy(vectors[:_SAMPLE]).to(self.runtime.device))), 6)
+
+    def transform(self, vectors: Vectors) -> Vectors:
+        """Return z (n, dim)."""
+        z = np.empty_like(vectors)
+        with torch.inference_mode():
+            for start in range(0, len(vectors), _CHUNK):
+                rows = slice(start, start + _CHUNK)
+                z[rows] = self.glow(torch.from_numpy(vectors[rows]).to(self.runtime.device))[0].cpu().numpy()
+        return z
+
+    def facts(self) -> dict[str, Any]:
+        """Return -log p in bits per dimension before and after training, on the first vectors of the fit."""
+        return dict(self.bits)
+
+    def save(self, folder: Path) -> None:
+        """Write the flow beside the base; the seed too, for a flow that is yet to be fitted on a target."""
+        super().save(folder)
+        metadata = {"seed": str(self.seed), "bits": json.dumps(self.bits)}
+        write_tensors(folder / "flow.safetensors", self.glow.state_dict(), metadata)
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote."""
+        encoder = super().load(folder, runtime)
+        tensors, metadata = read_tensors(folder / "flow.safetensors")
+        encoder.glow.load_state_dict(tensors)
+        encoder.seed, encoder.bits = int(metadata["seed"]), json.loads(metadata["bits"])
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of the base's fingerprint, the flow's weights and the seed of flows to come."""
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.glow.state_dict().items()):
+            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+        return sha256_json([super().fingerprint(), digest.hexdigest(), self.seed])

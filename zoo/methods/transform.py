@@ -1,0 +1,172 @@
+"""What whitening and flow share: the encoder whose vectors they map, what they are fitted on, and its files."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+from zoo.backbone import Backbone
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
+from zoo.errors import ContractError, UsageError
+from zoo.files import read_json, sha256_file, sha256_json, write_json
+from zoo.methods.pooled import Average, AverageRecipe
+from zoo.recipe import all_recipes, build, later, parse_methods
+from zoo.registry import METHODS
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformRecipe(AverageRecipe):
+    """What is mapped, and what the map is fitted on; without a base, the average of `layers` is mapped."""
+
+    base: str | None = later(None)  # a recipe, or name:key=value; gets `backbone` and `revision` where its own are open
+    fit_on: Literal["corpus", "pairs", "target"] = "corpus"  # pairs: NLI's raw sentences; target: a task's own texts
+    max_length: int | None = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.base is None:
+            return
+        for field in fields(self):
+            if field.name in ("layers", "max_length") and getattr(self, field.name) != field.default:
+                raise ValueError(f"{field.name} is for the plain average; the base {self.base!r} has its own settings")
+        _, cls, recipe = base_of(self)
+        traits = cls.traits(recipe)
+        if traits.transductive and self.fit_on != "target":
+            raise ValueError(f"the base {self.base!r} is fitted on each task's texts, so fit_on must be target")
+        if traits.needs_corpus and self.fit_on == "pairs":
+            raise ValueError(f"the base {self.base!r} is trained on the corpus, so fit_on must be corpus or target")
+
+
+def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
+    """Return name, class and recipe of the method whose vectors are mapped; raises UsageError for an unknown one."""
+    if recipe.base is None:
+        return "avg", Average, AverageRecipe(**{f.name: getattr(recipe, f.name) for f in fields(AverageRecipe)})
+    specs = parse_methods(recipe.base, all_recipes())
+    if len(specs) != 1 or specs[0].parameters.get("base") == recipe.base:
+        raise UsageError(f"base {recipe.base!r} must name one other method.")
+    cls, own = specs[0].resolve({"backbone": recipe.backbone, "model": recipe.backbone, "revision": recipe.revision})
+    return specs[0].method, cls, own
+
+
+class Transform(Encoder):
+    """A map of another encoder's vectors, learned without labels; subclasses say how."""
+
+    Recipe: ClassVar[type[Any]] = TransformRecipe
+    stochastic = False  # learn() depends on the seed
+
+    def __init__(self, recipe: Any, runtime: Runtime, base: Encoder | None = None) -> None:
+        super().__init__(recipe, runtime)
+        if base is None:
+            _, cls, own = base_of(recipe)
+            base = cls(own, runtime)
+        self.base = base
+        self.dim = base.dim
+        self.seed = 0
+
+    @abstractmethod
+    def learn(self, vectors: Vectors, run: Run) -> FitReport:
+        """Replace (never change) the fitted state by one for the base's vectors (n, base dim)."""
+
+    @abstractmethod
+    def transform(self, vectors: Vectors) -> Vectors:
+        """Map the base's vectors (n, base dim) to (n, dim) float32."""
+
+    @property
+    def backbone(self) -> Any:
+        """The transformer under the base."""
+        return self.base.backbone  # type: ignore[attr-defined]
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """The base's needs and the transform's; an encoder gets one text: pairs stand in for a corpus."""
+        _, base_cls, own = base_of(recipe)
+        base = base_cls.traits(own)
+        needs_pairs = base.needs_pairs or recipe.fit_on == "pairs"
+        return replace(
+            base,
+            needs_corpus=not needs_pairs and (base.needs_corpus or recipe.fit_on == "corpus"),
+            needs_pairs=needs_pairs,
+            stochastic=base.stochastic or cls.stochastic,
+            transductive=recipe.fit_on == "target",
+        )
+
+    @classmethod
+    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        """Return the base's files; a named base adds what it is, for its recipe stands in another file."""
+        method, base_cls, own = base_of(recipe)
+        sources = base_cls.sources(own, runtime)
+        if recipe.base is None:
+            return sources
+        parameters = asdict(own)
+        if "backbone" in sources:  # its name, for a folder differs between machines
+            parameters |= {key: sources["backbone"]["name"] for key in ("backbone", "model") if key in parameters}
+        file = None if base_cls.__module__.startswith("zoo.") else inspect.getsourcefile(base_cls)
+        code = sha256_file(Path(file)) if file else None
+        return {**sources, "base": {"method": method, "recipe": parameters, "code": code, "base": sources.get("base")}}
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the base's vectors mapped: (n, dim) float32."""
+        return self.transform(self.base.encode(texts))
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Fit the base, whose own dev score picks its checkpoint, then the map; with `target` only the base."""
+        self.seed = run.seed
+        folder = None if run.folder is None else run.folder / "base"
+        report = self.base.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder))
+        if self.recipe.fit_on == "target":
+            return report
+        what = type(self).__name__.lower()
+        if corpus is None:
+            raise ContractError(f"{what} with fit_on: {self.recipe.fit_on} needs sentences; pass --corpus or --pairs.")
+        if self.recipe.fit_on == "pairs" and corpus.labels is None:
+            raise ContractError(f"{what} with fit_on: pairs needs labelled pairs (NLI); pass --pairs.")
+        # One log of values holds one training: the base's where there is one.
+        own_run = replace(run, log_values=None) if report.fitted else run
+        learned = self.learn(self.base.encode(corpus.sentences), own_run)
+        if not report.fitted:
+            return learned
+        facts = {**report.facts, **learned.facts}
+        return replace(report, seconds=round(report.seconds + learned.seconds, 3), facts=facts)
+
+    def adapt(self, texts: Sequence[str]) -> Encoder:
+        """With `target`: a copy (sharing the base) fitted on `texts`, both sides of all splits."""
+        if self.recipe.fit_on != "target":
+            return self
+        fitted = copy.copy(self)
+        fitted.base = self.base.adapt(texts)
+        fitted.learn(fitted.base.encode(texts), Run(seed=self.seed))
+        return fitted
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe and the base, a named one in a folder of its own."""
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.recipe.base is None:
+            self.base.save(folder)
+        else:
+            self.base.save(folder / "base")
+            write_json(folder / "base.json", {"method": base_of(self.recipe)[0]})
+        write_json(folder / "recipe.json", asdict(self.recipe))
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        runtime = runtime or Runtime()
+        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
+        if recipe.base is None:
+            return cls(recipe, runtime, Average(base_of(recipe)[2], runtime, Backbone.restore(folder, runtime)))
+        base = METHODS.get(read_json(folder / "base.json")["method"])
+        return cls(recipe, runtime, base.load(folder / "base", runtime))
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over class, recipe and the base's fingerprint; subclasses add what they learned."""
+        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        return sha256_json([name, asdict(self.recipe), self.base.fingerprint()])
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return what the base's encoding cost so far."""
+        return self.base.encoding_stats()
