@@ -1,6 +1,8 @@
-"""Alignment and uniformity (Wang and Isola 2020; METHODS section 11), over all pairs at once, never by batch."""
+"""The geometry of sets of vectors (METHODS section 11): over all pairs at once, never by batch."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,3 +29,61 @@ def uniformity(vectors: Matrix, chunk: int = 2048) -> float:
         total += float(np.exp(4.0 * (unit[start : start + chunk] @ unit.T) - 4.0).sum())
     n = len(unit)
     return float(np.log((total - n) / (n * (n - 1))))
+
+
+def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
+    """|Mean cosine| of all distinct pairs of (n, dim) (PromptBERT Eq. 1): 0 when directions are uniform, at most 1.
+
+    Closed form: the cosines of all pairs add up to ||sum of the unit vectors||^2. Raises ValueError below two vectors.
+    """
+    n = len(vectors)
+    if n < 2:
+        raise ValueError(f"anisotropy is a mean over pairs; {n} vectors make none")
+    total, own = np.zeros(vectors.shape[1]), 0.0
+    for start in range(0, n, chunk):
+        unit = _unit(vectors[start : start + chunk])
+        total += unit.sum(axis=0)
+        own += float(np.square(unit).sum())  # n, but for vectors of zeros
+    return abs(float(total @ total) - own) / (n * n - n)
+
+
+def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the first `count` principal components' coordinates (n, count) and shares of variance (count,).
+
+    A component's sign is free; here its largest loading is positive.
+    """
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    values, axes = np.linalg.eigh(centred.T @ centred)  # ascending
+    axes = axes[:, ::-1][:, :count]
+    axes = axes * np.where(axes[np.abs(axes).argmax(axis=0), np.arange(axes.shape[1])] < 0, -1.0, 1.0)
+    return centred @ axes, values[::-1][:count] / max(float(values.sum()), 1e-300)
+
+
+def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the Euclidean distances (n, k) to each vector's k nearest others, nearest first, and their rows (n, k).
+
+    `k` is cut to the n - 1 others there are.
+    """
+    # Centred, the squared norms that cancel below are small: float32 keeps the order.
+    centred = (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32)
+    squares = np.square(centred).sum(axis=1)
+    k = min(k, len(centred) - 1)
+    distances, rows = np.empty((len(centred), k)), np.empty((len(centred), k), np.int64)
+    for start in range(0, len(centred), chunk):
+        block = centred[start : start + chunk]
+        here = np.arange(len(block))
+        scores = squares[None, :] - 2.0 * (block @ centred.T)  # the distance squared, less the row's own square
+        scores[here, start + here] = np.inf
+        near = np.argpartition(scores, max(k - 1, 0), axis=1)[:, :k]
+        exact = np.linalg.norm(centred[near].astype(np.float64) - block[:, None], axis=2)
+        order = np.argsort(exact, axis=1, kind="stable")
+        rows[start : start + chunk] = np.take_along_axis(near, order, axis=1)
+        distances[start : start + chunk] = np.take_along_axis(exact, order, axis=1)
+    return distances, rows
+
+
+def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> dict[str, float]:
+    """Return, for each label, the share of its members' neighbours (n, k) that have the same label."""
+    named = np.asarray(labels)
+    same = (named[neighbours] == named[:, None]).mean(axis=1)
+    return {str(label): float(same[named == label].mean()) for label in np.unique(named)}

@@ -1,0 +1,1 @@
+"""What PromptBERT's analyses show, for any backbone and method: `zoo-bench analyze`."""

@@ -1,0 +1,100 @@
+"""Alignment and uniformity of encoders on scored pairs (Wang and Isola 2020; SimCSE section 2.3; METHODS 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from benchmark.analysis.encoders import Chosen, columns
+from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.data.readers import Pairs
+from benchmark.metrics.geometry import alignment, uniformity
+from benchmark.plan import LoadedTask
+from benchmark.runner import VectorStore
+from benchmark.tasks.base import PairsData
+from benchmark.tasks.sts import STSBenchmark
+from zoo.encoder import Runtime
+from zoo.errors import MissingError, UsageError
+
+Split = Literal["all", "train", "dev", "test"]
+
+
+def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
+    """Return the scored pairs of one split or of all; raises MissingError or UsageError where there are none."""
+    data = task.data
+    if data is None:
+        raise MissingError(task.reason or f"{task.name} has no data here.")
+    if not isinstance(data, PairsData):
+        raise UsageError(f"{task.name} has no scored pairs, so nothing to align.")
+    parts = {"test": list(data.subsets.values()), "dev": [] if data.dev is None else [data.dev]}
+    if isinstance(task.task, STSBenchmark):  # no task scores its training pairs, so the data keeps only their texts
+        parts["train"] = [task.task.read(data.located)["train"]]
+    chosen = [pairs for name in sorted(parts) if split in ("all", name) for pairs in parts[name]]
+    if not chosen:
+        raise UsageError(f"{task.name} has no {split} split; it has {', '.join(k for k, v in parts.items() if v)}.")
+    return Pairs(
+        [text for pairs in chosen for text in pairs.first],
+        [text for pairs in chosen for text in pairs.second],
+        np.concatenate([pairs.gold for pairs in chosen]),
+    )
+
+
+def analyse_alignment(
+    chosen: Sequence[Chosen], task: LoadedTask, split: Split, threshold: float, runtime: Runtime
+) -> Analysis:
+    """Return alignment of the pairs scored above `threshold` and uniformity of all sentences, encoder by encoder.
+
+    The papers take STS-B and scores above 4 (SimCSE footnote 3; its maintainers: the whole data set). Each distinct
+    sentence counts once. Raises MissingError without the data, UsageError without a positive pair.
+    """
+    pairs = scored_pairs(task, split)
+    assert task.data is not None
+    positive = np.flatnonzero(pairs.gold > threshold)
+    if not len(positive):
+        raise UsageError(f"{task.name}, split {split}: no pair is scored above {threshold:g}.")
+    first, second = ([side[i] for i in positive] for side in (pairs.first, pairs.second))
+    sentences = list(dict.fromkeys(pairs.texts()))
+    rows = []
+    test = f"{task.name} test"
+    for one in chosen:
+        runtime.progress.say(one.label())
+        vectors = VectorStore(one.encoder_for(one.obtain(), task.data.unlabelled()), one.name)
+        vectors.add([*task.data.texts(), *sentences])  # all at once: longer batches
+        main = task.data.score(vectors)["main"]
+        rows.append(
+            {
+                **one.row(),
+                "Alignment": alignment(vectors(first), vectors(second)),
+                "Uniformity": uniformity(vectors(sentences)),
+                test: None if main is None else 100 * main,
+            }
+        )
+    header = {**columns(chosen), "Alignment": 4, "Uniformity": 4, test: 2}
+    about = [
+        f"Alignment: mean squared distance of the {len(positive):,} pairs of {task.name} ({split}) scored above"
+        f" {threshold:g}. Uniformity: log mean exp(-2 d²) over all pairs of its {len(sentences):,} distinct sentences."
+        " Vectors of length 1; lower is better for both.",
+        f"{test}: Spearman x100 of cosine.",
+    ]
+    drawn = [(row, one.label()) for row, one in zip(rows, chosen, strict=True)]
+    points = Points(
+        "encoders",
+        [row["Uniformity"] for row, _ in drawn],
+        [row["Alignment"] for row, _ in drawn],
+        [label for _, label in drawn],
+        values=[row[test] if row[test] is not None else float("nan") for row, _ in drawn],
+    )
+    figure = Scatter(
+        "alignment", "Alignment and uniformity", "uniformity", "alignment", [points], f"{test}, Spearman x100", True
+    )
+    conditions = {"task": task.identity(), "split": split, "threshold": threshold, "positives": len(positive)}
+    return Analysis(
+        "alignment",
+        "Alignment and uniformity",
+        about,
+        [Table("alignment", "Alignment and uniformity", header, rows)],
+        [figure],
+        {**conditions, "sentences": len(sentences)},
+    )

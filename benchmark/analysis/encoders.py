@@ -1,0 +1,101 @@
+"""The encoders an analysis looks at: training-free recipes made on the spot, trained ones from a results folder."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.results import Record, Records
+from zoo.encoder import Encoder, Runtime, Traits
+from zoo.errors import MissingError, UsageError
+from zoo.files import slug
+from zoo.recipe import RecipeSpec, all_recipes, parse_methods
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An encoder to analyse, not loaded yet; `row` is how tables and plots call it."""
+
+    name: str
+    sources: dict[str, Any]
+    seed: int | None
+    traits: Traits
+    obtain: Callable[[], Encoder]
+
+    def row(self) -> dict[str, Any]:
+        """Return the columns Method, Backbone and Seed."""
+        return {"Method": self.name, "Backbone": self.sources.get("backbone", {}).get("name", "-"), "Seed": self.seed}
+
+    def label(self) -> str:
+        """Return all of it in one line."""
+        row = self.row()
+        return f"{self.name}, {row['Backbone']}" + ("" if self.seed is None else f", seed {self.seed}")
+
+    def encoder_for(self, encoder: Encoder, texts: Sequence[str]) -> Encoder:
+        """Return the encoder to use on a data set of these unlabelled texts (a transductive method fits on them)."""
+        return encoder.adapt(texts) if self.traits.transductive else encoder
+
+
+def columns(chosen: Sequence[Chosen]) -> dict[str, int | None]:
+    """Return the columns of a table that name the encoders: the seed only where one has a seed."""
+    return dict.fromkeys(["Method", "Backbone", *(["Seed"] if any(one.seed is not None for one in chosen) else [])])
+
+
+def choose_encoders(methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime) -> list[Chosen]:
+    """Return every recipe of `methods` on every backbone, and all saved seeds of those that are trained.
+
+    Raises UsageError for a wrong recipe, MissingError for a backbone or a trained encoder that is not here.
+    """
+    chosen: list[Chosen] = []
+    wished: list[str | None] = [*backbones] or [None]
+    for spec in parse_methods(methods, all_recipes()):
+        seen: list[Any] = []
+        for backbone in wished:
+            cls, recipe = spec.resolve({} if backbone is None else {"backbone": backbone})
+            if recipe in seen:  # this recipe names its own backbone
+                continue
+            seen.append(recipe)
+            traits = cls.traits(recipe)
+            if traits.needs_corpus or traits.needs_pairs:
+                wanted = None if backbone is None else cls.sources(recipe, runtime)
+                chosen += _saved(spec, cls, traits, results, wanted, runtime)
+            else:
+                sources = cls.sources(recipe, runtime)
+                chosen.append(Chosen(spec.name, sources, None, traits, functools.partial(cls, recipe, runtime)))
+    return chosen
+
+
+def _saved(
+    spec: RecipeSpec,
+    cls: type[Encoder],
+    traits: Traits,
+    results: Path | None,
+    sources: dict[str, Any] | None,
+    runtime: Runtime,
+) -> list[Chosen]:
+    train = f"train it with `zoo-bench run --methods {spec.name}`"
+    if results is None:
+        raise UsageError(f"{spec.name} is trained: {train} and name that results folder with --results.")
+    records: dict[str, Record] = {}
+    for record in Records(results, set_aside=False).all():
+        if record["method"]["name"] != spec.name or record["status"] != "ok":
+            continue
+        if sources is None or record["method"]["sources"] == sources:
+            records.setdefault(record["encoder_key"], record)
+    if not records:
+        on = "" if sources is None else f" on {sources.get('backbone', {}).get('name')}"
+        raise MissingError(f"{results} has no trained {spec.name}{on}; {train}.")
+    conditions = {record["row_key"] for record in records.values()}
+    chosen = []
+    for key, record in sorted(records.items(), key=lambda item: (item[1]["row_key"], item[1]["seed"] or 0)):
+        folder = results / "encoders" / f"{slug(spec.name)}-{key[:16]}" / "encoder"
+        if not folder.is_dir():
+            raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")
+        # The same recipe trained in different ways (corpus, precision ...) is told apart as the leaderboard does.
+        name = spec.name if len(conditions) == 1 else f"{spec.name} [{record['row_key'][:8]}]"
+        obtain = functools.partial(cls.load, folder, runtime)
+        chosen.append(Chosen(name, record["method"]["sources"], record["seed"], traits, obtain))
+    return chosen

@@ -1,0 +1,136 @@
+"""What an analysis found: tables and scatter plots, and the files they are written to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmark.results import plain
+from zoo import __version__
+from zoo.files import atomic_path, write_json, write_text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under one header; `columns` gives the decimals of each (None: text or whole numbers)."""
+
+    stem: str  # name of its files
+    title: str
+    columns: dict[str, int | None]
+    rows: list[dict[str, Any]]
+    notes: Sequence[str] = ()
+    data_only: bool = False  # a CSV file, too long to be read as a table
+
+    def cells(self) -> list[list[str]]:
+        """Return the rows as text; a value that is not there is n/a."""
+        return [[_text(row[column], digits) for column, digits in self.columns.items()] for row in self.rows]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one kind: x, y (n,), a label each, and one colour or a value each for the colour scale."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    labels: Sequence[str]
+    colour: str | None = None
+    values: Sequence[float] | None = None
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A scatter plot, drawn from the same numbers as PNG and in the page; darker is higher on the colour scale."""
+
+    stem: str
+    title: str
+    x_label: str
+    y_label: str
+    points: Sequence[Points]
+    colour_label: str = ""
+    named: bool = False  # every point is labelled in the picture (few points), not only on hovering
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One analysis: what it is called, what it says about itself, its tables and plots."""
+
+    name: str
+    title: str
+    notes: Sequence[str]
+    tables: Sequence[Table]
+    figures: Sequence[Scatter] = ()
+    conditions: dict[str, Any] = field(default_factory=dict)  # corpus, data, versions: for the JSON file
+
+
+def _text(value: Any, digits: int | None) -> str:
+    if value is None:
+        return "n/a"
+    return str(value) if digits is None else f"{value:.{digits}f}"
+
+
+def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: bool) -> list[Path]:
+    """Write <name>.md, .json and .html, a CSV a table and a PNG a figure; returns their paths.
+
+    Without `plots` there is neither HTML nor PNG.
+    """
+    written = [folder / f"{analysis.name}.md", folder / f"{analysis.name}.json"]
+    write_text(written[0], markdown(analysis, command))
+    write_json(written[1], as_dict(analysis, command))
+    for table in analysis.tables:
+        written.append(folder / f"{table.stem}.csv")
+        _write_csv(table, written[-1])
+    if plots:
+        from benchmark.analysis.plots import write_page, write_png
+
+        for figure in analysis.figures:
+            written.append(folder / f"{figure.stem}.png")
+            write_png(figure, written[-1])
+        written.append(folder / f"{analysis.name}.html")
+        write_page(analysis, written[-1], command)
+    return written
+
+
+def markdown(analysis: Analysis, command: str) -> str:
+    """Return the tables as Markdown, the command that made them on top."""
+    lines = [f"# {analysis.title}", "", "Made by:", "", "```", command, "```", "", *analysis.notes]
+    for table in analysis.tables:
+        if table.data_only:
+            continue
+        lines += ["", f"## {table.title}", "", _markdown_row(table.columns)]
+        lines.append("|" + "|".join(":--" if digits is None else "--:" for digits in table.columns.values()) + "|")
+        lines += [_markdown_row(row) for row in table.cells()]
+        lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
+    return "\n".join(lines) + f"\n\nzoo-bench {__version__}.\n"
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:
+    """Return the analysis as standard JSON has it; of a table that is only data, the name of its file."""
+    tables: dict[str, Any] = {}
+    for table in analysis.tables:
+        content = {"file": f"{table.stem}.csv"} if table.data_only else {"rows": table.rows}
+        tables[table.stem] = {"title": table.title, **content, "notes": list(table.notes)}
+    return plain(  # type: ignore[no-any-return]
+        {
+            "analysis": analysis.name,
+            "title": analysis.title,
+            "version": __version__,
+            "command": command,
+            "notes": list(analysis.notes),
+            "conditions": analysis.conditions,
+            "tables": tables,
+        }
+    )
+
+
+def _write_csv(table: Table, path: Path) -> None:
+    import pandas as pd
+
+    with atomic_path(path) as temporary:
+        pd.DataFrame(table.rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")

@@ -1,0 +1,33 @@
+"""An encoder's scores on a suite, for the analyses that set them beside something else."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from benchmark.analysis.encoders import Chosen
+from benchmark.plan import LoadedTask
+from benchmark.runner import VectorStore
+from zoo.encoder import Encoder
+
+
+def task_scores(one: Chosen, encoder: Encoder, task: LoadedTask) -> tuple[float | None, float | None, str | None]:
+    """Return the score x100 of a task, that of its dev split where it has one, and the reason where there is none."""
+    if task.data is None:
+        return None, None, f"{task.name}: {task.reason}"
+    task.data.device = encoder.runtime.device
+    vectors = VectorStore(one.encoder_for(encoder, task.data.unlabelled()), one.name)
+    result = task.data.score(vectors)
+    try:
+        dev = task.data.score_dev(vectors)
+    except TypeError:  # the task has no development split
+        dev = math.nan
+    main = None if result["main"] is None else 100 * result["main"]
+    return main, dev if math.isfinite(dev) else None, None if main is not None else f"{task.name}: {result['reason']}"
+
+
+def average(scores: Sequence[float | None]) -> float | None:
+    """Return the mean over all tasks; None when any is missing."""
+    present = [score for score in scores if score is not None]
+    return statistics.fmean(present) if present and len(present) == len(scores) else None

@@ -1,0 +1,156 @@
+"""Anisotropy and alignment of recipes and of saved encoders, against loops over pairs; the commands' manners."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Bag, Cli, Fitted
+from scipy.stats import spearmanr
+
+from benchmark.analysis.alignment import scored_pairs
+from benchmark.data.readers import Pairs
+from benchmark.data.sources import DataSource
+from benchmark.plan import LoadedTask, load_tasks
+from zoo.encoder import Encoder, Runtime
+from zoo.errors import UsageError
+
+CPU = ("--device", "cpu", "--precision", "fp32")
+
+
+def rows_of(out: Path, name: str) -> list[dict[str, Any]]:
+    return json.loads((out / f"{name}.json").read_text(encoding="utf-8"))["tables"][name]["rows"]
+
+
+def mean_cosine(encoder: Encoder, texts: list[str]) -> float:
+    vectors = encoder.encode(texts).astype(float)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return float(abs(np.mean([a @ b for a, b in itertools.permutations(unit, 2)])))
+
+
+def spearman(encoder: Encoder, pairs: Pairs) -> float:
+    first, second = encoder.encode(pairs.first).astype(float), encoder.encode(pairs.second).astype(float)
+    cosines = np.sum(first * second, axis=1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    return 100 * float(spearmanr(np.round(cosines, 9), pairs.gold).statistic)  # ties are ties
+
+
+def pocket() -> LoadedTask:
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    return task
+
+
+def test_anisotropy_of_zoo_mini_beside_its_scores(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    from zoo.methods.static import Static, StaticRecipe
+
+    few = tmp_path / "few.txt"
+    few.write_text("A small dog runs.\nThe market fell.\nWhy does bread rise?\nRain on the roof.\n", encoding="utf-8")
+    out = tmp_path / "out"
+    words = ("analyze", "anisotropy", "--methods", "static-avg,bag", "--suite", "pocket", "--corpus", few, "--out", out)
+    answer = cli(*words, *CPU)
+    assert answer.code == 0, answer.err
+    static, bag = rows_of(out, "anisotropy")
+    texts = few.read_text(encoding="utf-8").splitlines()
+    encoders: list[Encoder] = [Static(StaticRecipe(), Runtime()), Bag(Bag.Recipe(), Runtime())]
+    for row, encoder in zip((static, bag), encoders, strict=True):
+        assert row["Sentence anisotropy"] == pytest.approx(mean_cosine(encoder, texts), abs=1e-6)
+        assert row["pocket-pairs dev"] == pytest.approx(spearman(encoder, scored_pairs(pocket(), "dev")), abs=1e-6)
+        assert row["pocket-pairs test"] == pytest.approx(spearman(encoder, scored_pairs(pocket(), "test")), abs=1e-6)
+        assert row["Avg. (pocket)"] is not None
+    assert (static["Method"], static["Backbone"], bag["Backbone"]) == ("static-avg", "zoo-mini", "-")
+    assert {path.suffix for path in out.iterdir()} == {".md", ".csv", ".json", ".png", ".html"}
+    page = (out / "anisotropy.html").read_text(encoding="utf-8")
+    assert f"{static['Sentence anisotropy']:.4f}" in page
+    assert "<script src" not in page  # the page loads nothing
+
+
+def test_a_missing_task_leaves_no_average(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    """No data for the seven tasks: n/a with the reason, and the anisotropy stands."""
+    few = tmp_path / "few.txt"
+    few.write_text("one dog\ntwo cats\n", encoding="utf-8")
+    out = tmp_path / "out"
+    answer = cli("analyze", "anisotropy", "--methods", "bag", "--corpus", few, "--out", out, "--no-plots", *CPU)
+    assert answer.code == 0, answer.err
+    (row,) = rows_of(out, "anisotropy")
+    assert row["Avg. (sts)"] is None
+    assert row["Sentence anisotropy"] > 0
+    assert "n/a: bag" in answer.out
+    assert "STS12" in answer.out
+
+
+def test_alignment_of_saved_seeds(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    words = ("--methods", "fitted", "--suite", "pocket", "--tasks", "pocket-pairs", "--seeds", 2)
+    assert cli("run", *words, "--out", results, "--train-sentences", 50, *CPU).code == 0
+    words = ("analyze", "alignment", "--methods", "bag,fitted", "--results", results, "--suite", "pocket", "--out", out)
+    answer = cli(*words, *CPU)
+    assert answer.code == 0, answer.err
+    rows = rows_of(out, "alignment")
+    assert [(row["Method"], row["Seed"]) for row in rows] == [("bag", None), ("fitted", 0), ("fitted", 1)]
+    assert rows[1]["Uniformity"] != rows[2]["Uniformity"]
+    pairs = scored_pairs(pocket(), "all")
+    encoder = Bag(Bag.Recipe(), Runtime())
+    texts = sorted({*pairs.first, *pairs.second})
+    unit = {t: v / np.linalg.norm(v) for t, v in zip(texts, encoder.encode(texts).astype(float), strict=True)}
+    positive = [i for i, score in enumerate(pairs.gold) if score > 4]
+    near = np.mean([np.sum((unit[pairs.first[i]] - unit[pairs.second[i]]) ** 2) for i in positive])
+    assert rows[0]["Alignment"] == pytest.approx(near, abs=1e-7)
+    everything = np.array([unit[text] for text in texts])
+    squared = np.square(everything[:, None] - everything[None]).sum(axis=2)[np.triu_indices(len(texts), 1)]
+    assert rows[0]["Uniformity"] == pytest.approx(np.log(np.mean(np.exp(-2 * squared))), abs=1e-7)
+    assert rows[0]["pocket-pairs test"] == pytest.approx(spearman(encoder, scored_pairs(pocket(), "test")), abs=1e-6)
+
+
+def test_what_is_trained_must_be_saved(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    words = ("analyze", "alignment", "--methods", "fitted", "--suite", "pocket", "--out", tmp_path / "out", *CPU)
+    answer = cli(*words)
+    assert answer.code == 2
+    assert "zoo-bench run --methods fitted" in answer.err
+    answer = cli(*words, "--results", tmp_path)
+    assert answer.code == 1
+    assert "no trained fitted" in answer.err
+    assert issubclass(Fitted, Bag)
+
+
+def test_splits_and_thresholds(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    everything, dev, test = (scored_pairs(pocket(), split) for split in ("all", "dev", "test"))
+    assert len(everything) == len(dev) + len(test) == 400
+    with pytest.raises(UsageError, match="no train split; it has test, dev"):
+        scored_pairs(pocket(), "train")
+    words = ("analyze", "alignment", "--methods", "bag", "--suite", "pocket", "--out", tmp_path, "--above", 5, *CPU)
+    answer = cli(*words)
+    assert answer.code == 2
+    assert "no pair is scored above 5" in answer.err
+
+
+def test_all_of_stsb_is_its_three_splits(data_dir: Path) -> None:
+    (task,) = load_tasks(["STS-B"], DataSource(data_dir, hub=False), None)
+    sizes = {split: len(scored_pairs(task, split)) for split in ("train", "dev", "test", "all")}
+    assert sizes == {"train": 5749, "dev": 1500, "test": 1379, "all": 8628}
+
+
+def test_plots_without_their_packages(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    out = tmp_path / "out"
+    words = ("analyze", "alignment", "--methods", "bag", "--suite", "pocket", "--out", out, *CPU)
+    answer = cli(*words)
+    assert answer.code == 1
+    assert "zoo-bench[plots]" in answer.err
+    assert not out.exists()
+
+
+def test_help_is_light() -> None:
+    script = (
+        "import sys\n"
+        "from benchmark.cli import main\n"
+        "try: main(['analyze', 'bias', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'torch', 'numpy', 'matplotlib', 'plotly', 'sklearn'} & set(sys.modules)))\n"
+    )
+    child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert child.stdout.splitlines()[-1] == "[]"
