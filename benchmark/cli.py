@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from benchmark.analysis.command import analyze
 from zoo import __version__
 from zoo.errors import ZooError
 
@@ -218,6 +219,38 @@ def pretrain(**options: Any) -> int:
     return pretrain_command(options)
 
 
+@main_group.command("search-templates")
+@click.option("--backbone", default="zoo-mini", show_default=True, help="Bundled name, folder or hub id.")
+@click.option("--revision", help="Revision of the hub backbone.")
+@click.option("--task", default="STS-B", show_default=True, help="Task whose development pairs score a template.")
+@click.option(
+    "--limit-pairs", type=click.IntRange(2), help="Score on the first so many pairs (300, say) [default: all]."
+)
+@click.option(
+    "--lists", type=click.Path(path_type=Path), help="YAML of relationships, prefixes, quotes, endings to try."
+)
+@click.option("--keep", type=click.IntRange(1), default=1, show_default=True, help="Best relationships searched on.")
+@click.option("--templates", type=click.Path(path_type=Path), help="Score these instead: a file, one template a line.")
+@click.option(
+    "--generate", type=click.Path(path_type=Path), help="Score templates written from word<TAB>definition lines."
+)
+@click.option("--seq2seq", help="What writes them: folder or hub id of a T5-like model.")
+@click.option("--count", type=click.IntRange(2), default=500, show_default=True, help="Most templates to write.")
+@click.option("--definitions", type=click.IntRange(1), default=32, show_default=True, help="Draw so many definitions.")
+@_data_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
+)
+@click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
+@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)
+@click.option("--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only).")
+def search_templates(**options: Any) -> int:
+    """Search a prompt's template by its score on STS-B dev: greedily, from a file, or written by T5."""
+    from benchmark.search import search_command
+
+    return search_command(options, command=sys.argv[1:])
+
+
 @main_group.group()
 def data() -> None:
     """List, verify or fetch the data sets."""
@@ -249,6 +282,9 @@ def data_fetch(names: tuple[str, ...]) -> int:
     from benchmark.commands import data_fetch_command
 
     return data_fetch_command(names)
+
+
+main_group.add_command(analyze)
 
 
 if __name__ == "__main__":
