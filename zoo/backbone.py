@@ -127,11 +127,7 @@ def without_pooler(model_class: Any) -> dict[str, Any]:
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
-def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
-    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32; the token embeddings if tied.
-
-    Raises UsageError for a checkpoint without an MLM head.
-    """
+def _masked_lm(source: BackboneSource, runtime: Runtime) -> Any:
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -147,7 +143,24 @@ def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
     if loading["missing_keys"]:
         first = min(loading["missing_keys"])
         raise UsageError(f"backbone {source.name!r} in {source.folder} has no MLM head: {first} is missing.")
-    return model.get_output_embeddings().weight.detach().to(runtime.device)
+    return model.eval().to(runtime.device)
+
+
+def mlm_head(source: BackboneSource, runtime: Runtime) -> Any:
+    """Return a checkpoint's MLM head: states (n, dim) -> logits (n, vocabulary), float32.
+
+    Raises UsageError for a checkpoint without one.
+    """
+    model = _masked_lm(source, runtime)
+    return model.cls.predictions if hasattr(model, "cls") else model.lm_head
+
+
+def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
+    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32; the token embeddings if tied.
+
+    Raises UsageError for a checkpoint without an MLM head.
+    """
+    return _masked_lm(source, runtime).get_output_embeddings().weight.detach()
 
 
 class Backbone:

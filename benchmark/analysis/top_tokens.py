@@ -16,9 +16,9 @@ from benchmark.analysis.encoders import Chosen
 from benchmark.analysis.result import Analysis, Table
 from benchmark.analysis.scores import average, task_scores
 from benchmark.plan import LoadedTask
+from zoo.backbone import mlm_head
 from zoo.encoder import Runtime, Traits
 from zoo.methods.prompt import Prompt, PromptRecipe
-from zoo.prompts import mlm_head
 
 # The examples of table 7.
 SENTENCES = (

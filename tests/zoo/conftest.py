@@ -48,6 +48,22 @@ def copied(tiny_bert: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def word_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Word vectors in GloVe's form, 8 wide: the words of the conformance check's sentences, their marks apart."""
+    import numpy as np
+
+    from zoo.conformance import PROBES, _toy_corpus
+
+    text = " ".join([*PROBES, *_toy_corpus().sentences]).lower()
+    words = sorted(set(text.replace(".", " . ").replace(",", " , ").replace("?", " ? ").split()))
+    rows = np.random.default_rng(0).normal(size=(len(words), 8))
+    path = tmp_path_factory.mktemp("words") / "toy.8d.txt"
+    lines = [" ".join([word, *(f"{x:.5f}" for x in row)]) for word, row in zip(words, rows, strict=True)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
 def tiny_mlm(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny BERT's shape with a masked-language-model head, random weights."""
     import torch

@@ -104,12 +104,15 @@ class Contrastive(BackboneEncoder):
 
     def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        self.mlp: TanhHead | None = None
+        self.mlp: nn.Module | None = None
         if recipe.pooler == "cls" and not recipe.mlp_only_train:
-            config = self.backbone.model.config
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)  # the same for all; training starts one by its own seed
-                self.mlp = TanhHead(self.dim, config.initializer_range).to(runtime.device).eval()
+                self.mlp = self.new_head().to(runtime.device).eval()
+
+    def new_head(self) -> nn.Module:
+        """Return a fresh head, (n, dim) -> (n, dim); methods may override."""
+        return TanhHead(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:
         """Return the loss module around `self.backbone.model`; it is built after the seed is set."""
@@ -150,7 +153,7 @@ class Contrastive(BackboneEncoder):
         self.trained = True
         set_dropout(self.backbone.model, self.recipe.dropout)
         if self.mlp is not None:
-            self.mlp = TanhHead(self.dim, self.backbone.model.config.initializer_range).to(self.runtime.device)
+            self.mlp = self.new_head().to(self.runtime.device)
         collate, rows = self.training_rows(corpus, run)
         return train(
             self.objective().to(self.runtime.device),

@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.backbone import Backbone
-from zoo.errors import UsageError
+from zoo.backbone import Backbone, mlm_head
+from zoo.encoder import Runtime
 
 
 def mask_some(
@@ -31,16 +31,8 @@ class MaskedLanguageModel(nn.Module):
 
     def __init__(self, backbone: Backbone, rate: float) -> None:
         super().__init__()
-        from transformers import AutoModelForMaskedLM
-
-        model, loading = AutoModelForMaskedLM.from_pretrained(
-            backbone.source.folder, dtype=torch.float32, output_loading_info=True, use_safetensors=True
-        )
-        if loading["missing_keys"]:
-            first = min(loading["missing_keys"])
-            raise UsageError(f"mlm_weight: backbone {backbone.source.name!r} has no MLM head ({first} is missing).")
         # The head's output rows are a copy: the released code does not tie them to the encoder that is trained.
-        self.head = model.cls.predictions if hasattr(model, "cls") else model.lm_head
+        self.head = mlm_head(backbone.source, Runtime())
         self.rate = rate
         self.mask_id = int(backbone.tokenizer.mask_token_id)
         self.register_buffer("special_ids", torch.tensor(sorted(set(backbone.tokenizer.all_special_ids))))

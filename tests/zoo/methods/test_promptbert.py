@@ -1,0 +1,190 @@
+"""PromptBERT: its rows and its loss by hand, how the checkpoint is picked, heads, and the contract for every recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoModelForMaskedLM
+
+from zoo import conformance
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import UsageError
+from zoo.methods.promptbert import PromptBERT
+from zoo.recipe import all_recipes
+
+HEADS = ([101, 2023, 6251, 1997, 1000], [101, 2023, 6251, 1024, 1000])  # [CLS] this sentence of|: "
+TAIL = [1000, 2965, 103, 1012, 102]
+SENTENCES = {"a small dog": [1037, 2235, 3899], "rain": [4542], "two women talk": [2048, 2308, 2831]}
+CORPUS = Corpus("toy", list(SENTENCES))
+PAIRS = Corpus(
+    "toy pairs",
+    ["a small dog", "rain", "a small dog", "two women talk", "rain", "a small dog", "rain", "two women talk"],
+    ["entailment", "contradiction", "entailment", "contradiction"],
+)
+
+
+def make(folder: Path, **fields: Any) -> PromptBERT:
+    return PromptBERT(PromptBERT.Recipe(backbone=str(folder), **fields), Runtime())
+
+
+def numpy_vectors(model: Any, head: list[int], sentences: list[list[int]], *, denoise: bool) -> tuple[Any, Any]:
+    """h and the bias of the template, one row at a time, with position ids written out."""
+    h, biases = [], []
+    for ids in sentences:
+        row, alone = [*head, *ids, *TAIL], [*head, *TAIL]
+        positions = [*range(5), *range(5 + len(ids), 10 + len(ids))]
+        with torch.inference_mode():
+            h.append(model(torch.tensor([row])).last_hidden_state[0, row.index(103)].numpy())
+            states = model(torch.tensor([alone]), position_ids=torch.tensor([positions])).last_hidden_state
+        biases.append(states[0, 7].numpy() * denoise)
+    return np.array(h, dtype=np.float64), np.array(biases, dtype=np.float64)
+
+
+def numpy_loss(h: np.ndarray, positives: np.ndarray, negatives: np.ndarray | None = None) -> float:
+    candidates = positives if negatives is None else np.concatenate([positives, negatives])
+    total = 0.0
+    for i, x in enumerate(h):
+        scores = np.exp([x @ c / np.linalg.norm(x) / np.linalg.norm(c) / 0.05 for c in candidates])
+        total -= np.log(scores[i] / scores.sum())
+    return total / len(h)
+
+
+def test_a_batch_has_both_templates_and_cuts_the_sentence_alone(tiny_bert: Path) -> None:
+    encoder = make(tiny_bert, train_max_length=2)
+    batch, rows = encoder.training_rows(CORPUS, Run())
+    ids, mask = batch(np.array([1, 0]))
+    assert rows == 3 and ids.shape == (2, 2, 12)
+    for view, head in enumerate(HEADS):
+        assert ids[0, view].tolist() == [*head, 4542, *TAIL, 0] and mask[0, view].sum() == 11
+        assert ids[1, view].tolist() == [*head, 1037, 2235, *TAIL]
+    one, _ = make(tiny_bert, second_template=None).training_rows(CORPUS, Run())[0](np.array([0]))
+    assert one.tolist() == [[[*HEADS[0], *SENTENCES["a small dog"], *TAIL]]]
+    triplet, _ = make(tiny_bert, second_template=None, supervised=True).training_rows(PAIRS, Run())[0](np.array([0]))
+    assert [row[5] for row in triplet[0].tolist()] == [1037, 4542, 2048] and triplet.shape == (1, 3, 13)
+
+
+@pytest.mark.parametrize("head", ["none", "mlp"])
+@pytest.mark.parametrize("denoise", [False, True])
+def test_the_unsupervised_loss_equals_numpy(tiny_bert: Path, denoise: bool, head: str) -> None:
+    """Eq. 4 without dropout, each view through its own template."""
+    encoder = make(tiny_bert, denoise=denoise, head=head)
+    torch.manual_seed(3)
+    objective: Any = encoder.objective().eval()
+    collate, _ = encoder.training_rows(CORPUS, Run())
+    with torch.inference_mode():
+        loss = float(objective(*collate(np.arange(3))))
+    model = AutoModel.from_pretrained(tiny_bert).eval()
+    views = []
+    for template in HEADS:
+        h, bias = numpy_vectors(model, template, list(SENTENCES.values()), denoise=denoise)
+        views.append(h - bias)
+    if head == "mlp":
+        dense = objective.pooler.mlp.dense
+        views = [np.tanh(v @ dense.weight.detach().numpy().T + dense.bias.detach().numpy()) for v in views]
+    assert loss == pytest.approx(numpy_loss(*views), abs=2e-4)
+
+
+def test_the_supervised_loss_of_the_released_code_equals_numpy(tiny_mlm: Path) -> None:
+    """g(h) - g(bias) with g the pretrained transform of the MLM head, contradictions as further negatives."""
+    encoder = make(tiny_mlm, second_template=None, supervised=True, head="mlm")
+    objective = encoder.objective().eval()
+    collate, rows = encoder.training_rows(PAIRS, Run())
+    with torch.inference_mode():
+        loss = float(objective(*collate(np.arange(rows))))
+    transform = AutoModelForMaskedLM.from_pretrained(tiny_mlm).eval().cls.predictions.transform
+    model = AutoModel.from_pretrained(tiny_mlm, add_pooling_layer=False).eval()
+    dog, rain, women = SENTENCES.values()
+    sides = []
+    for column in ([dog, rain], [rain, dog], [women, women]):
+        both = numpy_vectors(model, HEADS[0], column, denoise=True)
+        with torch.inference_mode():
+            g, g_bias = (transform(torch.tensor(x, dtype=torch.float32)).numpy() for x in both)
+        sides.append((g - g_bias).astype(np.float64))
+    # Untrained, the two sides differ by a thousandth of their norm: float32 leaves four digits of the cosines.
+    assert rows == 2 and loss == pytest.approx(numpy_loss(*sides), rel=5e-4)
+
+
+def test_denoising_and_head_end_with_training_in_the_paper(tiny_bert: Path) -> None:
+    encoder = make(tiny_bert, batch_size=3, learning_rate=1e-3)
+    before = encoder.backbone.weights_sha256()
+    report = encoder.fit(CORPUS, run=Run(seed=1))
+    assert report.steps == 1 and encoder.backbone.weights_sha256() != before
+    h, _ = numpy_vectors(encoder.backbone.model, HEADS[0], list(SENTENCES.values()), denoise=False)
+    np.testing.assert_allclose(encoder.encode(list(SENTENCES)), h, atol=1e-5)
+
+
+def test_the_bias_has_a_gradient(tiny_bert: Path) -> None:
+    """Denoising changes the step, not only the value: the bias is not detached."""
+    encoder = make(tiny_bert, head="none")
+    objective: Any = encoder.objective().eval()
+    collate, _ = encoder.training_rows(CORPUS, Run())
+    ids, mask = collate(np.arange(3))
+    bias = encoder.training_prompts[0].bias(encoder.backbone.model, mask[:, 0], 0)
+    assert bias.requires_grad
+    objective(ids, mask).backward()
+    assert encoder.backbone.model.get_input_embeddings().weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize("like_training", [True, False])
+def test_what_picks_the_checkpoint(tiny_bert: Path, like_training: bool) -> None:
+    """The released code asks the denoised vectors of sentences as they are, its test plain ones with a period."""
+    encoder = make(
+        tiny_bert, batch_size=3, eval_every=1, select_like_training=like_training, period=True, learning_rate=1e-3
+    )
+    asked: list[np.ndarray] = []
+
+    def dev_score(asking: Any) -> float:
+        asked.append(asking.encode(["rain"])[0])
+        return 1.0
+
+    encoder.fit(CORPUS, dev_score=dev_score, run=Run(seed=1))
+    model = encoder.backbone.model
+    h, bias = numpy_vectors(model, HEADS[0], [SENTENCES["rain"]], denoise=True)
+    with_period, _ = numpy_vectors(model, HEADS[0], [[4542, 1012]], denoise=False)
+    np.testing.assert_allclose(asked[-1], (h - bias)[0] if like_training else with_period[0], atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(["rain"])[0], with_period[0], atol=1e-5)
+
+
+def test_a_kept_mlm_head_is_saved_with_the_encoder(tiny_mlm: Path, tmp_path: Path) -> None:
+    fields = {"second_template": None, "supervised": True, "head": "mlm", "mlp_only_train": False}
+    encoder = make(tiny_mlm, test_denoise=True, batch_size=2, learning_rate=1e-3, epochs=1, **fields)
+    start = AutoModelForMaskedLM.from_pretrained(tiny_mlm).cls.predictions.transform.state_dict()
+    pretrained = {key.replace("LayerNorm", "norm"): value for key, value in start.items()}
+    encoder.fit(PAIRS, run=Run(seed=0))
+    assert encoder.mlp is not None
+    moved = {k: float((v - pretrained[k]).abs().max()) for k, v in encoder.mlp.state_dict().items()}
+    assert moved.pop("norm.bias") < 1e-6  # g(h) - g(bias) has none
+    assert all(0 < m < 0.1 for m in moved.values())  # it started as it was pretrained, and was trained
+    encoder.save(tmp_path)
+    loaded = PromptBERT.load(tmp_path)
+    assert loaded.fingerprint() == encoder.fingerprint()
+    np.testing.assert_array_equal(loaded.encode(list(SENTENCES)), encoder.encode(list(SENTENCES)))
+    with torch.inference_mode():
+        h, bias = (torch.from_numpy(x).float() for x in numpy_vectors(
+            encoder.backbone.model, HEADS[0], [SENTENCES["rain"]], denoise=True))  # fmt: skip
+        wanted = encoder.mlp(h) - encoder.mlp(bias)
+    np.testing.assert_allclose(encoder.encode(["rain"]), wanted.numpy(), atol=1e-5)
+
+
+def test_wrong_recipes_are_told(tiny_bert: Path) -> None:
+    with pytest.raises(ValueError, match="second_template: null"):
+        PromptBERT.Recipe(supervised=True)
+    with pytest.raises(ValueError, match="mlp_only_train: true"):
+        PromptBERT.Recipe(head="none", mlp_only_train=False)
+    with pytest.raises(ValueError, match="pooler has no use here"):
+        PromptBERT.Recipe(pooler="avg")
+    with pytest.raises(UsageError, match="no MLM head"):
+        make(tiny_bert, head="mlm").objective()
+
+
+@pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "promptbert"])
+def test_recipes_keep_the_contract(name: str, tiny_mlm: Path, tiny_roberta: Path) -> None:
+    cls, recipe = all_recipes()[name].resolve()
+    backbone = tiny_roberta if "roberta" in name else tiny_mlm
+    recipe = dataclasses.replace(recipe, backbone=str(backbone), batch_size=50, epochs=1)
+    assert [fault for fault in conformance.check(cls, recipe, Runtime(), name) if fault[1] is not None] == []

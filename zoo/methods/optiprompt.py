@@ -1,0 +1,142 @@
+"""OptiPrompt for sentences (PromptBERT, section 4.2): a continuous template, the only thing that is trained."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import torch
+from torch import nn
+
+from zoo.backbone import Backbone
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
+from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
+from zoo.prompts import BoundTemplate
+from zoo.training.loop import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptiPromptRecipe(PromptTrainingRecipe):
+    """The defaults are appendix B's; both views are the same template under two dropout masks, as in SimCSE."""
+
+    second_template: ClassVar[None] = None
+    denoise: ClassVar[bool] = False
+    test_denoise: ClassVar[bool] = False
+    denoise_from_zero: ClassVar[bool] = False
+    template: str = 'This sentence : "[X]" means [MASK] .'
+    head: Literal["none", "mlp", "mlm"] = "none"  # the code trains the transform of the MLM head beside the template
+    replace: Literal["position", "last-occurrence"] = "position"  # how the code finds the template's tokens in a row
+    learning_rate: float = 3e-5
+    epochs: int = 5
+    eval_every: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mlm_weight:
+            raise ValueError("mlm_weight has no use here: the backbone is frozen")
+
+
+class TemplateVectors(nn.Module):
+    """One vector for each token of a template but the special ones, put in place of its static embedding.
+
+    By position; or, like the released code, at the last place in the row that has the token's id. Then a token that the
+    template has twice is replaced at its last place only, by its last vector, and a sentence that has a token of the
+    prefix is changed instead of the prefix.
+    """
+
+    def __init__(self, prompt: BoundTemplate, embeddings: nn.Embedding, how: str) -> None:
+        super().__init__()
+        self.prompt, self.how = prompt, how
+        special = {*prompt.tokenizer(prompt.tokenizer.mask_token)["input_ids"]}
+        self.places = [i for i, token in enumerate(prompt.alone) if token not in special]
+        self.tokens = [prompt.alone[i] for i in self.places]
+        start = embeddings.weight.detach()[self.tokens]
+        self.vectors = nn.Parameter(start.clone())  # (tokens, width)
+
+    def forward(self, embedded: torch.Tensor, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Static embeddings (n, length, width) of ids and mask (n, length) -> the same with the template's vectors."""
+        embedded = embedded.clone()
+        rows = torch.arange(len(input_ids), device=input_ids.device)
+        sentence = attention_mask.sum(1) - len(self.prompt)
+        columns = torch.arange(input_ids.shape[1], device=input_ids.device)
+        for place, token, vector in zip(self.places, self.tokens, self.vectors, strict=True):
+            if self.how == "position":
+                where = sentence * (place >= len(self.prompt.head)) + place
+            else:
+                where = ((input_ids == token) * columns).argmax(1)
+            embedded[rows, where] = vector.to(embedded.dtype)
+        return embedded
+
+
+class OptiPooler(PromptPooler):
+    """The [MASK] state of a continuous template."""
+
+    def __init__(self, model: Any, template: TemplateVectors, recipe: Any, head: nn.Module | None) -> None:
+        super().__init__(model, (template.prompt,), recipe, head, None)
+        self.template = template
+
+    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token states (n, length, dim) of the last layer."""
+        embedded = self.model.get_input_embeddings()(input_ids)
+        output = self.model(
+            inputs_embeds=self.template(embedded, input_ids, attention_mask), attention_mask=attention_mask
+        )
+        states: torch.Tensor = output.last_hidden_state
+        return states
+
+
+class OptiPrompt(PromptBERT):
+    """OptiPrompt: a frozen backbone and a template of trained vectors that starts as a manual one.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = OptiPrompt(OptiPrompt.Recipe(batch_size=4, epochs=1), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = OptiPromptRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        embeddings = self.backbone.model.get_input_embeddings()
+        self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)
+
+    def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
+        """Return what makes vectors of prompted rows."""
+        return OptiPooler(self.backbone.model, self.template, self.recipe, head)
+
+    def objective(self) -> Objective:
+        """Contrast of two dropout masks; only the template, and the head where there is one, has a gradient."""
+        self.backbone.model.requires_grad_(False)
+        return super().objective()
+
+    def kept(self) -> nn.Module:
+        """Return what the test vector depends on."""
+        return nn.ModuleList([super().kept(), self.template])
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train the template."""
+        report = super().fit(corpus, dev_score=dev_score, run=run)
+        self.trained = False  # the backbone is as it was: it is only named when saved
+        return report
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe and the template's vectors."""
+        super().save(folder)
+        write_tensors(folder / "template.safetensors", self.template.state_dict(), {"format": "pt"})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        encoder = super().load(folder, runtime)
+        encoder.template.load_state_dict(read_tensors(folder / "template.safetensors")[0])
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over all that the vectors depend on, the template's included."""
+        vectors = self.template.vectors.detach().cpu().numpy().tobytes()
+        return sha256_json({"encoder": super().fingerprint(), "template": hashlib.sha256(vectors).hexdigest()})

@@ -1,0 +1,98 @@
+"""Prompts without training (PromptBERT, section 4.1): the [MASK] state, or an average of the words predicted there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from zoo.backbone import Backbone, mlm_head
+from zoo.encoder import Runtime, Vectors
+from zoo.encoding import encode_table
+from zoo.errors import UsageError
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.prompts import Template, first_position
+
+
+class Prompted(BackboneEncoder):
+    """An encoder whose texts go in within the recipe's `template`."""
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.prompt = Template.parse(recipe.template).bind(self.backbone.tokenizer, period=recipe.period)
+        self.prompt.room(self.length_limit)  # a template that leaves none is told now, not at the first text
+
+    @property
+    def first_position(self) -> int:
+        """Where the positions of the template alone start."""
+        return 0 if self.recipe.denoise_from_zero else first_position(self.backbone)
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        return encode_table(
+            self.prompt.table(texts, self.length_limit),
+            self.forward,
+            dim=self.dim,
+            pad_id=self.backbone.pad_id,
+            runtime=self.runtime,
+            stats=self.stats,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptRecipe(BackboneRecipe):
+    """The defaults are the manual template's row of table 5."""
+
+    template: str = 'This sentence : "[X]" means [MASK] .'  # the best of table 4
+    top_k: int | None = None  # words averaged (Eq. 3), 200 in table 9; None: the [MASK] state itself (Eq. 2)
+    denoise: bool = False  # subtract the template's bias; helps Eq. 3, not Eq. 2 (table 9)
+    denoise_from_zero: bool = False  # the code's template starts at position 0, for RoBERTa as well (its rows at 2)
+    period: bool = False  # the code's evaluation ends every sentence in a period; the paper does not say so
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "top_k")
+        Template.parse(self.template)
+
+
+class Prompt(Prompted):
+    """A manual template on any masked language model, as it was pretrained.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> Prompt(Prompt.Recipe(top_k=200, denoise=True), Runtime()).encode(["a small dog"]).shape
+        (1, 256)
+    """
+
+    Recipe: ClassVar[type] = PromptRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.head: Any = None
+        if recipe.top_k is None:
+            return
+        self.words = self.backbone.model.get_input_embeddings().weight.detach().float()
+        if recipe.top_k > len(self.words):
+            raise UsageError(
+                f"prompt: top_k {recipe.top_k} is more than the {len(self.words)} words of the vocabulary."
+            )
+        self.head = mlm_head(self.backbone.source, runtime)
+        self.dim = self.words.shape[1]
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Prompted token ids and mask (n, length) -> vectors (n, dim) float32."""
+        model = self.backbone.model
+        states = model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        h = self.prompt.mask_states(states, attention_mask)
+        if self.recipe.denoise:
+            h = h - self.prompt.bias(model, attention_mask, self.first_position)
+        return h if self.head is None else self.top_words(h)
+
+    def top_words(self, h: torch.Tensor) -> torch.Tensor:
+        """The k likeliest words' static embeddings W_v, weighted by their probabilities P(v | h) (Eq. 3).
+
+        h (n, dim) -> (n, width of the embeddings). Denoised, the words are predicted from h minus the template's bias.
+        """
+        best = self.head(h).float().topk(self.recipe.top_k)
+        weights = best.values.softmax(-1)  # = P(v) / sum of P over the k: the softmax over all words cancels
+        return torch.nn.functional.embedding_bag(best.indices, self.words, per_sample_weights=weights, mode="sum")

@@ -1,0 +1,185 @@
+"""PromptBERT (Jiang et al. 2022): two templates are two views of a sentence, each minus the bias of its template."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.backbone import Backbone, mlm_head
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
+from zoo.methods.contrastive import TrainedPooler
+from zoo.methods.prompt import Prompted
+from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
+from zoo.prompts import BoundTemplate, MlmTransform, Template
+from zoo.training.auxiliary import MaskedLanguageModel
+from zoo.training.loop import Objective
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptTrainingRecipe(SimCSERecipe):
+    """What PromptBERT and OptiPrompt share."""
+
+    template: str  # of the first view, and at test
+    head: Literal["none", "mlp", "mlm"]  # in training: SimCSE's MLP, or the transform of the MLM head
+    period: bool = False  # at test; the code's evaluation ends every sentence in a period
+    blank_in_training: bool = True  # the code's training (RoBERTa) has none before the sentence, its test has
+    select_like_training: bool = False  # the code picks the checkpoint by denoised vectors without the period
+    batch_size: int = 256
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Template.parse(self.template)
+        if self.pooler != "cls":
+            raise ValueError("pooler has no use here: the vector is the state at [MASK]; leave it out")
+        if self.head == "none" and not self.mlp_only_train:
+            raise ValueError("head: none leaves nothing to keep at test; set mlp_only_train: true")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptBERTRecipe(PromptTrainingRecipe):
+    """The defaults are the unsupervised ones for BERT-base (tables 13 and 14)."""
+
+    template: str = 'This sentence of "[X]" means [MASK] .'
+    second_template: str | None = 'This sentence : "[X]" means [MASK] .'  # None: one template, another dropout mask
+    denoise: bool = True  # in training: h minus the bias of the template (Eq. 4)
+    test_denoise: bool = False  # "in predicting, we directly use the one template without template denoising"
+    denoise_from_zero: bool = False  # the code's template starts at position 0, for RoBERTa as well (its rows at 2)
+    head: Literal["none", "mlp", "mlm"] = "mlp"  # only the code says so
+    learning_rate: float = 1e-5
+    eval_every: int = 125
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.second_template is not None:
+            Template.parse(self.second_template)
+            if self.supervised:
+                raise ValueError("supervised training uses one template for all sentences; set second_template: null")
+
+
+class PromptPooler(TrainedPooler):
+    """Prompted ids and mask (n, length) -> h - h^ (n, dim): row i has template i modulo their number.
+
+    The MLP is put on the difference; the transform of the MLM head on both of its sides, as in the released code.
+    """
+
+    def __init__(
+        self, model: Any, prompts: tuple[BoundTemplate, ...], recipe: Any, head: nn.Module | None, bias_from: int | None
+    ) -> None:
+        super().__init__(model, "cls_before_pooler")
+        self.mlp = head or nn.Identity()
+        self.prompts, self.head_first, self.bias_from = prompts, recipe.head == "mlm", bias_from
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Through the head; `bias_from` is the first position of the template alone, None without denoising."""
+        states = self.states(input_ids, attention_mask)
+        k = len(self.prompts)
+        views = [self._view(prompt, states[i::k], attention_mask[i::k]) for i, prompt in enumerate(self.prompts)]
+        return torch.stack(views, dim=1).flatten(0, 1)
+
+    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token states (n, length, dim) of the last layer."""
+        states: torch.Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        return states
+
+    def _view(self, prompt: BoundTemplate, states: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        h = prompt.mask_states(states, attention_mask)
+        if self.bias_from is None:
+            vectors: torch.Tensor = self.mlp(h)
+            return vectors
+        bias = prompt.bias(self.model, attention_mask, self.bias_from)
+        vectors = self.mlp(h) - self.mlp(bias) if self.head_first else self.mlp(h - bias)
+        return vectors
+
+
+class PromptBERT(Prompted, SimCSE):
+    """PromptBERT: the [MASK] state of a template, trained by contrast of two templates or on NLI triplets.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = PromptBERT(PromptBERT.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = PromptBERTRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        texts = [recipe.template] if recipe.second_template is None else [recipe.template, recipe.second_template]
+        tokenizer = self.backbone.tokenizer
+        self.training_prompts = tuple(Template.parse(t).bind(tokenizer, blank=recipe.blank_in_training) for t in texts)
+        self.denoise: bool = recipe.test_denoise
+
+    def new_head(self) -> nn.Module:
+        """SimCSE's MLP, or the transform of an MLM head."""
+        return MlmTransform(self.backbone.model.config) if self.recipe.head == "mlm" else super().new_head()
+
+    def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
+        """Return what makes vectors of prompted rows."""
+        bias_from = self.first_position if denoise else None
+        return PromptPooler(self.backbone.model, prompts, self.recipe, head, bias_from)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Prompted token ids and mask (n, length) -> vectors (n, dim) float32, as at test."""
+        vectors: torch.Tensor = self.make_pooler((self.prompt,), self.denoise, self.mlp)(input_ids, attention_mask)
+        return vectors.float()
+
+    def objective(self) -> Objective:
+        """Contrast within the batch (Eq. 4); the MLM head's transform starts as it was pretrained."""
+        recipe = self.recipe
+        head = self.mlp if self.mlp is not None or recipe.head == "none" else self.new_head()
+        if isinstance(head, MlmTransform):
+            head.take(mlm_head(self.backbone.source, self.runtime), recipe.backbone)
+        mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
+        return SimCSEObjective(self.make_pooler(self.training_prompts, recipe.denoise, head), recipe, mlm)
+
+    def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+        """Return what makes prompted ids and mask (n, views, longest); `train_max_length` counts the sentence alone."""
+        prompts, pad_id = self.training_prompts, self.backbone.pad_id
+        width = max(len(views[0]), len(prompts)) if views else 1  # a lone sentence goes into every template
+        tables = []
+        for i in range(width):
+            prompt = prompts[i % len(prompts)]
+            room = min(self.recipe.train_max_length, prompt.room(self.backbone.max_length))
+            tables.append(prompt.fill(prompt.sentences([row[i % len(row)] for row in views], room)))
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            padded = [table.padded(rows, pad_id) for table in tables]
+            longest = max(ids.shape[1] for ids, _ in padded)
+            ids, mask = zip(*padded, strict=True)
+            return (
+                torch.stack([F.pad(x, (0, longest - x.shape[1]), value=pad_id) for x in ids], dim=1),
+                torch.stack([F.pad(x, (0, longest - x.shape[1])) for x in mask], dim=1),
+            )
+
+        return batch
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train, and keep the weights of the best dev score, asked of test vectors or of `select_like_training`."""
+        ask = dev_score
+
+        def like_training(encoder: Any) -> Any:
+            assert ask is not None
+            with self._as_trained():
+                return ask(encoder)
+
+        if dev_score is not None and self.recipe.select_like_training:
+            dev_score = like_training
+        return super().fit(corpus, dev_score=dev_score, run=run)
+
+    @contextmanager
+    def _as_trained(self) -> Iterator[None]:
+        at_test = self.prompt, self.denoise
+        self.prompt, self.denoise = self.training_prompts[0], self.recipe.denoise
+        try:
+            yield
+        finally:
+            self.prompt, self.denoise = at_test
