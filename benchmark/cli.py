@@ -81,10 +81,10 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
 @click.option("--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated.")
 @click.option(
     "--suite",
-    "suite_name",
+    "suite_names",
     default="pocket",
     show_default=True,
-    help="List of tasks: pocket, sts, sts-raw, transfer.",
+    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all.",
 )
 @click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
 @click.option(
@@ -99,7 +99,8 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
 )
 @click.option(
     "--pairs",
-    help="Labelled pairs to train on: a catalog name or a file of premise, hypothesis, label [default: nli].",
+    help="Labelled pairs to train on: catalog names, files of premise, hypothesis, label, PPDB packs; joined by +"
+    " [default: the suite's].",
 )
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Folder for TensorBoard's training curves.")
 @click.option("--train-pairs", type=click.IntRange(1), help="Use the first so many of the labelled pairs.")
@@ -131,13 +132,13 @@ def run(**options: Any) -> int:
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
-@click.option("--suite", "suite_name", help="Only this suite.")
+@click.option("--suite", "suite_names", help="Only these suites, comma-separated.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")
-def leaderboard(results: Path, out: Path | None, suite_name: str | None, strict: bool) -> int:
+def leaderboard(results: Path, out: Path | None, suite_names: str | None, strict: bool) -> int:
     """Make the tables (md, csv, json) from the records."""
     from benchmark.report import make_leaderboard
 
-    corrupt = make_leaderboard(results, out or results, suite_name)
+    corrupt = make_leaderboard(results, out or results, suite_names)
     return 1 if corrupt and strict else 0
 
 

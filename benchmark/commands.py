@@ -13,7 +13,7 @@ from benchmark.plan import LoadedTask, Plan, load_tasks, make_plan, texts_needed
 from benchmark.report import make_leaderboard
 from benchmark.results import Records
 from benchmark.runner import Runner, exit_code, quote_command
-from benchmark.suites import Suite, suite
+from benchmark.suites import Suite, merged, suites_named
 from benchmark.tasks import TASKS
 from zoo.conformance import check as conformance_check
 from zoo.encoder import Runtime
@@ -62,7 +62,7 @@ def make_runtime(options: dict[str, Any]) -> Runtime:
 
 def run_command(options: dict[str, Any], command: list[str]) -> int:
     """`zoo-bench run`: plan, execute, tabulate; returns the exit code."""
-    chosen = suite(options["suite_name"])
+    chosen = merged(suites_named(options["suite_names"]))
     specs = parse_methods(options["methods"], all_recipes())
     names = choose_tasks(chosen, options["tasks"])
     defaults = {k: options[k] for k in ("backbone", "revision") if options[k]}
@@ -122,9 +122,9 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
     )
     corrupt: list[tuple[Path, str]] = []
     try:
-        corrupt = make_leaderboard(options["out"], options["out"], chosen.name)
+        corrupt = make_leaderboard(options["out"], options["out"], options["suite_names"])
     except MissingError:
-        say(f"no table: no task of suite {chosen.name} has a record in {options['out']}")
+        say(f"no table: no task of {options['suite_names']} has a record in {options['out']}")
     for path, reason in [*runner.records.corrupt, *corrupt]:
         say(f"a damaged record was set aside: {path} ({reason})")
     return exit_code(outcome, allow_missing=options["allow_missing"])

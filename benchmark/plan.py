@@ -5,10 +5,8 @@ A key is a sha256 over everything a score depends on; a finished cell is not run
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.data.sources import DataSource
@@ -16,8 +14,9 @@ from benchmark.results import PROTOCOL_VERSION
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import CorruptError, MissingError
-from zoo.files import sha256_file, sha256_json
-from zoo.recipe import RecipeSpec
+from zoo.files import sha256_json
+from zoo.recipe import RecipeSpec, later_at_default, portable_recipe
+from zoo.registry import code_identity
 
 
 @dataclass(frozen=True)
@@ -91,23 +90,6 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
     return loaded
 
 
-def code_identity(cls: type[Encoder]) -> str:
-    """Return what stands for a method's code in keys: its name when built in, the sha256 of its file for a plugin."""
-    if cls.__module__.startswith("zoo.methods."):
-        return f"{cls.__module__}.{cls.__qualname__}"
-    source = inspect.getsourcefile(cls)
-    return f"{cls.__qualname__}:{sha256_file(Path(source)) if source else cls.__module__}"
-
-
-def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
-    """Return the recipe's fields with a backbone's name for its folder, which differs between machines."""
-    fields = asdict(recipe)
-    for key in ("backbone", "model"):
-        if key in fields and "backbone" in sources:
-            fields[key] = sources["backbone"]["name"]
-    return fields
-
-
 def encoder_inputs(
     cls: type[Encoder],
     recipe: Any,
@@ -120,10 +102,11 @@ def encoder_inputs(
     limit: int | None,
 ) -> dict[str, Any]:
     """Return everything but the seed that an encoder's vectors depend on: what its key hashes."""
+    left_out = later_at_default(recipe)
     return {
         "protocol": PROTOCOL_VERSION,
         "code": code_identity(cls),
-        "recipe": portable_recipe(recipe, sources),
+        "recipe": {k: v for k, v in portable_recipe(recipe, sources).items() if k not in left_out},
         "sources": sources,
         "corpus": corpus,
         "dev": dev if traits.picks_checkpoint else None,

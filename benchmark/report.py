@@ -7,15 +7,15 @@ from pathlib import Path
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, write_tables
 from benchmark.results import Records
-from benchmark.suites import Suite, all_suites, suite
+from benchmark.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError
 from zoo.progress import print_safe
 
 
-def make_leaderboard(results: Path, out: Path, suite_name: str | None = None) -> list[tuple[Path, str]]:
-    """Write and print the tables of a results folder; returns the damaged records that were set aside.
+def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -> list[tuple[Path, str]]:
+    """Write and print the tables of a results folder, of the suites named (comma-separated) or of all.
 
-    Raises MissingError when there is no record of the suite (or of any).
+    Returns the damaged records that were set aside. Raises MissingError when there is no record of these suites.
     """
     import sys
 
@@ -26,7 +26,7 @@ def make_leaderboard(results: Path, out: Path, suite_name: str | None = None) ->
     known = list(all_suites().values())
     in_suites = {task for one in known for task in one.tasks}
     others = sorted({r["task"]["name"] for r in found} - in_suites)
-    suites = [suite(suite_name)] if suite_name else known
+    suites = suites_named(suite_names) if suite_names else known
     if others:  # tasks of plugins belong to no suite and get a table of their own
         title = "Tasks outside every suite"
         suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))

@@ -16,16 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmark.corpus import normalised
-from benchmark.plan import Cell, EncoderPlan, LoadedTask, Plan, portable_recipe
+from benchmark.plan import Cell, EncoderPlan, LoadedTask, Plan
 from benchmark.results import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records, plain
 from zoo import __version__
 from zoo.conformance import check_vectors, probe
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
-from zoo.errors import CorruptError, Interrupted, MissingError, ZooError
+from zoo.errors import ContractError, CorruptError, Interrupted, MissingError, ZooError
 from zoo.files import read_json, sha256_file, slug, write_json
 from zoo.hardware import environment, peak_memory_mb, utc_now
+from zoo.recipe import portable_recipe
+
+_MISSING = 10  # words that a record names; never sentences, which are the data sets' own
 
 
 @dataclass
@@ -91,6 +95,7 @@ class VectorStore:
         self.encoder, self.name = encoder, name
         self.rows: dict[str, int] = {}
         self.matrix: Vectors = np.empty((0, encoder.dim), np.float32)
+        self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
 
     def add(self, texts: Sequence[str]) -> None:
         """Encode the texts not yet known."""
@@ -99,6 +104,12 @@ class VectorStore:
             return
         vectors = self.encoder.encode(new)
         check_vectors(vectors, new, self.encoder.dim, self.name)
+        covered: Any = self.encoder.covers(new)
+        if not isinstance(covered, np.ndarray) or covered.shape != (len(new),) or covered.dtype != np.bool_:
+            raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(new)},).")
+        if not covered.all():  # one rule for all methods, whatever vector an encoder gives what it does not know
+            vectors = np.where(covered[:, None], vectors, np.float32(0))
+        self.covered = np.concatenate([self.covered, covered])
         self.rows |= {text: len(self.rows) + i for i, text in enumerate(new)}
         self.matrix = np.concatenate([self.matrix, vectors])
 
@@ -106,6 +117,24 @@ class VectorStore:
         """Return the vectors (n, dim) of `texts`."""
         self.add(texts)
         return self.matrix[[self.rows[text] for text in texts]]
+
+    def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
+
+        Raises ContractError where a text that is covered has the zero vector: it has no cosine.
+        """
+        distinct = list(dict.fromkeys(texts))
+        self.add(distinct)
+        rows = [self.rows[text] for text in distinct]
+        covered = self.covered[rows]
+        empty = covered & ~np.asarray(self.matrix.any(axis=1))[rows]
+        if empty.any():
+            raise ContractError(
+                f"{self.name}: {int(empty.sum())} of {len(distinct)} texts that covers() says are known have a zero"
+                f" vector, first {distinct[int(np.argmax(empty))][:80]!r}."
+            )
+        words = [text for text, known in zip(distinct, covered, strict=True) if not known and len(text.split()) == 1]
+        return {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}
 
 
 @dataclass
@@ -209,7 +238,17 @@ class Runner:
                 adapted = encoder.adapt(cell.task.data.unlabelled()) if encoder_plan.traits.transductive else encoder
                 lookup = store if adapted is encoder else VectorStore(adapted, encoder_plan.name)
                 cell.task.data.device = self.runtime.device
-                scores = cell.task.data.score(lookup)
+                coverage = lookup.coverage(cell.task.data.texts())
+                # A task that trains the encoder resumes from this folder.
+                own = folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
+                run = Run(own, encoder_plan.seed or 0, stop_signal=stop, **self.run_options)
+                scores = cell.task.data.score_encoder(adapted, lookup, run)
+                shutil.rmtree(own, ignore_errors=True)
+            except Interrupted:
+                raise
+            except MissingError as error:  # the task does not fit the encoder
+                self._write(encoder_plan, cell, status="n/a", reason=str(error))
+                continue
             except Exception as error:  # one cell's failure is recorded; the others go on
                 self._fail(encoder_plan, cell, error)
                 continue
@@ -220,6 +259,7 @@ class Runner:
                 status="ok" if finite else "failed",
                 reason=None if finite else scores["reason"] or f"the score is {scores['main']}",
                 scores=scores,
+                coverage=coverage,
                 training=self._with_overlap(training, encoder_plan, cell),
                 encoding=self._encoding(before, encoder.encoding_stats()),
                 facts=adapted.facts(),
@@ -240,9 +280,10 @@ class Runner:
             return encoder, None
         training = self._training_record(report, encoder_plan, dev_score is not None)
         encoder.save(folder / "encoder")
-        hashes = {p.name: sha256_file(p) for p in sorted((folder / "encoder").iterdir()) if p.is_file()}
+        place = folder / "encoder"  # with sub-folders: a transform's base has one
+        hashes = {p.relative_to(place).as_posix(): sha256_file(p) for p in sorted(place.rglob("*")) if p.is_file()}
         write_json(folder / "fit.json", {"files": hashes, "training": training})
-        for path in (folder / "training").glob("*.safetensors"):
+        for path in (folder / "training").rglob("*.safetensors"):
             path.unlink()  # the checkpoints served; the log stays
         return encoder, training
 
@@ -338,6 +379,7 @@ class Runner:
             "precision": self.runtime.precision,
             "limit": self.limit,
             "scores": None,
+            "coverage": None,
             "training": None,
             "encoding": None,
             "facts": {},

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import resource_folder
@@ -32,6 +33,17 @@ def all_suites() -> dict[str, Suite]:
         content = read_yaml(path)
         suites[path.stem] = build(Suite, {**content, "name": path.stem}, str(path))
     return suites
+
+
+def suites_named(names: str) -> list[Suite]:
+    """Return the suites of a comma-separated list; raises UsageError with suggestions."""
+    return [suite(name) for name in dict.fromkeys(name.strip() for name in names.split(","))]
+
+
+def merged(suites: Sequence[Suite]) -> Suite:
+    """Return the tasks of all suites as one run's; dev task, texts and seeds are those of the first."""
+    tasks = dict.fromkeys(task for one in suites for task in one.tasks)
+    return replace(suites[0], tasks=tuple(tasks))
 
 
 def suite(name: str) -> Suite:

@@ -112,6 +112,13 @@ class Encoder(ABC):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors (n, dim), float32, finite, in the order of `texts`."""
 
+    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which texts (n,) the encoder knows anything of; word vectors override.
+
+        In measuring, a text that is not covered has the zero vector, and cosine 0 with every other.
+        """
+        return np.ones(len(texts), dtype=np.bool_)
+
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Learn from unlabelled sentences; the default has nothing to learn."""
         return FitReport()

@@ -158,6 +158,16 @@ def later_at_default(recipe: Any) -> set[str]:
     return {f.name for f in every if f.metadata.get("later") and getattr(recipe, f.name) == f.default}
 
 
+def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
+    """Return the recipe's fields, with a source's name for its place, which differs between machines."""
+    fields = dataclasses.asdict(recipe)
+    named = {"model": sources["backbone"], **sources} if "backbone" in sources else sources
+    for key in ("backbone", "model", "path", "frequencies"):
+        if key in fields and key in named:
+            fields[key] = named[key]["name"]
+    return fields
+
+
 def read_recipe(path: Path) -> RecipeSpec:
     """Read one recipe file; its name is the file's stem."""
     content = read_yaml(path)

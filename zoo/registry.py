@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from zoo.errors import UsageError, did_you_mean
+from zoo.files import sha256_file
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -164,6 +165,14 @@ def _load(target: str) -> Any:
 def _raised_in(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
+
+
+def code_identity(cls: type[Any]) -> str:
+    """Return what stands for a method's code in keys: its name when built in, the sha256 of its file for a plugin."""
+    if cls.__module__.startswith("zoo.methods."):
+        return f"{cls.__module__}.{cls.__qualname__}"
+    source = inspect.getsourcefile(cls)
+    return f"{cls.__qualname__}:{sha256_file(Path(source)) if source else cls.__module__}"
 
 
 METHODS: Registry[Encoder] = Registry(

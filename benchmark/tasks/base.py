@@ -6,11 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from benchmark.data.readers import Pairs
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from benchmark.data.sources import DataSource, Located
-    from zoo.encoder import Vectors
+    from zoo.encoder import Encoder, Run, Vectors
 
 Scores = dict[str, Any]
 """`main` (a number, or None with `reason`), `main_metric`, and whatever else the task measures."""
@@ -37,6 +41,13 @@ class TaskData(ABC):
     def score(self, vectors: Lookup) -> Scores:
         """Return scores from a function that gives the vectors (n, dim) of n texts."""
 
+    def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
+        """Return the scores of an encoder; tasks that train it override, and give it back as it was.
+
+        `run` has a folder for what may be resumed. Raises MissingError where the task does not fit the encoder (n/a).
+        """
+        return self.score(vectors)
+
     def score_dev(self, vectors: Lookup) -> float:
         """Return the development score x100 that picks checkpoints; tasks without a dev split have none."""
         raise TypeError(f"{type(self).__name__} has no development split")
@@ -58,6 +69,17 @@ class Task(ABC):
     @abstractmethod
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read the data (the first `limit` rows of each subset); raises MissingError or CorruptError."""
+
+
+def _compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return the cosines (n,) of pairs, 0 where a side has the zero vector, and the pairs (n,) where neither has."""
+    from benchmark.metrics.correlation import cosine
+
+    first, second = vectors(pairs.first), vectors(pairs.second)
+    covered = np.asarray(first.any(axis=1) & second.any(axis=1))
+    cosines = np.zeros(len(pairs))
+    cosines[covered] = cosine(first[covered], second[covered])
+    return cosines, covered
 
 
 class PairsData(TaskData):
@@ -86,25 +108,29 @@ class PairsData(TaskData):
         return self.texts() + ([] if self.dev is None else self.dev.texts()) + self.others
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman."""
-        from benchmark.metrics.correlation import aggregate, cosine
+        """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman.
 
-        scored = {
-            name: (cosine(vectors(pairs.first), vectors(pairs.second)), pairs.gold)
-            for name, pairs in self.subsets.items()
-        }
-        result = aggregate(scored)
+        A pair with a zero vector (a text that the encoder does not cover) has cosine 0 and stays in every score;
+        `covered` is `all` without such pairs.
+        """
+        from benchmark.metrics.correlation import aggregate, correlations
+
+        compared = [(*_compare(vectors, pairs), pairs.gold) for pairs in self.subsets.values()]
+        result = aggregate({name: (cos, gold) for name, (cos, _, gold) in zip(self.subsets, compared, strict=True)})
+        known = [(cos[covered], gold[covered]) for cos, covered, gold in compared]
+        predicted, gold = (np.concatenate(side) for side in zip(*known, strict=True))
+        result["covered"] = {"pairs": len(gold), **correlations(predicted, gold)}
         main = result["all"]["spearman"]
         reason = None if main is not None else "constant_scores"
         return {"main": main, "main_metric": "all_spearman", "reason": reason, **result}
 
     def score_dev(self, vectors: Lookup) -> float:
         """Return the Spearman x100 of the development split (NaN when it is undefined)."""
-        from benchmark.metrics.correlation import correlations, cosine
+        from benchmark.metrics.correlation import correlations
 
         if self.dev is None:
             return super().score_dev(vectors)
-        value = correlations(cosine(vectors(self.dev.first), vectors(self.dev.second)), self.dev.gold)["spearman"]
+        value = correlations(_compare(vectors, self.dev)[0], self.dev.gold)["spearman"]
         return float("nan") if value is None else 100 * value
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:

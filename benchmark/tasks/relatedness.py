@@ -1,11 +1,13 @@
-"""SICK relatedness, unsupervised cosine on the 4,927 test pairs (METHODS section 9)."""
+"""SICK relatedness by cosine, and SentEval's supervised relatedness for SICK-R and STS-B (METHODS section 9)."""
 
 from __future__ import annotations
 
-from benchmark.data.readers import read_sick
-from benchmark.data.sources import DataSource
-from benchmark.tasks.base import PairsData, Task
-from benchmark.tasks.sts import check_rows, joined
+import numpy as np
+
+from benchmark.data.readers import Pairs, read_sick
+from benchmark.data.sources import DataSource, Located
+from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
+from benchmark.tasks.sts import STSBenchmark, check_rows, joined
 
 _FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 
@@ -16,18 +18,89 @@ class SickRelatedness(Task):
     title = "SICK relatedness, test"
     dataset, form = "SICK", "tokenised"
 
-    def load(self, data: DataSource, limit: int | None = None) -> PairsData:
+    def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read all three splits; only test is scored."""
         located = data.locate(self.dataset, self.form)
+        splits = self.read(located)
+        return PairsData(located, {"test": splits["test"]}, splits["dev"], splits["train"].texts(), limit)
+
+    def read(self, located: Located) -> dict[str, Pairs]:
+        """Return the pairs of train, dev and test."""
         splits = {}
         for split, name in _FILES.items():
             pairs = read_sick(located.files[name])
             check_rows(located, split, len(pairs))
             splits[split] = joined(pairs) if self.form == "tokenised" else pairs
-        return PairsData(located, {"test": splits["test"]}, splits["dev"], splits["train"].texts(), limit)
+        return splits
 
 
 class SickRelatednessRaw(SickRelatedness):
     """SICK-R, untokenised."""
 
     title, form = "SICK relatedness, test, untokenised", "raw"
+
+
+class RegressorData(TaskData):
+    """Train, dev and test pairs in SentEval's order: a regressor on frozen vectors learns, stops and is tested."""
+
+    def __init__(self, located: Located, splits: dict[str, Pairs], limit: int | None) -> None:
+        self.located = located
+        self.splits = [_ordered(splits[name].head(limit)) for name in ("train", "dev", "test")]
+        self.rows = len(self.splits[-1])
+
+    def texts(self) -> list[str]:
+        """Both sides of all splits: the regressor learns from their vectors."""
+        return [text for pairs in self.splits for text in pairs.texts()]
+
+    def score(self, vectors: Lookup) -> Scores:
+        """Return Spearman (`main`), Pearson and mean squared error of the test split, and Pearson of the dev split."""
+        from benchmark.metrics.correlation import correlations
+        from benchmark.metrics.probe import pair_features
+        from benchmark.metrics.relatedness import regress
+
+        features = np.concatenate([pair_features(vectors(p.first), vectors(p.second)) for p in self.splits])
+        gold = [pairs.gold for pairs in self.splits]
+        fit = regress(features, gold[0], gold[1], device=self.device)
+        result = correlations(fit.predicted, gold[2])
+        return {
+            "main": result["spearman"],
+            "main_metric": "spearman",
+            "reason": "constant_scores" if result["spearman"] is None else None,
+            **result,
+            "mse": float(np.mean((fit.predicted - gold[2]) ** 2)),
+            "dev_pearson": fit.dev_pearson,
+            "evaluations": fit.evaluations,
+            "protocol": "senteval",
+        }
+
+
+def _ordered(pairs: Pairs) -> Pairs:
+    # SentEval sorts so, and its shuffling of the training rows starts from this order.
+    lengths = [[len(text.split()) for text in side] for side in (pairs.first, pairs.second)]
+    keys = list(zip(*lengths, pairs.gold.tolist(), strict=True))
+    rows = sorted(range(len(pairs)), key=keys.__getitem__)
+    return Pairs([pairs.first[row] for row in rows], [pairs.second[row] for row in rows], pairs.gold[rows], pairs.blank)
+
+
+class SickRegressor(SickRelatedness):
+    """SICK-R with SentEval's regressor on frozen vectors: what SentEval proper calls SICKRelatedness."""
+
+    title = "SICK relatedness, SentEval's regressor"
+    metric = "Spearman, SentEval's regressor"
+
+    def load(self, data: DataSource, limit: int | None = None) -> RegressorData:
+        """Read all three splits (with `limit`, the first of each)."""
+        located = data.locate(self.dataset, self.form)
+        return RegressorData(located, self.read(located), limit)
+
+
+class STSBenchmarkRegressor(STSBenchmark):
+    """STS-B with SentEval's regressor on frozen vectors: what SentEval proper calls STSBenchmark."""
+
+    title = "STS Benchmark, SentEval's regressor"
+    metric = "Spearman, SentEval's regressor"
+
+    def load(self, data: DataSource, limit: int | None = None) -> RegressorData:
+        """Read all three splits (with `limit`, the first of each)."""
+        located = data.locate(self.dataset, self.form)
+        return RegressorData(located, self.read(located), limit)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from benchmark.data.readers import Pairs, read_hub_rows, read_sts, read_stsb
 from benchmark.data.sources import DataSource, Located
-from benchmark.tasks.base import PairsData, Task
+from benchmark.tasks.base import PairsData, Task, TaskData
 from zoo.errors import CorruptError
 
 
@@ -129,9 +129,14 @@ class STSBenchmark(Task):
     title = "STS Benchmark, test"
     dataset, form = "STSBenchmark", "tokenised"
 
-    def load(self, data: DataSource, limit: int | None = None) -> PairsData:
+    def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read all three splits: test is scored, dev picks checkpoints, train only serves transductive fits."""
         located = data.locate(self.dataset, self.form)
+        splits = self.read(located)
+        return PairsData(located, {"test": splits["test"]}, splits["dev"], splits["train"].texts(), limit)
+
+    def read(self, located: Located) -> dict[str, Pairs]:
+        """Return the pairs of train, dev and test."""
         splits = {}
         for split in ("train", "dev", "test"):
             if located.from_hub_rows:
@@ -140,7 +145,7 @@ class STSBenchmark(Task):
                 pairs = read_stsb(located.files[f"sts-{split}.csv"], extra_fields=2 if self.form == "raw" else 0)
             check_rows(located, split, len(pairs))
             splits[split] = joined(pairs) if self.form == "tokenised" else pairs
-        return PairsData(located, {"test": splits["test"]}, splits["dev"], splits["train"].texts(), limit)
+        return splits
 
 
 class STSBenchmarkRaw(STSBenchmark):

@@ -208,6 +208,17 @@ def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
     assert "bag: 0/5 cells done" in answer.out
 
 
+@pytest.mark.usefixtures("fakes")
+def test_several_suites_are_one_run_and_a_table_each(cli: Cli, tmp_path: Path) -> None:
+    """`--suite pocket,words`: all their tasks, no task twice; words without data are n/a, and their table says so."""
+    common = ("--methods", "bag", "--suite", "pocket,words,pocket", "--data", tmp_path, "--out", tmp_path)
+    assert "bag: 0/9 cells done" in cli("run", *common, "--dry-run", *FAST).out
+    assert cli("run", *common, "--allow-missing", *FAST).code == 0
+    assert {path.name for path in tmp_path.glob("*.md")} == {"pocket-trial.md", "words-trial.md"}
+    assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "one", "--suite", "words").code == 0
+    assert {path.name for path in (tmp_path / "one").glob("*.md")} == {"words-trial.md"}
+
+
 def test_leaderboard_of_nothing(cli: Cli, tmp_path: Path) -> None:
     """No record: exit 1, the folder and the remedy; an unknown suite: exit 2."""
     answer = cli("leaderboard", "--results", tmp_path)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from zoo.backbone import Backbone, mlm_head_rows
-from zoo.encoder import Runtime, Vectors
-from zoo.errors import UsageError
-from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
+from zoo.errors import ContractError, UsageError
+from zoo.files import read_json, sha256_json, write_json
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
+from zoo.methods.wordvectors import any_row
+from zoo.recipe import later
 from zoo.tokens import TokenTable, clean_text, tokenise
+
+_CHUNK = 20_000  # sentences tokenised at once while counting
 
 STAGES = ("none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun")
 
@@ -25,7 +32,14 @@ class StaticRecipe(BackboneRecipe):
     """How many removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
 
     remove: Literal["none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun"] = "none"
-    matrix: Literal["input", "output"] = "input"  # the token embeddings, or the MLM head's rows (appendix A.2)
+    matrix: Literal["input", "output"] = later("input")  # the token embeddings, or the MLM head's rows (appendix A.2)
+    frequent: int | None = later(None)  # tokens that are frequent, as counted in the corpus; None: the paper's own list
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "frequent")
+        if self.frequent is not None and self.remove == "none":
+            raise ValueError("frequent is for the stages that remove frequent tokens; set remove: freq or beyond")
 
 
 class Static(BackboneEncoder):
@@ -58,12 +72,16 @@ class Static(BackboneEncoder):
             self.vectors = self.backbone.model.get_input_embeddings().weight.detach().float()
         else:
             self.vectors = mlm_head_rows(self.backbone.source, runtime)
+        lists = FREQUENT_ROBERTA if self.roberta else FREQUENT_BERT
+        self._drop(lists if recipe.frequent is None else ())  # a list counted in a corpus comes with fit()
+
+    def _drop(self, frequent: Iterable[str]) -> None:
+        self.frequent = frozenset(frequent)
         self.keep = np.array([token is not None and self._kept(token) for token in self.tokens])
 
     def _kept(self, token: str) -> bool:
         stage = STAGES.index(self.recipe.remove)
-        frequent = FREQUENT_ROBERTA if self.roberta else FREQUENT_BERT
-        if stage >= 1 and token in frequent:  # case-sensitive, before lowering, as in the code
+        if stage >= 1 and token in self.frequent:  # case-sensitive, before lowering, as in the code
             return False
         if stage >= 2 and ("Ġ" not in token if self.roberta else "##" in token):
             return False
@@ -71,18 +89,46 @@ class Static(BackboneEncoder):
             return re.search("[a-zA-Z0-9]", token) is not None if self.roberta else token not in PUNCTUATION_BERT
         return True
 
+    @classmethod
+    def traits(cls, recipe: StaticRecipe) -> Traits:
+        """A corpus where frequent tokens are counted; nothing is fitted with the paper's lists."""
+        return Traits(needs_corpus=recipe.frequent is not None)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """With `frequent`: count the corpus's tokens, split as the texts will be; equal counts go by token id."""
+        if self.recipe.frequent is None:
+            return FitReport()
+        if corpus is None:
+            raise ContractError("static with frequent counts tokens in a corpus; pass --corpus.")
+        counts = np.zeros(len(self.tokens), np.int64)
+        for start in range(0, len(corpus.sentences), _CHUNK):
+            counts += np.bincount(self._split(corpus.sentences[start : start + _CHUNK]).ids, minlength=len(counts))
+        first = np.argsort(-counts, kind="stable")[: self.recipe.frequent]
+        self._drop(self.tokens[i] for i in first if counts[i])
+        return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
+
+    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """All texts, unless nothing is left of one and the vector that stands for that is zero (an untrained [PAD])."""
+        if self.vectors[self._nothing_left()].any():
+            return super().covers(texts)
+        return any_row(self._table(list(texts)), self.vectors.any(dim=1).cpu().numpy())
+
     def _encode_unique(self, texts: list[str]) -> Vectors:
+        return self._average(self._table(texts))
+
+    def _split(self, texts: Sequence[str]) -> TokenTable:
+        blanks = [" " + clean_text(text, i) for i, text in enumerate(texts)]
+        return tokenise(self.backbone.tokenizer, blanks, max_length=None, add_special_tokens=False)
+
+    def _table(self, texts: list[str]) -> TokenTable:
         tokenizer = self.backbone.tokenizer
         if self.recipe.remove == "none":
-            table = tokenise(tokenizer, texts, max_length=self.recipe.max_length)
-            return self._average(table)
-        table = tokenise(
-            tokenizer, [" " + clean_text(t, i) for i, t in enumerate(texts)], max_length=None, add_special_tokens=False
-        )
+            return tokenise(tokenizer, texts, max_length=self.recipe.max_length)
+        table = self._split(texts)
         if STAGES.index(self.recipe.remove) < STAGES.index("freq-sub-case"):
-            return self._average(_filtered(table, self.keep, self._nothing_left()))
+            return _filtered(table, self.keep, self._nothing_left())
         kept = [self._kept_words(table.row(i)) for i in range(len(table))]
-        return self._average(tokenise(tokenizer, kept, max_length=self.recipe.max_length, add_special_tokens=False))
+        return tokenise(tokenizer, kept, max_length=self.recipe.max_length, add_special_tokens=False)
 
     def _kept_words(self, ids: NDArray[np.int32]) -> str:
         words = [self.tokens[i].replace("Ġ", "").lower() for i in ids if self.keep[i]]
@@ -103,6 +149,28 @@ class Static(BackboneEncoder):
         ids = torch.from_numpy(table.ids.astype(np.int64)).to(device)
         offsets = torch.from_numpy(table.offsets[:-1]).to(device)
         return torch.nn.functional.embedding_bag(ids, self.vectors, offsets, mode="mean").cpu().numpy()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the tokens that were counted as frequent."""
+        return {} if self.recipe.frequent is None else {"frequent": sorted(self.frequent)}
+
+    def save(self, folder: Path) -> None:
+        """Write the frequent tokens that were counted beside the recipe."""
+        super().save(folder)
+        if self.recipe.frequent is not None:
+            write_json(folder / "frequent.json", sorted(self.frequent))
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote."""
+        encoder = super().load(folder, runtime)
+        if encoder.recipe.frequent is not None:
+            encoder._drop(read_json(folder / "frequent.json"))
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of backbone and recipe, and of the frequent tokens that were counted."""
+        return sha256_json([super().fingerprint(), self.facts()])
 
 
 def _filtered(table: TokenTable, keep: NDArray[np.bool_], nothing_left: int) -> TokenTable:

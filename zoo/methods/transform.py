@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError, UsageError
-from zoo.files import read_json, sha256_file, sha256_json, write_json
+from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.pooled import Average, AverageRecipe
-from zoo.recipe import all_recipes, build, later, parse_methods
-from zoo.registry import METHODS
+from zoo.recipe import all_recipes, build, later, parse_methods, portable_recipe
+from zoo.registry import METHODS, code_identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,16 +104,16 @@ class Transform(Encoder):
         sources = base_cls.sources(own, runtime)
         if recipe.base is None:
             return sources
-        parameters = asdict(own)
-        if "backbone" in sources:  # its name, for a folder differs between machines
-            parameters |= {key: sources["backbone"]["name"] for key in ("backbone", "model") if key in parameters}
-        file = None if base_cls.__module__.startswith("zoo.") else inspect.getsourcefile(base_cls)
-        code = sha256_file(Path(file)) if file else None
-        return {**sources, "base": {"method": method, "recipe": parameters, "code": code, "base": sources.get("base")}}
+        base = {"recipe": portable_recipe(own, sources), "code": code_identity(base_cls), "base": sources.get("base")}
+        return {**sources, "base": {"method": method, **base}}
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the base's vectors mapped: (n, dim) float32."""
         return self.transform(self.base.encode(texts))
+
+    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which texts (n,) the base knows anything of."""
+        return self.base.covers(texts)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Fit the base, whose own dev score picks its checkpoint, then the map; with `target` only the base."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,8 @@ import torch
 from safetensors.numpy import load_file
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
-from zoo.encoder import Runtime
-from zoo.errors import UsageError
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import ContractError, UsageError
 from zoo.methods.static import STAGES, Static
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 
@@ -162,3 +163,61 @@ def test_a_checkpoint_without_mlm_head_is_refused_for_the_output_matrix(tiny_ber
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "m")
     with pytest.raises(UsageError, match="no MLM head"):
         Static(Static.Recipe(backbone=str(tmp_path / "m"), matrix="output"), Runtime())
+
+
+def counted(folder: Path, sentences: list[str], number: int) -> list[str]:
+    """The most frequent tokens by the tokenizer's own strings; equal counts in the order of the vocabulary."""
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    counts = Counter(token for s in sentences for token in tokenizer.tokenize(" " + s))
+    return sorted(counts, key=lambda t: (-counts[t], tokenizer.convert_tokens_to_ids(t)))[:number]
+
+
+@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
+def test_a_list_counted_in_a_corpus_stands_for_the_papers(
+    backbone: str, request: pytest.FixtureRequest, pocket_sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, corpus = request.getfixturevalue(backbone), Corpus("pocket", pocket_sentences[:200])
+    tokens = counted(folder, pocket_sentences[:200], 12)
+    monkeypatch.setitem(globals(), "FREQ_R" if backbone == "tiny_roberta" else "FREQ36", tokens)
+    for stage in ("freq", "freq-sub-case-pun"):
+        encoder = Static(Static.Recipe(backbone=str(folder), remove=stage, frequent=12), Runtime())
+        report = encoder.fit(corpus, run=Run())
+        assert report.fitted and report.facts == {"frequent": sorted(tokens)}
+        for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
+            wanted = slow_vector(folder, text, stage, backbone == "tiny_roberta")
+            np.testing.assert_allclose(vector, wanted, atol=1e-6, err_msg=repr(text))
+
+
+def test_a_counted_list_is_saved_and_is_part_of_the_fingerprint(
+    tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
+) -> None:
+    encoder = Static(Static.Recipe(backbone=str(tiny_bert), remove="freq", frequent=5), Runtime())
+    marks = {encoder.fingerprint()}
+    for sentences in (pocket_sentences[:40], ["one two three four five"]):
+        encoder.fit(Corpus("x", sentences), run=Run())
+        marks.add(encoder.fingerprint())
+    assert len(marks) == 3
+    encoder.save(tmp_path)
+    loaded = Static.load(tmp_path)
+    assert loaded.fingerprint() == encoder.fingerprint()
+    np.testing.assert_array_equal(loaded.encode(["one dog", "two three"]), encoder.encode(["one dog", "two three"]))
+    with pytest.raises(ContractError, match="--corpus"):
+        encoder.fit(None, run=Run())
+
+
+def test_frequent_is_for_stages_that_remove_frequent_tokens() -> None:
+    assert Static.traits(Static.Recipe(remove="freq", frequent=36)).needs_corpus
+    assert not Static.traits(Static.Recipe(remove="freq")).needs_corpus
+    with pytest.raises(ValueError, match="remove: freq"):
+        Static.Recipe(frequent=36)
+    with pytest.raises(ValueError, match="above 0"):
+        Static.Recipe(remove="freq", frequent=0)
+
+
+def test_a_text_with_nothing_left_is_covered_unless_pad_is_zero(tiny_bert: Path) -> None:
+    """BertModel starts [PAD] at zero; a trained checkpoint has a vector there, and the paper's code uses it."""
+    encoder = Static(Static.Recipe(backbone=str(tiny_bert), remove="freq"), Runtime())
+    assert not encoder.vectors[0].any()
+    assert encoder.covers(["a dog", "a cat"]).tolist() == [False, True]
+    encoder.vectors = encoder.vectors + 1
+    assert encoder.covers(["a dog", "a cat"]).tolist() == [True, True]

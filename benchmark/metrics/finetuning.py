@@ -1,0 +1,182 @@
+"""Fine-tuning a lent encoder on labelled pairs; its weights come back as they were.
+
+The settings are those that SBERT (Reimers and Gurevych 2019, section 4.2) publishes for STS-B; BURT fine-tunes its rows
+of STS-B, SICK-R and SemEval-2013 5(a) without naming any (METHODS section 7).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.conformance import PROBES, TOLERANCE
+from zoo.encoder import Encoder, Run
+from zoo.encoding import EncodingStats, encode_table
+from zoo.errors import MissingError
+from zoo.methods.base import BackboneEncoder
+from zoo.progress import Progress
+from zoo.tokens import tokenise
+from zoo.training.loop import Collate, Objective, TrainSettings, train
+from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, parts_of
+
+_BATCH = 16
+_EPOCHS = 4
+_RATE = 2e-5
+_WARMUP = 0.1  # of the steps; then linearly to 0
+_HEAD: Concatenation = "u;v;|u-v|"  # BURT's and SBERT's features
+
+Sides = tuple[Sequence[str], Sequence[str]]
+"""First and second texts of pairs."""
+
+
+class _Trainable(nn.Module):
+    """An encoder's forward with all its weights."""
+
+    def __init__(self, encoder: BackboneEncoder) -> None:
+        super().__init__()
+        heads = [part for part in vars(encoder).values() if isinstance(part, nn.Module)]
+        self.parts = nn.ModuleList([encoder.backbone.model, *heads])
+        self.pooled = encoder.forward
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token ids and mask (n, length) -> vectors (n, dim)."""
+        return self.pooled(input_ids, attention_mask)
+
+
+def _pools(cls: type[BackboneEncoder]) -> bool:
+    return cls.pooling is not BackboneEncoder.pooling or cls.forward is not BackboneEncoder.forward
+
+
+def trainable(encoder: Encoder) -> BackboneEncoder:
+    """Return the encoder where its vectors are what a transformer's forward gives; raises MissingError elsewhere."""
+    if isinstance(encoder, BackboneEncoder) and hasattr(encoder, "backbone") and _pools(type(encoder)):
+        table = tokenise(encoder.backbone.tokenizer, PROBES, max_length=encoder.length_limit)
+        forward = encode_table(
+            table,
+            encoder.forward,
+            dim=encoder.backbone.dim,
+            pad_id=encoder.backbone.pad_id,
+            runtime=encoder.runtime,
+            stats=EncodingStats(),
+        )
+        vectors = encoder.encode(list(PROBES))
+        if forward.shape == vectors.shape:
+            scale = float(np.linalg.norm(vectors, axis=1).mean()) or 1.0
+            if np.abs(forward - vectors).max() <= TOLERANCE[encoder.runtime.precision] * scale:
+                return encoder
+    raise MissingError(
+        f"{type(encoder).__name__} has no trainable backbone whose pooled states are its vectors: it is not fine-tuned."
+    )
+
+
+@contextmanager
+def _lent(encoder: Encoder, run: Run) -> Iterator[tuple[BackboneEncoder, nn.Module]]:
+    lent = trainable(encoder)
+    module = _Trainable(lent)
+    before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    runtime = lent.runtime
+    torch.manual_seed(run.seed)
+    lent.runtime = replace(runtime, progress=Progress.silent())  # no bar for every dev score
+    try:
+        yield lent, module
+    finally:
+        lent.runtime = runtime
+        module.load_state_dict(before)
+        module.eval()
+
+
+def _train(
+    objective: Objective,
+    collate: Collate,
+    rows: int,
+    encoder: BackboneEncoder,
+    run: Run,
+    dev_score: Callable[[], float] | None,
+    module: nn.Module,
+) -> None:
+    epoch = math.ceil(rows / _BATCH)
+    settings = TrainSettings(
+        batch_size=_BATCH,
+        learning_rate=_RATE,
+        epochs=_EPOCHS,
+        eval_every=epoch,
+        warmup_steps=math.ceil(_WARMUP * epoch * _EPOCHS),
+        unit="pairs",
+    )
+    objective.to(encoder.runtime.device)
+    train(objective, collate, rows, settings, runtime=encoder.runtime, run=run, backbone=module, dev_score=dev_score)
+
+
+class CosineRegression(Objective):
+    """Mean squared error of cosine(u, v) to a gold score in [0, 1] (SBERT section 3, regression objective)."""
+
+    mean_over_rows = True
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, *collated: torch.Tensor, **_: Any) -> torch.Tensor:
+        """Ids and mask (n, 2, length), gold (n,) -> scalar loss."""
+        ids, mask, gold = collated
+        u, v = self.encoder(ids.flatten(0, 1), mask.flatten(0, 1)).unflatten(0, ids.shape[:2]).unbind(1)
+        with torch.autocast(u.device.type, enabled=False):
+            return F.mse_loss(F.cosine_similarity(u.float(), v.float()), gold)
+
+
+@contextmanager
+def fine_tuned_by_score(
+    encoder: Encoder, pairs: Sides, gold: NDArray[np.float64], dev_score: Callable[[], float], run: Run
+) -> Iterator[None]:
+    """Inside the block the encoder is fine-tuned so that cosines of pairs fit gold (n,) in [0, 1].
+
+    The epoch with the best `dev_score` of the encoder is kept. Raises MissingError for an encoder that has no trainable
+    forward, TrainingError and Interrupted as training does.
+    """
+    with _lent(encoder, run) as (lent, module):
+        table = tokenise(lent.backbone.tokenizer, [*pairs[0], *pairs[1]], max_length=lent.length_limit)
+        targets = torch.from_numpy(gold.astype(np.float32))
+
+        def collate(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            both = np.stack([rows, rows + len(gold)], axis=1).ravel()
+            ids, mask = table.padded(both, lent.backbone.pad_id)
+            return ids.view(len(rows), 2, -1), mask.view(len(rows), 2, -1), targets[torch.from_numpy(rows)]
+
+        _train(CosineRegression(module), collate, len(gold), lent, run, dev_score, module)
+        yield
+
+
+def fine_tuned_accuracy(
+    encoder: Encoder,
+    train_pairs: Sides,
+    train_labels: NDArray[np.int64],
+    pairs: Sides,
+    labels: NDArray[np.int64],
+    run: Run,
+) -> float:
+    """Return the accuracy on pairs of a softmax over [u; v; |u-v|], trained together with the encoder.
+
+    There is no development part: the last weights are measured. Raises as `fine_tuned_by_score` does.
+    """
+    with _lent(encoder, run) as (lent, module):
+        texts = [*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]]
+        table = tokenise(lent.backbone.tokenizer, texts, max_length=lent.length_limit)
+        numbers = np.arange(len(texts))
+        cuts = np.cumsum([len(train_labels), len(train_labels), len(labels)])
+        first, second, test_first, test_second = np.split(numbers, cuts)
+        classes = int(train_labels.max()) + 1
+        head = nn.Linear(parts_of(_HEAD) * lent.dim, classes, bias=False)
+        objective = PairObjective(module, [head], _HEAD)
+        learned = pair_batches([PairTask("train", classes, first, second, train_labels)], table, lent.backbone.pad_id)
+        _train(objective, learned, len(train_labels), lent, run, None, module)
+        tested = pair_batches([PairTask("test", classes, test_first, test_second, labels)], table, lent.backbone.pad_id)
+        return accuracy(objective, tested, len(labels), lent.runtime.device) / 100

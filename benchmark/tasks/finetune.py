@@ -1,0 +1,171 @@
+"""Tasks that train the whole encoder: STS-B and SICK-R on their scores, SemEval-2013 5(a) on its classes.
+
+They are never beside the frozen tasks in a table. The encoder comes back as it was. One whose vectors are not a
+transformer's pooled states has no score here (n/a).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from benchmark.data.readers import Pairs
+from benchmark.data.readers_transfer import Labelled
+from benchmark.data.sources import DataSource, Located
+from benchmark.tasks.base import Lookup, Scores, Task, TaskData
+from benchmark.tasks.relatedness import SickRelatedness
+from benchmark.tasks.semeval import SemEval5a
+from benchmark.tasks.sts import STSBenchmark
+from zoo.files import read_json, write_json
+
+if TYPE_CHECKING:
+    from zoo.encoder import Encoder, Run
+
+SEEDS = (0, 1, 2)
+"""Fine-tunings of an encoder without a seed of its own; one with a seed is fine-tuned once, by that seed."""
+
+
+class FinetuneData(TaskData):
+    """Labelled pairs that the encoder itself is trained on."""
+
+    main: ClassVar[str]  # the metric that counts
+
+    def score(self, vectors: Lookup) -> Scores:
+        """Raise TypeError: vectors alone cannot be trained."""
+        raise TypeError(f"{type(self).__name__} trains the encoder itself; score_encoder does")
+
+    def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
+        """Return the scores of a fine-tuning, the mean over `SEEDS` for an encoder that has no seed.
+
+        What is finished when a run is stopped is not done again. Raises MissingError for an encoder that cannot be
+        trained.
+        """
+        stochastic = type(encoder).traits(encoder.recipe).stochastic
+        by_seed = {seed: self._kept(encoder, run, seed) for seed in ((run.seed,) if stochastic else SEEDS)}
+        names = list(next(iter(by_seed.values())))
+        values = {name: [scores[name] for scores in by_seed.values()] for name in names}
+        complete = {name: None if None in found else float(np.mean(found)) for name, found in values.items()}
+        main = complete[self.main]
+        return {
+            "main": main,
+            "main_metric": self.main,
+            "reason": "constant_scores" if main is None else None,
+            **complete,
+            "by_seed": {str(seed): scores for seed, scores in by_seed.items()},
+        }
+
+    def _kept(self, encoder: Encoder, run: Run, seed: int) -> dict[str, Any]:
+        if run.folder is None:
+            return self.fine_tune(encoder, replace(run, seed=seed))
+        folder = run.folder / f"seed-{seed}"
+        if not (folder / "scores.json").is_file():
+            write_json(folder / "scores.json", self.fine_tune(encoder, replace(run, seed=seed, folder=folder)))
+        scores: dict[str, Any] = read_json(folder / "scores.json")
+        return scores
+
+    @abstractmethod
+    def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
+        """Return the scores of one fine-tuning."""
+
+
+class ScoredFinetuneData(FinetuneData):
+    """Pairs scored from `low` to `high`, in three splits: trained, chosen and tested by cosine."""
+
+    main = "spearman"
+
+    def __init__(self, located: Located, splits: dict[str, Pairs], low: float, high: float, limit: int | None) -> None:
+        self.located, self.low, self.high = located, low, high
+        self.splits = {name: pairs.head(limit) for name, pairs in splits.items()}
+        self.rows = len(self.splits["test"])
+
+    def texts(self) -> list[str]:
+        """Both sides of the test split: what training must not have seen."""
+        return self.splits["test"].texts()
+
+    def unlabelled(self) -> list[str]:
+        """Both sides of all splits."""
+        return [text for pairs in self.splits.values() for text in pairs.texts()]
+
+    def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
+        """Return Spearman and Pearson of the test split, and the best Spearman of the dev split."""
+        from benchmark.metrics.correlation import correlations, cosine
+        from benchmark.metrics.finetuning import fine_tuned_by_score
+
+        def measured(split: str) -> dict[str, float | None]:
+            pairs = self.splits[split]
+            return correlations(cosine(encoder.encode(pairs.first), encoder.encode(pairs.second)), pairs.gold)
+
+        def dev_score() -> float:
+            value = measured("dev")["spearman"]
+            return float("nan") if value is None else 100 * value
+
+        train = self.splits["train"]
+        gold = (train.gold - self.low) / (self.high - self.low)
+        with fine_tuned_by_score(encoder, (train.first, train.second), gold, dev_score, run):
+            return {**measured("test"), "dev_spearman": measured("dev")["spearman"]}
+
+
+class LabelledFinetuneData(FinetuneData):
+    """Pairs with classes, in a training and a test part."""
+
+    main = "accuracy"
+
+    def __init__(self, located: Located, parts: list[Labelled], limit: int | None) -> None:
+        self.located = located
+        self.parts = [part.head(limit) for part in parts]
+        self.rows = len(self.parts[-1])
+
+    def texts(self) -> list[str]:
+        """Both sides of the test part: what training must not have seen."""
+        return self.parts[-1].texts()
+
+    def unlabelled(self) -> list[str]:
+        """Both sides of both parts."""
+        return [text for part in self.parts for text in part.texts()]
+
+    def fine_tune(self, encoder: Encoder, run: Run) -> dict[str, Any]:
+        """Return the accuracy of the test part."""
+        from benchmark.metrics.finetuning import fine_tuned_accuracy
+
+        (train, learned), (test, labels) = (((p.first, p.second or []), p.labels) for p in self.parts)
+        return {"accuracy": fine_tuned_accuracy(encoder, train, learned, test, labels, run)}
+
+
+class STSBenchmarkFinetune(STSBenchmark):
+    """STS-B after fine-tuning on its training split: cosine regression, the epoch with the best dev score."""
+
+    title = "STS Benchmark, fine-tuned"
+    metric = "Spearman, cosine, fine-tuned"
+
+    def load(self, data: DataSource, limit: int | None = None) -> ScoredFinetuneData:
+        """Read all three splits (with `limit`, the first of each)."""
+        located = data.locate(self.dataset, self.form)
+        return ScoredFinetuneData(located, self.read(located), 0, 5, limit)
+
+
+class SickFinetune(SickRelatedness):
+    """SICK-R after fine-tuning on its training split: cosine regression, the epoch with the best dev score."""
+
+    title = "SICK relatedness, fine-tuned"
+    metric = "Spearman, cosine, fine-tuned"
+
+    def load(self, data: DataSource, limit: int | None = None) -> ScoredFinetuneData:
+        """Read all three splits (with `limit`, the first of each)."""
+        located = data.locate(self.dataset, self.form)
+        return ScoredFinetuneData(located, self.read(located), 1, 5, limit)
+
+
+class SemEval5aFinetune(Task):
+    """SemEval-2013 5(a) after fine-tuning with a classifier on [u; v; |u-v|], as BURT's table 3 has BERT and BURT."""
+
+    title = "SemEval-2013 5(a), phrase or not, fine-tuned"
+    dataset, form = SemEval5a.dataset, SemEval5a.form
+    metric = "accuracy, fine-tuned"
+
+    def load(self, data: DataSource, limit: int | None = None) -> LabelledFinetuneData:
+        """Read both parts (with `limit`, that many of each class)."""
+        located, parts = SemEval5a().parts(data)
+        return LabelledFinetuneData(located, parts, limit)

@@ -1,0 +1,103 @@
+"""SemEval-2013 task 5(a): does a two-word phrase mean the same as a word? Frozen vectors, a classifier on top.
+
+The classifier is SentEval's for MRPC, on [|u-v| ; u*v]: folds of the training part choose its penalty. BURT trains the
+frozen rows of its table 3 so, though it does not name the classifier. `threshold_accuracy` needs no classifier: one
+cosine, chosen on the training part, divides yes from no.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmark.data.catalog import dataset
+from benchmark.data.readers_phrases import read_semeval_bigrams, read_semeval_instances
+from benchmark.data.readers_transfer import Labelled
+from benchmark.data.sources import DataSource, Located
+from benchmark.tasks.base import Lookup, Scores
+from benchmark.tasks.phrases import brought, unit
+from benchmark.tasks.sts import check_rows
+from benchmark.tasks.transfer import TransferData, _Transfer
+from zoo.errors import CorruptError
+
+ORGANISERS = "phrases/SemEval2013-5a"
+"""Where in a data folder the organisers' own files are looked for; they are on no registry and have no known sha256."""
+
+_ORGANISERS_ROWS = {"train": 11722, "test": 7814}  # BURT section 4.2
+
+
+def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
+    """Return the score that divides classes 1 (at or above) and 0 with the fewest errors; of equals the lowest."""
+    order = np.argsort(scores, kind="stable")
+    ranked, above = scores[order], labels[order]
+    # Dividing before row i: the ones below it and the zeros from it on are wrong. Only a new value can divide.
+    wrong = np.concatenate([[0], np.cumsum(above)]) + np.concatenate([[0], np.cumsum((1 - above)[::-1])])[::-1]
+    divides = np.concatenate([[True], np.diff(ranked) > 0, [True]])
+    best = int(np.argmin(np.where(divides, wrong, len(scores) + 1)))
+    return float(ranked[best]) if best < len(ranked) else float("inf")
+
+
+class SemEvalData(TransferData):
+    """Training and test part of word, phrase and whether they mean the same."""
+
+    def score(self, vectors: Lookup) -> Scores:
+        """Return the classifier's accuracy (`main`) and the threshold's."""
+        scores = super().score(vectors)
+        sides = [(unit(vectors(part.first)), unit(vectors(part.second or []))) for part in self.parts]
+        train, test = (np.round(np.einsum("ij,ij->i", first, second), 9) for first, second in sides)
+        predicted = test >= best_threshold(train, self.parts[0].labels)
+        return {**scores, "threshold_accuracy": float(np.mean(predicted == self.parts[1].labels))}
+
+
+class SemEval5a(_Transfer):
+    """SemEval-2013 task 5(a), the items with a phrase of two words (11,175 and 7,490; Yu and Dredze's form).
+
+    Where the data folder has the organisers' files (`phrases/SemEval2013-5a/en.trainSet.positiveInstances-v2`,
+    `...negativeInstances-v2`, and the same for `en.testSet`), all 11,722 and 7,814 items are used; records know the
+    difference by the sha256.
+    """
+
+    title = "SemEval-2013 5(a), phrase or not"
+    dataset, form, splits = "SemEval2013-5a", "plain", ("train", "test")
+    metric = "accuracy, SentEval's full setting"
+
+    def read(self, located: Located) -> list[Labelled]:
+        """Read both parts, in whichever form they are."""
+        if located.form == "organisers":
+            return [
+                read_semeval_instances(*(located.files[_instances(split, kind)] for kind in ("positive", "negative")))
+                for split in self.splits
+            ]
+        return [read_semeval_bigrams(located.files[f"en.{split}Set"]) for split in self.splits]
+
+    def load(self, data: DataSource, limit: int | None = None) -> SemEvalData:
+        """Read both parts and check their rows (with `limit`, that many of each class, and at least 20)."""
+        located, parts = self.parts(data)
+        return SemEvalData(located, parts, self.setting, self.f1, limit)
+
+    def parts(self, data: DataSource) -> tuple[Located, list[Labelled]]:
+        """Return where the data is, and both parts with their rows checked."""
+        located = _organisers(data) or data.locate(self.dataset, self.form)
+        parts = self.read(located)
+        for split, part in zip(self.splits, parts, strict=True):
+            if located.form != "organisers":
+                check_rows(located, split, len(part))
+            elif len(part) != _ORGANISERS_ROWS[split]:
+                raise CorruptError(
+                    f"{ORGANISERS} {split}: {len(part)} items instead of the organisers' {_ORGANISERS_ROWS[split]}."
+                )
+        return located, parts
+
+
+def _instances(split: str, kind: str) -> str:
+    return f"en.{split}Set.{kind}Instances-v2"
+
+
+def _organisers(data: DataSource) -> Located | None:
+    folder = None if data.folder is None else data.folder / ORGANISERS
+    if folder is None or not folder.is_dir():
+        return None
+    names = [_instances(split, kind) for split in ("train", "test") for kind in ("positive", "negative")]
+    missing = [name for name in names if not (folder / name).is_file()]
+    if missing:
+        raise CorruptError(f"{folder} lacks {', '.join(missing)}; give all four files, or remove the folder.")
+    return brought(dataset(SemEval5a.dataset), "organisers", [folder / name for name in names])

