@@ -163,6 +163,19 @@ def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
     return _masked_lm(source, runtime).get_output_embeddings().weight.detach()
 
 
+def sha256_weights(module: Any) -> str:
+    """Return the sha256 of all parameters and buffers of a module as they are now."""
+    import hashlib
+
+    import torch
+
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
 class Backbone:
     """A transformer and its tokenizer, with the identity of the files they came from."""
 
@@ -229,15 +242,7 @@ class Backbone:
 
     def weights_sha256(self) -> str:
         """Return the sha256 of all parameters and buffers as they are now."""
-        import hashlib
-
-        import torch
-
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
-        return digest.hexdigest()
+        return sha256_weights(self.model)
 
     def save(self, folder: Path, *, trained: bool) -> None:
         """Write model, config and tokenizer when trained; an untouched backbone is only named, with its sha256."""

@@ -43,8 +43,7 @@ class _Trainable(nn.Module):
 
     def __init__(self, encoder: BackboneEncoder) -> None:
         super().__init__()
-        heads = [part for part in vars(encoder).values() if isinstance(part, nn.Module)]
-        self.parts = nn.ModuleList([encoder.backbone.model, *heads])
+        self.parts = nn.ModuleList([encoder.backbone.model, *encoder.parts().values()])
         self.pooled = encoder.forward
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -63,7 +62,7 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
         forward = encode_table(
             table,
             encoder.forward,
-            dim=encoder.backbone.dim,
+            dim=encoder.pooled_dim,
             pad_id=encoder.backbone.pad_id,
             runtime=encoder.runtime,
             stats=EncodingStats(),

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import torch
+from torch import nn
 
-from zoo.backbone import Backbone, find_backbone
+from zoo.backbone import Backbone, find_backbone, sha256_weights
 from zoo.encoder import Encoder, Runtime, Vectors
 from zoo.encoding import EncodingStats, encode_table, encode_unique
-from zoo.files import read_json, sha256_json, write_json
+from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
 from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 from zoo.recipe import build
-from zoo.tokens import tokenise
+from zoo.tokens import TokenTable, tokenise
 
 
 def positive(recipe: Any, *names: str) -> None:
@@ -68,30 +69,44 @@ class BackboneEncoder(Encoder):
         )
         return pool(output.hidden_states if every else [output.last_hidden_state], attention_mask, self.pooling)
 
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the modules besides the backbone that the vectors depend on, each by the name of its file."""
+        return {}
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors (n, dim) float32 in the order of `texts`."""
         return self.pooled(texts)
 
     def pooled(self, texts: Sequence[str]) -> Vectors:
-        """Pooled backbone vectors (n, backbone dim) float32, each unique text encoded once."""
+        """What `forward` makes of texts (n, pooled_dim), float32, each unique text encoded once."""
         return encode_unique(texts, self._encode_unique)
 
+    @property
+    def pooled_dim(self) -> int:
+        """Width of what `forward` returns."""
+        return self.dim
+
+    def token_table(self, texts: list[str]) -> TokenTable:
+        """Return the token ids that `forward` is given for texts."""
+        return tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
+
     def _encode_unique(self, texts: list[str]) -> Vectors:
-        table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
         return encode_table(
-            table,
+            self.token_table(texts),
             self.forward,
-            dim=self.backbone.dim,
+            dim=self.pooled_dim,
             pad_id=self.backbone.pad_id,
             runtime=self.runtime,
             stats=self.stats,
         )
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, and the weights when they were trained."""
+        """Write the recipe, the weights when they were trained, and the parts."""
         folder.mkdir(parents=True, exist_ok=True)
         self.backbone.save(folder, trained=self.trained)
         write_json(folder / "recipe.json", asdict(self.recipe))
+        for name, part in self.parts().items():
+            write_tensors(folder / f"{name}.safetensors", part.state_dict(), {"format": "pt"})
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
@@ -100,10 +115,12 @@ class BackboneEncoder(Encoder):
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         encoder = cls(recipe, runtime, Backbone.restore(folder, runtime))
         encoder.trained = bool(read_json(folder / "backbone.json")["trained"])
+        for name, part in encoder.parts().items():
+            part.load_state_dict(read_tensors(folder / f"{name}.safetensors")[0])
         return encoder
 
     def fingerprint(self) -> str:
-        """Return a sha256 over weights, tokenizer source, recipe, class and precision."""
+        """Return a sha256 over weights, parts, tokenizer source, recipe, class and precision."""
         return sha256_json(
             {
                 "class": f"{type(self).__module__}.{type(self).__qualname__}",
@@ -111,6 +128,7 @@ class BackboneEncoder(Encoder):
                 "source": self.backbone.source.sha256,
                 "weights": self.backbone.weights_sha256(),
                 "precision": self.runtime.precision,
+                "parts": {name: sha256_weights(part) for name, part in self.parts().items()},
             }
         )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from torch import nn
 from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError
-from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 from zoo.tokens import tokenise
@@ -168,8 +166,11 @@ class Contrastive(BackboneEncoder):
 
     def kept(self) -> nn.Module:
         """Return what the best dev score keeps: all that the test vector depends on."""
-        parts = [self.backbone.model] if self.mlp is None else [self.backbone.model, self.mlp]
-        return nn.ModuleList(parts)
+        return nn.ModuleList([self.backbone.model, *self.parts().values()])
+
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the MLP, where the recipe keeps it at test."""
+        return {} if self.mlp is None else {"mlp": self.mlp}
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """Return what makes a batch from row numbers, and how many rows there are; methods may override."""
@@ -180,26 +181,3 @@ class Contrastive(BackboneEncoder):
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
         pad_id = self.backbone.pad_id
         return lambda rows: table.padded(rows, pad_id)
-
-    def save(self, folder: Path) -> None:
-        """Write recipe and weights, and the MLP where the test vector passes through it."""
-        super().save(folder)
-        if self.mlp is not None:
-            write_tensors(folder / "mlp.safetensors", self.mlp.state_dict(), {"format": "pt"})
-
-    @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
-        encoder = super().load(folder, runtime)
-        if encoder.mlp is not None:
-            encoder.mlp.load_state_dict(read_tensors(folder / "mlp.safetensors")[0])
-        return encoder
-
-    def fingerprint(self) -> str:
-        """Return a sha256 over all that the vectors depend on, the MLP included."""
-        if self.mlp is None:
-            return super().fingerprint()
-        weights = {
-            name: tensor.detach().cpu().numpy().tobytes().hex() for name, tensor in self.mlp.state_dict().items()
-        }
-        return sha256_json({"encoder": super().fingerprint(), "mlp": weights})

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
-from zoo.encoding import encode_table
-from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.pairs import NLI_LABELS
 from zoo.tokens import tokenise
@@ -176,26 +172,6 @@ class InferSent(BackboneEncoder):
         vectors: torch.Tensor = self.head(input_ids, attention_mask)
         return vectors
 
-    def _encode_unique(self, texts: list[str]) -> Vectors:
-        table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
-        pad_id, runtime = self.backbone.pad_id, self.runtime
-        return encode_table(table, self.forward, dim=self.dim, pad_id=pad_id, runtime=runtime, stats=self.stats)
-
-    def save(self, folder: Path) -> None:
-        """Write recipe and BiLSTM; the backbone is only named."""
-        super().save(folder)
-        write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
-
-    @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
-        encoder = super().load(folder, runtime)
-        encoder.head.load_state_dict(read_tensors(folder / "head.safetensors")[0])
-        return encoder
-
-    def fingerprint(self) -> str:
-        """Return a sha256 over all that the vectors depend on, the BiLSTM included."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.head.state_dict().items()):
-            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-        return sha256_json({"encoder": super().fingerprint(), "head": digest.hexdigest()})
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the BiLSTM."""
+        return {"head": self.head}

@@ -6,12 +6,10 @@ known difference is a recipe of its own: no ReLU after the convolutions (`isbert
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -19,13 +17,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.encoder import Corpus, Run, Runtime, Traits, Vectors
-from zoo.encoding import encode_table
-from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.methods.base import BackboneRecipe, positive
 from zoo.methods.contrastive import Contrastive, Pooler
 from zoo.pooling import masked_mean
-from zoo.tokens import tokenise
 from zoo.training.loop import Objective, TrainSettings
 
 
@@ -137,9 +132,9 @@ class ISBert(Contrastive):
         self.head = self._new_head()
         return ISBertObjective(self.backbone.model, self.head)
 
-    def kept(self) -> nn.Module:
-        """The backbone and the head."""
-        return nn.ModuleList([self.backbone.model, self.head])
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the head."""
+        return {"head": self.head}
 
     @classmethod
     def traits(cls, recipe: Any) -> Traits:
@@ -167,27 +162,3 @@ class ISBert(Contrastive):
         """Mean n-gram features (n, dim) float32 of padded token ids (n, length)."""
         states = self.backbone.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         return masked_mean(self.head(states, attention_mask), attention_mask)
-
-    def _encode_unique(self, texts: list[str]) -> Vectors:
-        table = tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
-        pad_id, runtime = self.backbone.pad_id, self.runtime
-        return encode_table(table, self.forward, dim=self.dim, pad_id=pad_id, runtime=runtime, stats=self.stats)
-
-    def save(self, folder: Path) -> None:
-        """Write recipe, weights and head."""
-        super().save(folder)
-        write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
-
-    @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
-        encoder = super().load(folder, runtime)
-        encoder.head.load_state_dict(read_tensors(folder / "head.safetensors")[0])
-        return encoder
-
-    def fingerprint(self) -> str:
-        """Return a sha256 over all that the vectors depend on, the head included."""
-        digest = hashlib.sha256()
-        for name, tensor in sorted(self.head.state_dict().items()):
-            digest.update(name.encode() + tensor.cpu().numpy().tobytes())
-        return sha256_json({"encoder": super().fingerprint(), "head": digest.hexdigest()})

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import nn
 
 from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
-from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
 from zoo.prompts import BoundTemplate
 from zoo.training.loop import Objective
@@ -114,29 +111,12 @@ class OptiPrompt(PromptBERT):
         self.backbone.model.requires_grad_(False)
         return super().objective()
 
-    def kept(self) -> nn.Module:
-        """Return what the test vector depends on."""
-        return nn.ModuleList([super().kept(), self.template])
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the template's vectors, and the head where it is kept."""
+        return {**super().parts(), "template": self.template}
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the template."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
         self.trained = False  # the backbone is as it was: it is only named when saved
         return report
-
-    def save(self, folder: Path) -> None:
-        """Write the recipe and the template's vectors."""
-        super().save(folder)
-        write_tensors(folder / "template.safetensors", self.template.state_dict(), {"format": "pt"})
-
-    @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
-        encoder = super().load(folder, runtime)
-        encoder.template.load_state_dict(read_tensors(folder / "template.safetensors")[0])
-        return encoder
-
-    def fingerprint(self) -> str:
-        """Return a sha256 over all that the vectors depend on, the template's included."""
-        vectors = self.template.vectors.detach().cpu().numpy().tobytes()
-        return sha256_json({"encoder": super().fingerprint(), "template": hashlib.sha256(vectors).hexdigest()})

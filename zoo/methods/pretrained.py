@@ -70,6 +70,11 @@ class Pretrained(BackboneEncoder):
         """The recipe's pooling, or the folder's."""
         return self.layout.pooling
 
+    @property
+    def pooled_dim(self) -> int:
+        """The states' width: the steps after the pooling may change it."""
+        return self.backbone.dim
+
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors (n, dim) float32 in the order of `texts`."""
         texts = [clean_text(text, i) for i, text in enumerate(texts)]

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 
 from zoo.backbone import Backbone, mlm_head
-from zoo.encoder import Runtime, Vectors
-from zoo.encoding import encode_table
+from zoo.encoder import Runtime
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.prompts import Template, first_position
+from zoo.tokens import TokenTable
 
 
 class Prompted(BackboneEncoder):
@@ -28,15 +28,9 @@ class Prompted(BackboneEncoder):
         """Where the positions of the template alone start."""
         return 0 if self.recipe.denoise_from_zero else first_position(self.backbone)
 
-    def _encode_unique(self, texts: list[str]) -> Vectors:
-        return encode_table(
-            self.prompt.table(texts, self.length_limit),
-            self.forward,
-            dim=self.dim,
-            pad_id=self.backbone.pad_id,
-            runtime=self.runtime,
-            stats=self.stats,
-        )
+    def token_table(self, texts: list[str]) -> TokenTable:
+        """Return the token ids of the prompted texts."""
+        return self.prompt.table(texts, self.length_limit)
 
 
 @dataclass(frozen=True, kw_only=True)
