@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,21 @@ def test_packing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         torch.set_num_threads(threads)
     assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_memory_of_mr_at_768_dimensions() -> None:
+    """All 400 inner fits at once, where memory is at its peak, in a process of its own: far below 4 GB."""
+    code = """if True:
+        from dataclasses import replace
+        import numpy as np
+        from benchmark.metrics.probe import FULL, nested
+        from zoo.hardware import peak_memory_mb
+        x = np.random.RandomState(0).randn(10662, 768).astype(np.float32)
+        nested(x, np.arange(10662) % 2, replace(FULL, recipe=replace(FULL.recipe, max_epoch=0)))
+        print(peak_memory_mb("cpu"))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 300 < float(done.stdout) < 1500
 
 
 @pytest.mark.parametrize("model", [Linear(2), Linear(4), Hidden(2, 3), Hidden(4, 3)], ids=["l2", "l4", "h2", "h4"])

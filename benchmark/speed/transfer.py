@@ -1,0 +1,134 @@
+"""SentEval's transfer tasks: this project's probes beside SentEval's own code, on the same vectors, alternating.
+
+python -m benchmark.speed.transfer compare --data DIR --senteval FOLDER [--tasks TREC,MRPC,CR] [--setting full]
+python -m benchmark.speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
+
+`compare` encodes every sentence once; then each side reads the task's files, looks its vectors up, trains and scores.
+Both run on one thread and process time is compared, so that other work on the machine does not count. SentEval runs
+neither on a current Python nor without a GPU; docs/transfer.md has the line that mends a copy of it. `memory` runs a
+task of MR's size on random vectors and states the most memory that this process has used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import torch
+
+from benchmark.data.sources import DataSource
+from benchmark.metrics.probe import EXACT, FAST, FULL, nested
+from benchmark.runner import VectorStore
+from benchmark.senteval_bridge import senteval_parameters
+from benchmark.tasks import TASKS
+from zoo.encoder import Runtime
+from zoo.files import write_json
+from zoo.hardware import environment, peak_memory_mb
+from zoo.recipe import all_recipes, parse_methods
+
+
+def ours(name: str, setting: str, data: DataSource, store: VectorStore) -> dict[str, Any]:
+    """Return accuracies x100 of this project's task."""
+    task = TASKS.get(name if setting == "full" else f"{name}-{setting}")()
+    scores = task.load(data).score(store)
+    found = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
+    return found | ({"f1": 100 * scores["f1"]} if "f1" in scores else {})
+
+
+def theirs(name: str, setting: str, folder: Path, store: VectorStore) -> dict[str, Any]:
+    """Return accuracies x100 of SentEval's own task; `folder` is its data folder."""
+    engine = importlib.import_module("senteval.engine").SE(
+        senteval_parameters(folder, fast=setting == "fast"),
+        lambda params, batch: store([" ".join(tokens) for tokens in batch]),
+    )
+    scores = engine.eval("SICKEntailment" if name == "SICK-E" else name)
+    return {key: float(scores[key]) for key in ("acc", "devacc", "f1") if key in scores}
+
+
+def timed(side: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Return what a side found, with its process time and wall time in seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    found = side(*arguments)
+    return found | {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
+
+
+def _warm_up(setting: str) -> None:
+    """Let both sides import what they need and take their first steps, on random vectors."""
+    x, y = np.random.RandomState(0).randn(90, 8).astype(np.float32), np.arange(90) % 2
+    nested(x, y, FAST if setting == "fast" else FULL)
+    kind = importlib.import_module("senteval.tools.classifier").MLP
+    probe = kind(senteval_parameters(Path(), fast=setting == "fast")["classifier"], inputdim=8, nclasses=2)
+    probe.fit(x, y, validation_split=0.1)
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    """Two commands."""
+
+
+@main.command()
+@click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Holds downstream/.")
+@click.option("--senteval", type=click.Path(exists=True, path_type=Path), required=True, help="The mended copy.")
+@click.option("--method", default="avg-last", show_default=True, help="A recipe, with its overrides.")
+@click.option("--tasks", default="TREC,MRPC,CR", show_default=True)
+@click.option("--setting", type=click.Choice(["full", "fast"]), default="full", show_default=True)
+@click.option("--rounds", default=1, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="JSON file for every single measurement.")
+def compare(data: Path, senteval: Path, method: str, tasks: str, setting: str, rounds: int, out: Path | None) -> None:
+    """Print the accuracies and times of both sides and their ratio, task by task."""
+    sys.path.insert(0, str(senteval))
+    torch.set_num_threads(1)
+    cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
+    store = VectorStore(cls(recipe, Runtime()), method)
+    source = DataSource(data, hub=False)
+    _warm_up(setting)
+    results: list[dict[str, Any]] = []
+    for name in tasks.split(","):
+        store.add(TASKS.get(name)().load(source).texts())
+        pairs = []
+        for number in range(rounds):
+            us = timed(ours, name, setting, source, store)
+            them = timed(theirs, name, setting, data, store)
+            pairs.append((us, them))
+            results += [
+                {"task": name, "round": number, "side": side, **found}
+                for side, found in (("zoo-bench", us), ("SentEval", them))
+            ]
+        cpu, wall = (statistics.median(t[key] / u[key] for u, t in pairs) for key in ("cpu_seconds", "wall_seconds"))
+        us, them = pairs[-1]
+        print(
+            f"{name:6} {setting}: SentEval {them['acc']:.2f} (dev {them['devacc']:.2f}), here {us['acc']:.2f}"
+            f" (dev {us['devacc']:.2f}); process time {them['cpu_seconds']:.1f} s : {us['cpu_seconds']:.2f} s"
+            f" = {cpu:.0f}, wall time {wall:.0f}",
+            flush=True,
+        )
+    if out is not None:
+        write_json(out, {"method": method, "setting": setting, "environment": environment("cpu"), "results": results})
+
+
+@main.command()
+@click.option("--setting", type=click.Choice(["full", "fast", "exact"]), default="full", show_default=True)
+@click.option("--rows", default=10662, show_default=True)
+@click.option("--dim", default=768, show_default=True)
+def memory(setting: str, rows: int, dim: int) -> None:
+    """Print the most memory and the time of nested folds over random vectors of two classes."""
+    random = np.random.RandomState(0)
+    x, y = random.randn(rows, dim).astype(np.float32), np.arange(rows) % 2
+    x[:, 0] += y
+    start = peak_memory_mb("cpu")
+    found = timed(lambda: {"acc": nested(x, y, {s.name: s for s in (FULL, FAST, EXACT)}[setting]).accuracy})
+    print(
+        f"{rows} x {dim}, {setting}: at most {peak_memory_mb('cpu')} MB resident (before the probe {start}),"
+        f" process time {found['cpu_seconds']:.1f} s, accuracy {found['acc']:.2f}"
+    )
+
+
+if __name__ == "__main__":
+    main()
