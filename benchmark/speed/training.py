@@ -36,6 +36,7 @@ def ours(backbone: str, sentences: list[str], batch: int, length: int, device: s
 
 def peers(backbone: str, sentences: list[str], batch: int, length: int, device: str, precision: str) -> float:
     """Return sentences per second of one epoch in sentence-transformers' trainer (its own clock, training only)."""
+    import torch
     from datasets import Dataset
     from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
@@ -44,8 +45,10 @@ def peers(backbone: str, sentences: list[str], batch: int, length: int, device: 
 
     from zoo.backbone import find_backbone
 
-    transformer = Transformer(str(find_backbone(backbone).folder), max_seq_length=length)
-    dim = transformer.get_word_embedding_dimension()
+    folder = str(find_backbone(backbone).folder)
+    # Both sides train float32 weights, in whatever precision the checkpoint is stored.
+    transformer = Transformer(folder, max_seq_length=length, model_kwargs={"dtype": torch.float32})
+    dim = transformer.get_embedding_dimension()
     head = Dense(dim, dim)  # tanh, as SimCSE's MLP
     model = SentenceTransformer(modules=[transformer, Pooling(dim, "cls"), head], device=device)
     with tempfile.TemporaryDirectory() as folder:
