@@ -57,7 +57,7 @@ class DevScorer:
         bound = Template.parse(template).bind(self.backbone.tokenizer)
 
         def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            return bound.mask_states(self.backbone.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+            return bound.mask_states(self.backbone.model, ids, mask)
 
         vectors = encode_table(
             self.table(bound),

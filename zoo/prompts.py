@@ -18,6 +18,7 @@ from torch import nn
 
 from zoo.backbone import Backbone
 from zoo.errors import UsageError
+from zoo.states import token_states
 from zoo.tokens import TokenTable, clean_text, tokenise
 
 Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
@@ -132,10 +133,10 @@ class BoundTemplate:
         after_sentence = self.mask >= len(self.head)
         return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
 
-    def mask_states(self, states: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """h = the state at [MASK] (Eq. 2): states (n, length, dim), mask (n, length) -> (n, dim) float32."""
-        rows = torch.arange(len(states), device=states.device)
-        return states[rows, self.mask_positions(attention_mask.sum(1))].float()
+    def mask_states(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """h = the state at [MASK] (Eq. 2): prompted ids and mask (n, length) -> (n, dim) float32."""
+        at = self.mask_positions(attention_mask.sum(1))
+        return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
 
     def position_ids(self, sentence_lengths: torch.Tensor, first: int) -> torch.Tensor:
         """Position ids (n, template) of the template alone, where it stands around sentences of so many tokens (n,).

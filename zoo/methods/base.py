@@ -14,8 +14,9 @@ from zoo.backbone import Backbone, find_backbone, sha256_weights
 from zoo.encoder import Encoder, Runtime, Vectors
 from zoo.encoding import EncodingStats, encode_table, encode_unique
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
-from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
+from zoo.pooling import Pooling
 from zoo.recipe import build
+from zoo.states import pooled
 from zoo.tokens import TokenTable, tokenise
 
 
@@ -63,11 +64,7 @@ class BackboneEncoder(Encoder):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Pooled vectors (n, dim) float32 of padded token ids (n, length)."""
-        every = self.pooling in NEEDS_ALL_LAYERS
-        output = self.backbone.model(
-            input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True
-        )
-        return pool(output.hidden_states if every else [output.last_hidden_state], attention_mask, self.pooling)
+        return pooled(self.backbone.model, input_ids, attention_mask, self.pooling)
 
     def parts(self) -> dict[str, nn.Module]:
         """Return the modules besides the backbone that the vectors depend on, each by the name of its file."""

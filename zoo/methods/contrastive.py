@@ -15,7 +15,8 @@ from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
-from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
+from zoo.pooling import Pooling
+from zoo.states import pooled
 from zoo.tokens import tokenise
 from zoo.training.augment import Augmenter, nearest_tokens, parse_augmentation, token_kinds
 from zoo.training.heads import TanhHead
@@ -90,10 +91,7 @@ class TrainedPooler(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Pooled, and through the MLP where the pooler has one."""
-        every = self.how in NEEDS_ALL_LAYERS
-        output = self.model(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=every)
-        states = output.hidden_states if every else [output.last_hidden_state]
-        vectors: torch.Tensor = self.mlp(pool(states, attention_mask, self.how))
+        vectors: torch.Tensor = self.mlp(pooled(self.model, input_ids, attention_mask, self.how))
         return vectors
 
 

@@ -21,6 +21,7 @@ from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.methods.base import BackboneRecipe, positive
 from zoo.methods.contrastive import Contrastive, Pooler
 from zoo.pooling import masked_mean
+from zoo.states import token_states
 from zoo.training.loop import Objective, TrainSettings
 
 
@@ -84,7 +85,7 @@ class ISBertObjective(Objective):
     def embed(self, *collated: torch.Tensor, **_: Any) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) -> c (n, length, dim), E (n, dim), mask."""
         ids, mask = collated
-        c = self.head(self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
+        c = self.head(*token_states(self.model, ids, mask), mask)
         return c, masked_mean(c, mask), mask
 
     def contrast(self, c: torch.Tensor, sentences: torch.Tensor, mask: torch.Tensor, **_: Any) -> torch.Tensor:
@@ -160,5 +161,5 @@ class ISBert(Contrastive):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Mean n-gram features (n, dim) float32 of padded token ids (n, length)."""
-        states = self.backbone.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        (states,) = token_states(self.backbone.model, input_ids, attention_mask)
         return masked_mean(self.head(states, attention_mask), attention_mask)

@@ -12,6 +12,7 @@ from zoo.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
 from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
 from zoo.prompts import BoundTemplate
+from zoo.states import token_states
 from zoo.training.loop import Objective
 
 
@@ -75,14 +76,10 @@ class OptiPooler(PromptPooler):
         super().__init__(model, (template.prompt,), recipe, head, None)
         self.template = template
 
-    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token states (n, length, dim) of the last layer."""
-        embedded = self.model.get_input_embeddings()(input_ids)
-        output = self.model(
-            inputs_embeds=self.template(embedded, input_ids, attention_mask), attention_mask=attention_mask
-        )
-        states: torch.Tensor = output.last_hidden_state
-        return states
+    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """The last layer's states (n, dim), float32, at one position (n,) of each row."""
+        embedded = self.template(self.model.get_input_embeddings()(input_ids), input_ids, attention_mask)
+        return token_states(self.model, input_ids, attention_mask, at=at, inputs_embeds=embedded)[0][:, 0].float()
 
 
 class OptiPrompt(PromptBERT):

@@ -76,8 +76,7 @@ class Prompt(Prompted):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Prompted token ids and mask (n, length) -> vectors (n, dim) float32."""
         model = self.backbone.model
-        states = model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        h = self.prompt.mask_states(states, attention_mask)
+        h = self.prompt.mask_states(model, input_ids, attention_mask)
         if self.recipe.denoise:
             h = h - self.prompt.bias(model, attention_mask, self.first_position)
         return h if self.head is None else self.top_words(h)

@@ -19,6 +19,7 @@ from zoo.methods.contrastive import TrainedPooler
 from zoo.methods.prompt import Prompted
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.prompts import BoundTemplate, MlmTransform, Template
+from zoo.states import token_states
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 
@@ -79,18 +80,17 @@ class PromptPooler(TrainedPooler):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Through the head; `bias_from` is the first position of the template alone, None without denoising."""
-        states = self.states(input_ids, attention_mask)
-        k = len(self.prompts)
-        views = [self._view(prompt, states[i::k], attention_mask[i::k]) for i, prompt in enumerate(self.prompts)]
+        k, lengths = len(self.prompts), attention_mask.sum(1)
+        at = torch.stack([prompt.mask_positions(lengths[i::k]) for i, prompt in enumerate(self.prompts)], dim=1)
+        h = self.states(input_ids, attention_mask, at.flatten())
+        views = [self._view(prompt, h[i::k], attention_mask[i::k]) for i, prompt in enumerate(self.prompts)]
         return torch.stack(views, dim=1).flatten(0, 1)
 
-    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token states (n, length, dim) of the last layer."""
-        states: torch.Tensor = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        return states
+    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """The last layer's states (n, dim), float32, at one position (n,) of each row."""
+        return token_states(self.model, input_ids, attention_mask, at=at)[0][:, 0].float()
 
-    def _view(self, prompt: BoundTemplate, states: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        h = prompt.mask_states(states, attention_mask)
+    def _view(self, prompt: BoundTemplate, h: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         if self.bias_from is None:
             vectors: torch.Tensor = self.mlp(h)
             return vectors

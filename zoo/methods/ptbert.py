@@ -18,6 +18,7 @@ from zoo.encoder import Traits
 from zoo.errors import UsageError
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.states import token_states
 from zoo.training.heads import TanhHead
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -103,10 +104,11 @@ class PTBertBranch(nn.Module):
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, return_attention: PseudoTokenAttention
     ) -> torch.Tensor:
         """Token ids and mask (n, length) -> h (n, dim); `return_attention` computes Eq. 3."""
-        y = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         mask: torch.Tensor | None = attention_mask
+        first = None
         if self.states == "cls":
-            y, mask = y[:, :1], None
+            first, mask = input_ids.new_zeros(len(input_ids)), None
+        (y,) = token_states(self.model, input_ids, attention_mask, at=first)
         p = self.pseudo_tokens.weight.expand(len(y), -1, -1)
         z = self.attention(p, y, mask)  # Eq. 1
         if self.pool == "cls":

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
-from zoo.pooling import NEEDS_ALL_LAYERS, pool
+from zoo.states import pooled
 from zoo.tokens import tokenise
 from zoo.training.augment import generator
 from zoo.training.loop import Objective
@@ -70,13 +70,11 @@ class TwoViewsObjective(Objective):
         if share:
             hook = model.embeddings.register_forward_hook(lambda module, given, output: cut_features(output, share))
         try:
-            every = self.pooler.how in NEEDS_ALL_LAYERS
-            output = model(input_ids=ids, attention_mask=mask, output_hidden_states=every, **extra)
+            states = pooled(model, ids, mask, self.pooler.how, **extra)
         finally:
             if hook is not None:
                 hook.remove()
-        states = output.hidden_states if every else [output.last_hidden_state]
-        vectors: torch.Tensor = self.pooler.mlp(pool(states, mask, self.pooler.how))
+        vectors: torch.Tensor = self.pooler.mlp(states)
         return vectors
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:

@@ -10,6 +10,7 @@ from torch import nn
 
 from zoo.backbone import Backbone, mlm_head
 from zoo.encoder import Runtime
+from zoo.states import token_states
 
 
 def mask_some(
@@ -43,7 +44,7 @@ class MaskedLanguageModel(nn.Module):
         corrupted, chosen = mask_some(
             input_ids, self.rate, mask_id=self.mask_id, special_ids=special_ids, vocabulary=model.config.vocab_size
         )
-        states = model(input_ids=corrupted, attention_mask=attention_mask).last_hidden_state
+        (states,) = token_states(model, corrupted, attention_mask)
         losses = F.cross_entropy(self.head(states[chosen]).float(), input_ids[chosen], reduction="none")
         rows = chosen.nonzero()[:, 0]
         sums = torch.zeros(len(input_ids), device=losses.device).index_add(0, rows, losses)

@@ -28,6 +28,7 @@ from zoo.files import read_tensors, write_tensors, write_text
 from zoo.hardware import keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.progress import Progress
 from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state, undisturbed
+from zoo.training.dropout import cheapen_dropout
 from zoo.training.processes import gather, own_rank
 
 
@@ -128,6 +129,7 @@ class Training:
         self.accelerator = _accelerator(runtime)
         self.processes, self.rank = self.accelerator.num_processes, self.accelerator.process_index
         self.main = self.rank == 0  # alone writes and tells
+        cheapen_dropout(objective)
         self.progress = runtime.progress if self.main else Progress.silent()
         if self.processes > 1 and settings.chunk_rows:
             raise UsageError(f"chunk_rows works in one process; {self.processes} were started.")

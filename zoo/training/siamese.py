@@ -16,7 +16,8 @@ from torch import nn
 from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.pairs import hash_fraction
-from zoo.pooling import Pooling, pool
+from zoo.pooling import Pooling
+from zoo.states import pooled
 from zoo.tokens import TokenTable
 from zoo.training.loop import Collate, Objective, Training, TrainSettings
 
@@ -98,8 +99,7 @@ class PooledStates(nn.Module):
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Encode and pool."""
-        states = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        return pool([states], attention_mask, self.how)
+        return pooled(self.model, input_ids, attention_mask, self.how)
 
 
 class PairObjective(Objective):
