@@ -108,7 +108,7 @@ class _Take(torch.autograd.Function):
         return x.index_select(0, tokens)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         (tokens,) = ctx.saved_tensors
         return gradient.new_zeros(ctx.size, gradient.shape[1]).index_copy_(0, tokens, gradient), None
 
@@ -122,7 +122,7 @@ class _Pad(torch.autograd.Function):
         return x.new_zeros(size, x.shape[1]).index_copy_(0, tokens, x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (tokens,) = ctx.saved_tensors
         return gradient.index_select(0, tokens), None, None
 

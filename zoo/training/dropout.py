@@ -16,7 +16,8 @@ def dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
         return F.dropout(x, rate)
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - 2 ** (_BITS - 1)
-    return x * kept.to(x.dtype).mul_(1 / (1 - dropped / 2**_BITS))
+    result: torch.Tensor = x * kept.to(x.dtype).mul_(1 / (1 - dropped / 2**_BITS))
+    return result
 
 
 class Dropout(nn.Dropout):
