@@ -19,6 +19,8 @@ from zoo.training.dropout import dropout as drop
 PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 """Model types whose layers are those of BERT; all others run their own forward."""
 
+_SIZES = 16  # that a packed batch can have, for one padded size
+
 
 def token_states(
     model: Any,
@@ -32,8 +34,8 @@ def token_states(
     """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as its own forward gives.
 
     The last layer's alone, or with `every` those of the embeddings and all layers. `at` (n,): the only position of each
-    row that is wanted of the last layer, whose states are then (n, 1, dim). States of padding are 0, or the model's own
-    where it is not packable. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
+    row that is wanted of the last layer, whose states are then (n, 1, dim). States of padding mean nothing.
+    `embedding` goes to the embedding layer (position_ids, inputs_embeds).
     """
     if model.config.model_type not in PACKABLE or model.config.is_decoder:
         ids = None if "inputs_embeds" in embedding else input_ids
@@ -71,7 +73,7 @@ class Rows:
     """Where the tokens of n padded rows are in a packed sequence of all of them, row after row."""
 
     mask: torch.Tensor  # (n, length), 1 for tokens
-    tokens: torch.Tensor  # (total,): their places in the flattened batch
+    tokens: torch.Tensor  # (total,): their places in the flattened batch, then those of a little padding
     starts: torch.Tensor  # (n,): where each row begins in the packed sequence
     bias: torch.Tensor | None  # (n, 1, 1, length), added to attention scores; None where nothing is padded
 
@@ -83,7 +85,11 @@ class Rows:
         bias = None
         if bool(padded.any()):
             bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
-        return cls(mask, mask.flatten().nonzero()[:, 0], lengths.cumsum(0) - lengths, bias)
+        tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
+        # Some padding fills up: where each batch has a size of its own, freed memory never fits the next one and is lost.
+        step = max(mask.numel() // _SIZES, 1)
+        tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
+        return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
 
     def take(self, states: torch.Tensor) -> torch.Tensor:
         """Padded states (n, length, dim) -> those of the tokens (total, dim)."""
@@ -92,7 +98,7 @@ class Rows:
         return taken
 
     def pad(self, states: torch.Tensor) -> torch.Tensor:
-        """States of the tokens (total, dim) -> (n, length, dim), 0 at padding."""
+        """States of the tokens (total, dim) -> (n, length, dim)."""
         if self.bias is not None:
             states = _Pad.apply(states, self.tokens, self.mask.numel())  # type: ignore[no-untyped-call]
         return states.view(*self.mask.shape, -1)
@@ -114,7 +120,7 @@ class _Take(torch.autograd.Function):
 
 
 class _Pad(torch.autograd.Function):
-    """The other way round: 0 at padding."""
+    """The other way round, 0 where nothing is put."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:
