@@ -86,7 +86,7 @@ class Rows:
         if bool(padded.any()):
             bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
         tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
-        # Some padding fills up: where each batch has a size of its own, freed memory never fits the next one and is lost.
+        # Some padding fills up: with a size for every batch, freed memory would never fit the next one, and be lost.
         step = max(mask.numel() // _SIZES, 1)
         tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
         return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
