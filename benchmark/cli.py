@@ -133,13 +133,54 @@ def run(**options: Any) -> int:
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
 @click.option("--suite", "suite_names", help="Only these suites, comma-separated.")
+@click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")
-def leaderboard(results: Path, out: Path | None, suite_names: str | None, strict: bool) -> int:
-    """Make the tables (md, csv, json) from the records."""
+def leaderboard(results: Path, out: Path | None, suite_names: str | None, mteb: Path | None, strict: bool) -> int:
+    """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
     from benchmark.report import make_leaderboard
 
     corrupt = make_leaderboard(results, out or results, suite_names)
+    if mteb is not None:
+        from benchmark.leaderboard.mteb import export
+
+        _say(f"written: {len(export(results, mteb))} result files in MTEB's form below {mteb}")
     return 1 if corrupt and strict else 0
+
+
+@main_group.command()
+@click.argument("a")
+@click.argument("b")
+@click.option(
+    "--results",
+    "--out",
+    "results",
+    type=click.Path(path_type=Path),
+    default=Path(RESULTS),
+    show_default=True,
+    help="Results folder.",
+)
+@click.option("--suite", help="Only these suites, comma-separated [default: all that both were measured on].")
+@click.option("--task", help="Instead of suites: these tasks, comma-separated.")
+@click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="Of the pairs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def compare(**options: Any) -> int:
+    """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
+    from benchmark.compare import compare_command
+
+    return compare_command(options)
+
+
+@main_group.command()
+@click.argument("method")
+@click.option(
+    "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="The page [default: reports/METHOD.html in the results].")
+def report(method: str, results: Path, out: Path | None) -> None:
+    """Write one HTML page about a method: recipe, scores, seeds, curves, conditions."""
+    from benchmark.report import make_report
+
+    make_report(method, results, out)
 
 
 @main_group.command()

@@ -1,15 +1,21 @@
-"""`zoo-bench leaderboard`: read the records, write the tables, print them. Imports no torch."""
+"""`zoo-bench leaderboard` and `report`: read the records, write tables and pages. Imports no torch."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmark.leaderboard.method_page import method_page
+from benchmark.leaderboard.page import write_page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, write_tables
-from benchmark.results import Records
+from benchmark.results import Record, Records
 from benchmark.suites import Suite, all_suites, suites_named
-from zoo.errors import MissingError
+from zoo.errors import MissingError, did_you_mean
+from zoo.files import slug, write_text
 from zoo.progress import print_safe
+from zoo.recipe import all_recipes, split_overrides
 
 
 def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -> list[tuple[Path, str]]:
@@ -17,26 +23,58 @@ def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -
 
     Returns the damaged records that were set aside. Raises MissingError when there is no record of these suites.
     """
-    import sys
-
     records = Records(results)
-    found = records.all()
-    for path, reason in records.corrupt:
-        print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
-    known = list(all_suites().values())
-    in_suites = {task for one in known for task in one.tasks}
-    others = sorted({r["task"]["name"] for r in found} - in_suites)
-    suites = suites_named(suite_names) if suite_names else known
-    if others:  # tasks of plugins belong to no suite and get a table of their own
-        title = "Tasks outside every suite"
-        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
-    tables = build_tables(found, suites)
+    found = _read(records)
+    tables = build_tables(found, _suites(found, suite_names), records)
     if not tables:
         raise MissingError(
             f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results."
         )
     written = write_tables(tables, out)
+    write_page(tables, out / "index.html", found)
     for table in tables:
         print_table(table)
-    print_safe(f"written: {', '.join(str(path) for path in written)} (and .csv, .json beside them)", sys.stdout)
+    listed = ", ".join(str(path) for path in written)
+    print_safe(f"written: {listed} (and .csv, .json, index.html beside them)", sys.stdout)
     return records.corrupt
+
+
+def make_report(method: str, results: Path, out: Path | None = None) -> Path:
+    """Write one page about a method of a results folder, under all its conditions; returns its path.
+
+    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Raises MissingError
+    for a method without records.
+    """
+    records = Records(results)
+    found = _read(records)
+    names = {r["method"]["name"] for r in found}
+    chosen = {method} & names or {name for name in names if split_overrides(name, "report")[0] == method}
+    if not chosen:
+        raise MissingError(
+            f"no record of {method!r} in {results}.{did_you_mean(method, names)} Measure it with"
+            f" `zoo-bench run --methods {method}`, or name a folder with --results."
+        )
+    mine = [r for r in found if r["method"]["name"] in chosen]
+    page = method_page(method, build_tables(found, _suites(found), records), mine, all_recipes())
+    path = out or results / "reports" / f"{slug(method)}.html"
+    write_text(path, page)
+    print_safe(f"written: {path}", sys.stdout)
+    return path
+
+
+def _read(records: Records) -> list[Record]:
+    found = records.all()
+    for path, reason in records.corrupt:
+        print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
+    return found
+
+
+def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:
+    known = list(all_suites().values())
+    in_suites = {task for one in known for task in one.tasks}
+    others = sorted({r["task"]["name"] for r in records} - in_suites)
+    suites = suites_named(names) if names else known
+    if others:  # tasks of plugins belong to no suite and get a table of their own
+        title = "Tasks outside every suite"
+        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
+    return suites

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zoo.errors import CorruptError, ZooError
-from zoo.files import read_json, slug, write_json
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.files import read_arrays, read_json, sha256_file, slug, write_arrays, write_json
+
+if TYPE_CHECKING:
+    from benchmark.tasks.base import PairScores
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_VERSION = 1
@@ -86,13 +90,44 @@ class Records:
         record = self.read(self.path(name, task, key))
         return record if record is not None and record["key"] == key and record["status"] == "ok" else None
 
-    def write(self, record: Record) -> Path:
-        """Validate and write a record; returns its path."""
+    def write(self, record: Record, pairs: PairScores | None = None) -> Path:
+        """Validate and write a record, and first, beside it, the scores of its pairs; returns the record's path."""
         record = plain(record)
-        path = self.path(record["method"]["name"], record["task"]["name"], record["key"])
+        path = self._path_of(record)
+        if pairs is not None:
+            predicted, gold = (side.astype("float32") for side in pairs)
+            file = path.with_name(f"{path.stem}.pairs.safetensors.gz")
+            write_arrays(file, {"predicted": predicted, "gold": gold})
+            gold_sha256 = hashlib.sha256(gold.tobytes()).hexdigest()
+            record["pairs"] = {"file": file.name, "sha256": sha256_file(file), "gold_sha256": gold_sha256}
         check_record(record, str(path))
         write_json(path, record)
         return path
+
+    def pairs_file(self, record: Record) -> Path | None:
+        """Return the file of a record's pair scores, or None where there is none (any more)."""
+        if not record.get("pairs"):
+            return None
+        file = self._path_of(record).with_name(record["pairs"]["file"])
+        return file if file.is_file() else None
+
+    def pair_scores(self, record: Record) -> PairScores:
+        """Return predicted and gold scores (n,), float32, of a record's pairs; raises MissingError or CorruptError."""
+        file = self.pairs_file(record)
+        what = f"{record['method']['name']} on {record['task']['name']}"
+        if file is None:
+            raise MissingError(
+                f"{what}: no pair scores beside {self._path_of(record)}; delete that record and run the method again,"
+                " which keeps them (without training again where the encoder is still in the folder)."
+            )
+        arrays = read_arrays(file, record["pairs"]["sha256"])
+        try:
+            return arrays["predicted"], arrays["gold"]
+        except KeyError as error:
+            raise CorruptError(f"{what}: {file} has no scores called {error}.") from error
+
+    def _path_of(self, record: Record) -> Path:
+        return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
         """Return every readable record, in a stable order."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from benchmark.corpus import normalised
 from benchmark.plan import Cell, EncoderPlan, LoadedTask, Plan
 from benchmark.results import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records, plain
+from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.conformance import check_vectors, probe
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
@@ -243,6 +244,8 @@ class Runner:
                 own = folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
                 run = Run(own, encoder_plan.seed or 0, stop_signal=stop, **self.run_options)
                 scores = cell.task.data.score_encoder(adapted, lookup, run)
+                finite = scores["main"] is not None and math.isfinite(scores["main"])
+                pairs = cell.task.data.pair_scores(lookup) if finite else None
                 shutil.rmtree(own, ignore_errors=True)
             except Interrupted:
                 raise
@@ -252,10 +255,10 @@ class Runner:
             except Exception as error:  # one cell's failure is recorded; the others go on
                 self._fail(encoder_plan, cell, error)
                 continue
-            finite = scores["main"] is not None and math.isfinite(scores["main"])
             self._write(
                 encoder_plan,
                 cell,
+                pairs=pairs,
                 status="ok" if finite else "failed",
                 reason=None if finite else scores["reason"] or f"the score is {scores['main']}",
                 scores=scores,
@@ -350,10 +353,19 @@ class Runner:
     def _fail(self, encoder_plan: EncoderPlan, cell: Cell, error: Exception) -> None:
         known = isinstance(error, ZooError)
         reason = str(error) if known else f"{type(error).__name__}: {error}"
-        details = {} if known else {"traceback": "".join(traceback.format_exception(error))}
+        details: dict[str, Any] = {} if known else {"traceback": "".join(traceback.format_exception(error))}
         self._write(encoder_plan, cell, status="failed", reason=reason, **details)
 
-    def _write(self, encoder_plan: EncoderPlan, cell: Cell, *, status: str, reason: str | None, **more: Any) -> None:
+    def _write(
+        self,
+        encoder_plan: EncoderPlan,
+        cell: Cell,
+        *,
+        status: str,
+        reason: str | None,
+        pairs: PairScores | None = None,
+        **more: Any,
+    ) -> None:
         data = cell.task.data
         record: Record = {
             "schema": SCHEMA_VERSION,
@@ -397,7 +409,7 @@ class Runner:
             (self.outcome.failed if status == "failed" else self.outcome.missing).append((what, reason or "?"))
             print_to = self.runtime.progress.say
             print_to(f"{what}: {status}: {reason}")
-        self.records.write(record)
+        self.records.write(record, pairs)
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import hashlib
 import json
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from zoo.errors import CorruptError, MissingError, ZooError
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
 
 @contextlib.contextmanager
@@ -104,6 +107,30 @@ def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
         raise MissingError(f"{path} does not exist.") from error
     except (SafetensorError, OSError, ValueError) as error:
         raise CorruptError(f"{path} is not a whole safetensors file ({error}).") from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write numpy arrays atomically as a gzip-compressed safetensors file; imports no torch."""
+    from safetensors.numpy import save
+
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(gzip.compress(save(dict(arrays)), mtime=0))  # no time: equal arrays, equal bytes
+
+
+def read_arrays(path: Path, sha256: str | None = None) -> dict[str, NDArray[Any]]:
+    """Read what write_arrays wrote; raises MissingError, or CorruptError when damaged or not of the given sha256."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        content = path.read_bytes()
+        if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
+            raise CorruptError(f"{path} is damaged or another run's (its sha256 is not the recorded one).")
+        return dict(load(gzip.decompress(content)))
+    except FileNotFoundError as error:
+        raise MissingError(f"{path} does not exist.") from error
+    except (SafetensorError, OSError, EOFError, ValueError, zlib.error) as error:
+        raise CorruptError(f"{path} is not a whole compressed safetensors file ({error}).") from error
 
 
 def sha256_file(path: Path) -> str:

@@ -1,7 +1,8 @@
 """Typed recipes from YAML: an unknown key, a duplicate key or a wrong type is an error, never a surprise.
 
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
-`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's.
+`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. With `control:
+true` it is no method to choose but what the others are measured against: tables say so.
 """
 
 from __future__ import annotations
@@ -123,9 +124,10 @@ class _RecipeFile:
     method: str
     summary: str
     paper: str = ""
+    control: bool = False
 
 
-_RECIPE_KEYS = ("method", "summary", "paper", "parameters")
+_RECIPE_KEYS = ("method", "summary", "paper", "control", "parameters")
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ class RecipeSpec:
     paper: str
     origin: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    control: bool = False
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves."""
@@ -172,7 +175,7 @@ def read_recipe(path: Path) -> RecipeSpec:
     """Read one recipe file; its name is the file's stem."""
     content = read_yaml(path)
     if not isinstance(content, dict):
-        raise UsageError(f"{path}: a recipe is a mapping with the keys method, summary, paper and parameters.")
+        raise UsageError(f"{path}: a recipe is a mapping with the keys {', '.join(_RECIPE_KEYS)}.")
     unknown = [key for key in content if key not in _RECIPE_KEYS]
     if unknown:
         known = ", ".join(_RECIPE_KEYS)
@@ -183,7 +186,7 @@ def read_recipe(path: Path) -> RecipeSpec:
     if not isinstance(parameters, dict):
         raise UsageError(f"{path}: `parameters` must be a mapping.")
     head = build(_RecipeFile, content, str(path))
-    return RecipeSpec(path.stem, head.method, head.summary, head.paper, str(path), parameters)
+    return RecipeSpec(path.stem, head.method, head.summary, head.paper, str(path), parameters, head.control)
 
 
 def all_recipes() -> dict[str, RecipeSpec]:

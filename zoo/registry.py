@@ -180,6 +180,8 @@ METHODS: Registry[Encoder] = Registry(
     base="zoo.encoder:Encoder",
     group="zoo_bench.methods",
     builtin={
+        "random": "zoo.methods.randomvectors:RandomVectors",
+        "bag-of-words": "zoo.methods.bagofwords:BagOfWords",
         "cls": "zoo.methods.pooled:Cls",
         "avg": "zoo.methods.pooled:Average",
         "static": "zoo.methods.static:Static",

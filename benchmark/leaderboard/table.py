@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.results import Record
+from benchmark.results import Record, Records
 from benchmark.suites import Suite
 
 
@@ -40,6 +40,11 @@ class Row:
     about: dict[str, Any]
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
+    tied: bool | None = None  # shares the first place (no significant difference); None: pair scores are missing
+
+    def place(self) -> str:
+        """Return "3", or "≈3" for a row that shares the first place; "" without a rank."""
+        return ("≈" if self.tied else "") + str(self.rank or "")
 
 
 @dataclass
@@ -50,20 +55,24 @@ class Table:
     rows: list[Row]
     commands: list[str]
     partial: bool = False  # trial run (--limit)
+    ties: str = ""  # what the marks of tied rows mean; "" where nothing is known
 
 
-def build_tables(records: Sequence[Record], suites: Iterable[Suite]) -> list[Table]:
-    """Return one table a suite that has records, and one more for its trial (--limit) records, never mixed."""
+def build_tables(records: Sequence[Record], suites: Iterable[Suite], store: Records | None = None) -> list[Table]:
+    """Return one table a suite that has records, and one more for its trial (--limit) records, never mixed.
+
+    With the folder that the records come from, rows that are tied with the best are marked.
+    """
     tables = []
     for suite in suites:
         for trial in (False, True):
             mine = [r for r in records if r["task"]["name"] in suite.tasks and (r["limit"] is not None) == trial]
             if mine:
-                tables.append(_table(suite, mine, trial))
+                tables.append(_table(suite, mine, trial, store))
     return tables
 
 
-def _table(suite: Suite, records: list[Record], trial: bool) -> Table:
+def _table(suite: Suite, records: list[Record], trial: bool, store: Records | None) -> Table:
     by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         by_row[record["method"]["name"], record["row_key"]].append(record)
@@ -77,12 +86,17 @@ def _table(suite: Suite, records: list[Record], trial: bool) -> Table:
     rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.name, row.row_key))
     for rank, row in enumerate(rows, 1):
         row.rank = rank if row.average.mean is not None else None
+    ties = ""
+    if store is not None:
+        from benchmark.leaderboard.significance import mark_ties
+
+        ties = mark_ties(rows, by_row, store)
     shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
         if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
     commands = list(dict.fromkeys(shlex.join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
-    return Table(suite, rows, commands, trial)
+    return Table(suite, rows, commands, trial, ties)
 
 
 def _row(name: str, row_key: str, suite: Suite, records: list[Record]) -> Row:
@@ -128,6 +142,19 @@ def _average(suite: Suite, scores: dict[str, dict[Any, float]], seeds: list[Any]
     return _over_seeds([statistics.fmean(scores[task][seed] for task in suite.tasks) for seed in seeds])
 
 
+def _setting(method: dict[str, Any]) -> str:
+    """Return what a method learns from in this run; `released` weights learned elsewhere, from whatever it was."""
+    traits, recipe = method["traits"], method["recipe"]
+    if traits["transductive"]:
+        return "transductive"
+    if traits.get("needs_pairs"):
+        # A transform with no trained base reads the sentences of the pairs and not their labels.
+        return "unsupervised" if recipe.get("fit_on") == "pairs" and not recipe.get("base") else "supervised"
+    if method["class"].endswith(".Pretrained"):
+        return "released"
+    return "unsupervised" if traits.get("needs_corpus") else "untrained"
+
+
 def _about(records: list[Record], seeds: int) -> dict[str, Any]:
     first = min(records, key=lambda r: str(r["started"]))
     training = next((r["training"] for r in records if r["training"]), None) or {}
@@ -145,6 +172,7 @@ def _about(records: list[Record], seeds: int) -> dict[str, Any]:
         "corpus_pairs": corpus.get("pairs"),
         "corpus_sentences_in_test": sum(overlaps.values()) if corpus else None,
         "transductive": first["method"]["traits"]["transductive"],
+        "setting": _setting(first["method"]),
         "train_seconds": training.get("seconds"),
         "texts_per_second": (first["encoding"] or {}).get("texts_per_second"),
         "limit": first["limit"],

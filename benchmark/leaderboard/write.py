@@ -1,38 +1,64 @@
-"""Tables to files (Markdown, CSV, JSON) and to the terminal."""
+"""Tables to files (Markdown, CSV, JSON, LaTeX, published values beside ours) and to the terminal."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from benchmark.leaderboard import published
+from benchmark.leaderboard.latex import latex
+from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.table import Row, Table
 from zoo.files import atomic_path, write_json, write_text
 from zoo.progress import fit_to
+from zoo.recipe import all_recipes
 
 
 def write_tables(tables: list[Table], folder: Path) -> list[Path]:
-    """Write <suite>.md, .csv and .json for every table; returns the Markdown paths."""
+    """Write <suite>.md, .csv, .json and .tex for every table; returns the Markdown paths.
+
+    Where any row has a published counterpart, <suite>-published.md stands beside them.
+    """
     written = []
     for table in tables:
         stem = table.suite.name + ("-trial" if table.partial else "")
         write_text(folder / f"{stem}.md", markdown(table))
         _write_csv(table, folder / f"{stem}.csv")
         write_json(folder / f"{stem}.json", as_dict(table))
+        write_text(folder / f"{stem}.tex", latex(table))
         written.append(folder / f"{stem}.md")
+        comparisons = published.compare(table)
+        if comparisons:
+            written.append(folder / f"{stem}-published.md")
+            write_text(written[-1], published_markdown(table, comparisons))
     return written
 
 
-def _conditions(row: Row) -> str:
+@functools.cache
+def _controls() -> frozenset[str]:
+    return frozenset(name for name, spec in all_recipes().items() if spec.control)
+
+
+def is_control(row: Row) -> bool:
+    """Whether a row is what the others are measured against: its recipe says `control: true`."""
+    return published.recipe_of(row.name)[0] in _controls()
+
+
+def conditions(row: Row) -> str:
+    """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     about = row.about
-    parts = [str(about["backbone"] or "no backbone"), about["precision"]]
+    parts = ["control"] if is_control(row) else []
+    parts += [str(about["backbone"] or "no backbone"), about["precision"]]
     if about["corpus"]:
         pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
         size = f"{sentences:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
-        parts.append(f"{size} of {about['corpus']}")
+        supervised = "supervised: " if about["setting"] == "supervised" else ""
+        parts.append(f"{supervised}{size} of {about['corpus']}")
     if about["transductive"]:
-        parts.append("fitted on the test texts")
+        parts.append("transductive: fitted on the test texts")
     if about["corpus_sentences_in_test"]:
         parts.append(f"⚠ {about['corpus_sentences_in_test']} training sentences are test sentences")
     if about["seeds"] > 1:
@@ -55,18 +81,22 @@ def markdown(table: Table) -> str:
     lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(table.suite.columns) + 1), ":--"]) + "|")
     for row in table.rows:
         values = [row.values[task].text() for task in table.suite.tasks]
-        rank = "" if row.rank is None else str(row.rank)
         name = row.name.replace("|", "\\|")
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
-        lines.append("| " + " | ".join([rank, name, *values, average, _conditions(row)]) + " |")
+        lines.append("| " + " | ".join([row.place(), name, *values, average, conditions(row)]) + " |")
+    if table.ties:
+        lines += ["", table.ties]
+    if not any(map(is_control, table.rows)):
+        lines += ["", "No control is here: `--methods random,bag-of-words` adds what the others are measured against."]
     notes = [f"- {row.name}: {note}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
-    lines += ["", *_environment_lines(table)]
+    lines += ["", *environment_lines(table)]
     return "\n".join(lines) + "\n"
 
 
-def _environment_lines(table: Table) -> list[str]:
+def environment_lines(table: Table) -> list[str]:
+    """Return each different environment of the rows on one line."""
     seen = []
     for row in table.rows:
         environment = row.about["environment"]
@@ -86,7 +116,7 @@ def _write_csv(table: Table, path: Path) -> None:
 
     rows = []
     for row in table.rows:
-        line: dict[str, Any] = {"rank": row.rank, "method": row.name}
+        line: dict[str, Any] = {"rank": row.rank, "tied": row.tied, "method": row.name, "control": is_control(row)}
         for task, column in zip(table.suite.tasks, table.suite.columns, strict=True):
             line |= {column: row.values[task].mean, f"{column} sd": row.values[task].sd}
         line |= {"Avg": row.average.mean, "Avg sd": row.average.sd}
@@ -99,7 +129,10 @@ def _write_csv(table: Table, path: Path) -> None:
 
 
 def as_dict(table: Table) -> dict[str, Any]:
-    """Return the table as plain values."""
+    """Return the table as plain values, the published ones with them."""
+    beside: dict[str, list[dict[str, Any]]] = {row.name: [] for row in table.rows}
+    for comparison in published.compare(table):
+        beside[comparison.ours.name].append(published.entry(comparison))
     return {
         "suite": table.suite.name,
         "title": table.suite.title,
@@ -109,14 +142,18 @@ def as_dict(table: Table) -> dict[str, Any]:
         "rows": [
             {
                 "rank": row.rank,
+                "tied": row.tied,
                 "method": row.name,
                 "row_key": row.row_key,
                 "scores": {task: dataclasses.asdict(value) for task, value in row.values.items()},
                 "average": dataclasses.asdict(row.average),
                 **row.about,
+                "control": is_control(row),
+                "published": beside[row.name],
             }
             for row in table.rows
         ],
+        "cited": [] if table.partial else published.cited_entries(table.suite),
     }
 
 

@@ -21,6 +21,9 @@ Scores = dict[str, Any]
 
 Lookup = Callable[[Sequence[str]], "Vectors"]
 
+PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
+"""Predicted and gold scores (n,) of the same pairs."""
+
 
 class TaskData(ABC):
     """A task's rows in memory."""
@@ -47,6 +50,10 @@ class TaskData(ABC):
         `run` has a folder for what may be resumed. Raises MissingError where the task does not fit the encoder (n/a).
         """
         return self.score(vectors)
+
+    def pair_scores(self, vectors: Lookup) -> PairScores | None:
+        """Return the scores whose Spearman correlation is `main`; None for a task that is no such correlation."""
+        return None
 
     def score_dev(self, vectors: Lookup) -> float:
         """Return the development score x100 that picks checkpoints; tasks without a dev split have none."""
@@ -123,6 +130,11 @@ class PairsData(TaskData):
         main = result["all"]["spearman"]
         reason = None if main is not None else "constant_scores"
         return {"main": main, "main_metric": "all_spearman", "reason": reason, **result}
+
+    def pair_scores(self, vectors: Lookup) -> PairScores:
+        """Return the cosines and gold scores of all subsets, one after the other."""
+        predicted = [_compare(vectors, pairs)[0] for pairs in self.subsets.values()]
+        return np.concatenate(predicted), np.concatenate([pairs.gold for pairs in self.subsets.values()])
 
     def score_dev(self, vectors: Lookup) -> float:
         """Return the Spearman x100 of the development split (NaN when it is undefined)."""

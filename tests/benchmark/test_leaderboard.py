@@ -20,6 +20,7 @@ from fakes import failed, hexes, make_record
 
 from benchmark.leaderboard.table import Table, build_tables
 from benchmark.leaderboard.write import as_dict, markdown, print_table, write_tables
+from benchmark.leaderboard.write import conditions as markdown_conditions
 from benchmark.report import make_leaderboard
 from benchmark.results import Records
 from benchmark.suites import all_suites, suite
@@ -127,6 +128,27 @@ def test_rows_of_different_conditions_say_which(tmp_path: Path) -> None:
     assert "tiny, bf16" in text
     assert "12,345 sentences of books" in text
     assert "4,321 labelled pairs of nli" in text
+
+
+def test_controls_supervised_and_transductive_rows_say_so() -> None:
+    """What a row is may not be guessed from its name: control comes from its recipe, the others from the record."""
+    pairs = {"corpus": {"name": "nli", "pairs": 4321}, "corpus_sentences_in_test": 0}
+    records = complete("random:dim=64", range(2)) + complete("m")
+    records += complete("sup", training=pairs) + complete("labels-unread", training=pairs) + complete("on-test")
+    for record in records:
+        method = record["method"]
+        method["traits"]["needs_pairs"] = method["name"] in ("sup", "labels-unread")
+        method["traits"]["transductive"] = method["name"] == "on-test"
+        if method["name"] == "labels-unread":
+            method["recipe"]["fit_on"] = "pairs"
+    rows = {row["method"]: row for row in as_dict(table_of(records))["rows"]}
+    assert [name for name, row in rows.items() if row["control"]] == ["random:dim=64"]
+    assert "No control" in markdown(table_of(complete("m"))) and "No control" not in markdown(table_of(records))
+    conditions = {row.name: markdown_conditions(row) for row in table_of(records).rows}
+    assert conditions["random:dim=64"].startswith("control, ") and "control" not in conditions["m"]
+    assert "supervised: 4,321 labelled pairs of nli" in conditions["sup"]
+    assert "4,321 labelled pairs" in conditions["labels-unread"] and "supervised" not in conditions["labels-unread"]
+    assert "transductive: fitted on the test texts" in conditions["on-test"]
 
 
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
@@ -314,5 +336,6 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     for record in complete("m"):
         store.write(record)
     assert make_leaderboard(tmp_path / "results", tmp_path / "tables", "sts") == []
-    assert {path.name for path in (tmp_path / "tables").iterdir()} == {"sts.md", "sts.csv", "sts.json"}
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}

@@ -188,7 +188,7 @@ def test_every_field_of_every_recipe_changes_the_key(name: str, monkeypatch: pyt
             continue  # the method itself refuses this combination
         assert key not in seen, f"{field.name}={value!r} has the key of {seen[key]}"
         seen[key] = field.name
-    assert len(seen) > 2
+    assert len(seen) > min(2, len(dataclasses.fields(cls.Recipe)))
 
 
 def test_the_backbone_s_files_decide_not_their_place(tiny_bert: Path, tmp_path: Path) -> None:

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from safetensors.numpy import load
 from safetensors.torch import load_file, save_file
 
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import (
     atomic_path,
     check_writable,
+    read_arrays,
     read_json,
     read_tensors,
     sha256_file,
     sha256_json,
     slug,
+    write_arrays,
     write_json,
     write_tensors,
     write_text,
@@ -186,6 +192,34 @@ def test_a_tensor_file_of_another_kind_or_absent(tmp_path: Path) -> None:
         read_tensors(tmp_path / "page.safetensors")
     with pytest.raises(MissingError, match="absent"):
         read_tensors(tmp_path / "absent.safetensors")
+
+
+def test_arrays_round_trip_in_equal_bytes(tmp_path: Path) -> None:
+    arrays = {"a": np.linspace(0, 1, 500, dtype=np.float32), "b": np.arange(6).reshape(2, 3)}
+    for name in ("one", "two"):
+        write_arrays(tmp_path / name, arrays)
+    content = (tmp_path / "one").read_bytes()
+    assert content == (tmp_path / "two").read_bytes()
+    for again in (read_arrays(tmp_path / "one", sha256_file(tmp_path / "two")), load(gzip.decompress(content))):
+        assert sorted(again) == ["a", "b"]
+        for name, array in arrays.items():
+            assert again[name].dtype == array.dtype and np.array_equal(again[name], array)
+
+
+@pytest.mark.parametrize("damage", [lambda c: c[:-9], lambda c: c[:40] + b"x" + c[41:], lambda c: b"", gzip.decompress])
+def test_damaged_arrays_are_corrupt_by_name(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / "cut.gz"
+    write_arrays(path, {"a": np.random.default_rng(0).normal(size=100)})
+    sha256 = sha256_file(path)
+    path.write_bytes(damage(path.read_bytes()))
+    for known in (None, sha256):
+        with pytest.raises(CorruptError, match=r"cut\.gz"):
+            read_arrays(path, known)
+    path.write_bytes(gzip.compress(b"no tensors"))
+    with pytest.raises(CorruptError, match=r"cut\.gz"):
+        read_arrays(path)
+    with pytest.raises(MissingError, match="absent"):
+        read_arrays(tmp_path / "absent")
 
 
 def test_check_writable_names_a_folder_that_cannot_be(tmp_path: Path) -> None:

@@ -1,0 +1,204 @@
+"""`zoo-bench compare A B`: two methods on the same pairs, with intervals and p-values. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.metrics.significance import LEVEL, Williams, resample, summarise, williams
+from benchmark.results import Record, Records, plain
+from benchmark.suites import all_suites, suites_named
+from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.progress import fit_to, print_safe
+
+
+@dataclass(frozen=True)
+class Line:
+    """Scores x100 of both methods (mean over seeds), A - B, its 95% bootstrap interval and p, Williams' test."""
+
+    task: str
+    pairs: int
+    a: float
+    b: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    williams: Williams | None  # None: an average, or fewer than four pairs
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The lines of a suite's tasks, and of their average where there are several."""
+
+    title: str
+    lines: list[Line]
+    average: Line | None
+
+
+def compare_command(options: dict[str, Any]) -> int:
+    """`zoo-bench compare`: print, as a table or as JSON, how two methods of a results folder differ."""
+    store = Records(options["results"], set_aside=False)
+    found = store.all()
+    a, b = (_row(found, name, options["results"]) for name in (options["a"], options["b"]))
+    names = [_label(records) for records in (a, b)]
+    results, left_out = [], []
+    for title, tasks, required in _wanted(a, b, options["suite"], options["task"]):
+        try:
+            results.append(compare(title, tasks, a, b, store, options["resamples"]))
+        except ZooError as error:
+            if required:
+                raise
+            left_out.append(f"{title}: left out: {error}")
+    if not results:
+        reasons = " ".join(left_out) or "they have no suite in common; name tasks with --task."
+        raise MissingError(f"{names[0]} and {names[1]} cannot be compared: {reasons}")
+    if options["as_json"]:
+        content: dict[str, Any] = {"a": names[0], "b": names[1], "resamples": options["resamples"], "level": LEVEL}
+        content["comparisons"] = plain([asdict(one) for one in results])
+        print_safe(json.dumps(content, indent=1), sys.stdout)
+    else:
+        for one in results:
+            print_comparison(one, names[0], names[1], options["resamples"])
+    for text in left_out:
+        print_safe(f"zoo-bench: {text}", sys.stderr)
+    return 0
+
+
+def _label(records: list[Record]) -> str:
+    return f"{records[0]['method']['name']} [{records[0]['row_key'][:8]}]"
+
+
+def _row(found: list[Record], name: str, folder: Path) -> list[Record]:
+    """Return the records of one row, named as in the tables: by method, and the key behind it where several have it."""
+    rows: dict[str, list[Record]] = {}
+    for record in found:
+        if name in (record["method"]["name"], _label([record])):
+            rows.setdefault(record["row_key"], []).append(record)
+    if not rows:
+        known = sorted({record["method"]["name"] for record in found})
+        raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
+    measured = {key: row for key, row in rows.items() if any(r["status"] == "ok" for r in row)} or rows
+    if len(measured) > 1:
+        labels = ", ".join(repr(_label(row)) for row in measured.values())
+        raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")
+    return next(iter(measured.values()))
+
+
+def _wanted(
+    a: list[Record], b: list[Record], suite: str | None, task: str | None
+) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Return title, tasks and whether it was asked for of each comparison to be made."""
+    if task is not None:
+        tasks = tuple(dict.fromkeys(name.strip() for name in task.split(",") if name.strip()))
+        return [(", ".join(tasks), tasks, True)]
+    if suite is not None:
+        return [(one.title, one.tasks, True) for one in suites_named(suite)]
+    both = {r["task"]["name"] for r in a if r.get("pairs")} & {r["task"]["name"] for r in b if r.get("pairs")}
+    return [(one.title, one.tasks, False) for one in all_suites().values() if both & set(one.tasks)]
+
+
+def compare(
+    title: str, tasks: Sequence[str], a: list[Record], b: list[Record], store: Records, resamples: int
+) -> Comparison:
+    """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ."""
+    lines, drawn = [], []
+    for task in tasks:
+        line, samples = _line(task, _of_task(a, task, store), _of_task(b, task, store), store, resamples)
+        lines.append(line)
+        drawn.append(samples)
+    if len(lines) == 1:
+        return Comparison(title, lines, None)
+    scores = np.array([[line.a, line.b] for line in lines]).mean(axis=0)
+    pairs = sum(line.pairs for line in lines)
+    return Comparison(title, lines, _summary("Avg.", pairs, scores, np.mean(drawn, axis=0), None))
+
+
+def _of_task(records: list[Record], task: str, store: Records) -> list[Record]:
+    name, seeds = _label(records), {r["seed"] for r in records}
+    mine = [r for r in records if r["task"]["name"] == task]
+    missing = seeds - {r["seed"] for r in mine if r["status"] == "ok"}
+    if missing:
+        reasons = [r["reason"] for r in mine if r["seed"] in missing and r["reason"]] or ["not run"]
+        raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks with --task.")
+    if len(mine) > len(seeds):
+        raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
+    metric = mine[0]["scores"]["main_metric"]
+    if not mine[0].get("pairs") and metric != "all_spearman":
+        raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks with --task.")
+    return mine
+
+
+def _line(
+    task: str, a: list[Record], b: list[Record], store: Records, resamples: int
+) -> tuple[Line, NDArray[np.float64]]:
+    """Return the comparison on one task, and the scores x100 (2, resamples) that the resamples gave."""
+    from scipy.stats import rankdata
+
+    scores = [store.pair_scores(record) for record in (*a, *b)]
+    if len({(record["pairs"]["gold_sha256"], record["protocol"]) for record in (*a, *b)}) > 1:
+        raise UsageError(f"{task}: {_label(a)} and {_label(b)} were measured on different pairs (--limit, say).")
+    gold = scores[0][1]
+    every = resample(np.stack([predicted for predicted, _ in scores]), gold, resamples=resamples)
+    samples = 100 * np.stack([every[: len(a)].mean(axis=0), every[len(a) :].mean(axis=0)])
+    measured = np.array([np.mean([r["scores"]["main"] for r in side]) for side in (a, b)])
+    test = None
+    if len(gold) > 3:
+        ranks = np.corrcoef(rankdata([gold, *(predicted for predicted, _ in scores)], axis=1))
+        # The means over all pairs of seeds are again the correlations of one matrix.
+        first, second = range(1, 1 + len(a)), range(1 + len(a), 1 + len(scores))
+        between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
+        test = williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))
+    return _summary(task, len(gold), 100 * measured, samples, test), samples
+
+
+def _summary(
+    task: str, pairs: int, scores: NDArray[np.float64], samples: NDArray[np.float64], test: Williams | None
+) -> Line:
+    found = summarise(scores, samples)
+    numbers = (found.difference, found.difference_low, found.difference_high, found.p)
+    difference, low, high, p = (float(number[0, 1]) for number in numbers)
+    return Line(task, pairs, float(scores[0]), float(scores[1]), difference, low, high, p, test)
+
+
+def print_comparison(comparison: Comparison, a: str, b: str, resamples: int, stream: TextIO | None = None) -> None:
+    """Print a comparison as a table; numbers stay whole however narrow the terminal is."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    stream = stream or sys.stdout
+    utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    shape = box.SIMPLE_HEAD if utf8 else box.ASCII
+    table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
+    table.add_column("Task")
+    for column in ("Pairs", "A", "B", "A - B", "95% interval", "p", "Williams' p"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for line in [*comparison.lines, *([comparison.average] if comparison.average else [])]:
+        table.add_row(
+            line.task,
+            f"{line.pairs:,}",
+            f"{line.a:.2f}",
+            f"{line.b:.2f}",
+            f"{line.difference:+.2f}",
+            f"{line.low:+.2f} to {line.high:+.2f}",
+            f"{line.p:.4f}",
+            "" if line.williams is None else f"{line.williams.p:.4f}",
+        )
+    needed = Console(file=stream, width=10_000).measure(table).maximum
+    width = max(Console(file=stream).width, needed)
+    Console(file=stream, width=width, highlight=False, markup=False).print(table)
+    for text in (
+        f"A: {a}",
+        f"B: {b}",
+        f"Spearman x100, mean over seeds; paired bootstrap of the pairs, {resamples:,} resamples; two-sided p.",
+    ):
+        print_safe(text, stream)

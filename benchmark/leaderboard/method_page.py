@@ -1,0 +1,204 @@
+"""One method as one HTML page: what it is, what it scored everywhere, and under which conditions."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmark.leaderboard import published
+from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
+from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.write import conditions, environment_lines
+from benchmark.results import Record
+from zoo.recipe import RecipeSpec, split_overrides
+
+_TRAINING = {
+    "steps": "Steps",
+    "sentences": "Sentences",
+    "seconds": "Seconds",
+    "sentences_per_second": "Sentences/s",
+    "final_loss": "Last loss",
+    "best_step": "Best step",
+    "peak_memory_mb": "Peak MB",
+}
+_ENCODING = {
+    "texts_per_second": "Texts/s",
+    "tokens_per_second": "Tokens/s",
+    "truncated": "Truncated texts",
+    "peak_memory_mb": "Peak memory while encoding, MB",
+}
+
+
+def method_page(
+    title: str, tables: Sequence[Table], records: Sequence[Record], recipes: Mapping[str, RecipeSpec]
+) -> str:
+    """Return the HTML page of the method whose records these are; the tables hold every method, for the ranks."""
+    by_row: dict[tuple[str, str], list[Record]] = {}
+    for record in sorted(records, key=lambda r: str(r["started"])):
+        by_row.setdefault((record["method"]["name"], record["row_key"]), []).append(record)
+    rows: list[dict[str, Any]] = []
+    curves: list[list[dict[str, Any]]] = []
+    for key, mine in by_row.items():
+        standings = [(table, row) for table in tables for row in table.rows if (row_name(row), row.row_key) == key]
+        if not standings:
+            continue  # an attempt without a score, whose place a measured row took
+        rows.append(_row(standings, mine, recipes))
+        points = {seed: points for seed, points in seed_order({r["seed"]: dev_points(r) for r in mine}) if points}
+        if any(len(of_seed) > 1 for of_seed in points.values()):
+            rows[-1]["curve"] = len(curves)
+            curves.append(
+                [
+                    {"name": f"seed {seed}", "colour": i, "curves": [{"seed": seed, "points": of_seed}]}
+                    for i, (seed, of_seed) in enumerate(points.items())
+                ]
+            )
+    spec = recipes.get(split_overrides(title, "report")[0])
+    summary = f"{spec.summary}. {spec.paper}" if spec else ""
+    scripts = ("common.js", "plots.js", "method.js")
+    return render("method.html.j2", scripts, title=title, summary=summary, rows=rows, data={"rows": curves})
+
+
+def _row(
+    standings: Sequence[tuple[Table, Row]], records: list[Record], recipes: Mapping[str, RecipeSpec]
+) -> dict[str, Any]:
+    first = records[0]
+    table, row = standings[0]
+    trainings = {r["seed"]: r["training"] for r in records if r["training"]}
+    training: dict[str, Any] = next(iter(trainings.values()), {})
+    known = [name for name in _TRAINING if any(one.get(name) is not None for one in trainings.values())]
+    return {
+        "name": row.name,
+        "conditions": f"{row.about['setting']}: {conditions(row)}",
+        "trial": table.partial,
+        "suites": [_suite(table, row, records) for table, row in standings],
+        "method": [("Class", first["method"]["class"]), *_sources(first)],
+        "recipe": _recipe(first, recipes),
+        "training_header": ["Seed", *(_TRAINING[name] for name in known)],
+        "training": [[_text(seed), *(_text(one.get(name)) for name in known)] for seed, one in seed_order(trainings)],
+        "curve": None,
+        "dev_task": f"{training.get('dev_task')} dev" if training.get("dev_task") else "Dev score",
+        "facts": _facts(table, row, records, training),
+        "coverage": _coverage(records),
+        "commands": list(dict.fromkeys(shlex.join(r["command"]) for r in records)),
+    }
+
+
+def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
+    scores: dict[str, dict[Any, float]] = {}
+    metrics = {}
+    for record in records:
+        if record["status"] == "ok":
+            scores.setdefault(record["task"]["name"], {})[record["seed"]] = 100 * record["scores"]["main"]
+            metrics[record["task"]["name"]] = (record["scores"]["main_metric"], record["task"]["rows"])
+    seeds = [s for s, _ in seed_order({r["seed"]: None for r in records})]
+    shown = seeds if len(seeds) > 1 else []
+    lines = []
+    for task in table.suite.tasks:
+        by_seed = scores.get(task, {})
+        per_seed = [f"{by_seed[seed]:.2f}" if seed in by_seed else "n/a" for seed in shown]
+        lines.append([task, row.values[task].text(), *per_seed, *map(_text, metrics.get(task, (None, None)))])
+    lines.append(["Avg.", row.average.text(), *_averages(table, scores, shown), "", ""])
+    ranked = sum(other.rank is not None for other in table.rows)
+    if row.rank is None:
+        standing = f"Not ranked: {row.average.reason}."
+    else:
+        tied = ", not significantly different from the best" if getattr(row, "tied", None) else ""
+        standing = f"Rank {row.rank} of {ranked} in {table.suite.name}{tied}."
+    return {
+        "title": table.suite.title,
+        "note": table.suite.note,
+        "standing": standing,
+        "header": ["Task", "Score x100", *(f"seed {seed}" for seed in shown), "Measure", "Rows"],
+        "lines": lines,
+        "gaps": row.notes,
+        "published": [
+            f"{printed_source(found.line)}: "
+            + ", ".join(f"{cell.task} {found.line.text(cell.column)}" for cell in found.cells)
+            + f"; {found.verdict()}"
+            + (f". Slip: {found.line.row.slip}" if found.line.row.slip else "")
+            for found in published.compare(dataclasses.replace(table, rows=[row]))
+        ],
+    }
+
+
+def _averages(table: Table, scores: Mapping[str, Mapping[Any, float]], seeds: Sequence[Any]) -> list[str]:
+    """Return the mean over the tasks for each seed, n/a where a task lacks it."""
+    texts = []
+    for seed in seeds:
+        values = [scores.get(task, {}).get(seed) for task in table.suite.tasks]
+        known = [value for value in values if value is not None]
+        texts.append(f"{sum(known) / len(known):.2f}" if len(known) == len(values) else "n/a")
+    return texts
+
+
+def _sources(record: Record) -> list[tuple[str, str]]:
+    sources = record["method"]["sources"]
+    return [
+        (name.capitalize(), ", ".join(_short(value) for value in source.values() if value is not None))
+        for name, source in sources.items()
+        if isinstance(source, Mapping)
+    ]
+
+
+def _recipe(record: Record, recipes: Mapping[str, RecipeSpec]) -> list[list[str]]:
+    """Return name, value and where the value comes from, of every field as it was used."""
+    base, overrides = split_overrides(record["method"]["name"], "report")
+    given = recipes[base].parameters if base in recipes else {}
+    lines = []
+    for name, value in record["method"]["recipe"].items():
+        origin = "command line" if name in overrides else "recipe" if name in given else ""
+        lines.append([name, _text(value), origin])
+    return lines
+
+
+def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str, Any]) -> list[tuple[str, str]]:
+    facts = [("Precision", row.about["precision"]), ("Protocol", _text(row.about["protocol"]))]
+    corpus = training.get("corpus") or {}
+    if corpus:
+        said = [_short(value) if key == "name" else f"{key} {_short(value)}" for key, value in corpus.items()]
+        facts.append(("Trained on", ", ".join(said)))
+        facts.append(("Overlap", _overlap(records)))
+    encoding = next((r["encoding"] for r in records if r["encoding"]), None) or {}
+    facts += [(label, _text(encoding[name])) for name, label in _ENCODING.items() if encoding.get(name) is not None]
+    extra = {**(training.get("facts") or {}), **(records[0].get("facts") or {})}
+    facts += [(name, _text(value)) for name, value in extra.items()]
+    facts.append(("Measured", f"{records[0]['started']} to {records[-1]['started']}"))
+    facts += [("Environment", line) for line in environment_lines(dataclasses.replace(table, rows=[row]))]
+    return facts
+
+
+def _overlap(records: list[Record]) -> str:
+    counts = {r["task"]["name"]: (r["training"] or {}).get("corpus_sentences_in_test") for r in records}
+    known = {task: count for task, count in counts.items() if count is not None}
+    found = [f"{task}: {count:,}" for task, count in known.items() if count]
+    if not found:
+        return f"none of its sentences is in the texts of the {len(known)} tasks looked at"
+    return f"training sentences that are test sentences: {', '.join(found)}"
+
+
+def _coverage(records: list[Record]) -> list[list[str]]:
+    found = {r["task"]["name"]: r["coverage"] for r in records if r.get("coverage")}
+    return [
+        [task, _text(one["texts"]), _text(one["covered"]), ", ".join(one["missing"])] for task, one in found.items()
+    ]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool | list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def _short(value: Any) -> str:
+    """Return a value as text, the start of a sha256."""
+    text = _text(value)
+    return f"{text[:12]}…" if len(text) == 64 else text

@@ -1,0 +1,186 @@
+"""Tables as one HTML page that needs no network: its data in a JSON block, drawn by a small script."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from benchmark.leaderboard import published
+from benchmark.leaderboard.table import Row, Table, Value
+from benchmark.leaderboard.write import conditions, environment_lines, is_control
+from benchmark.results import Record
+from zoo import __version__
+from zoo.files import slug, write_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).with_name("templates")
+_DIGITS = 4  # more than is shown, and a third of the size
+_T = TypeVar("_T")
+_Key = tuple[str, str]  # method, row key
+
+
+def page(tables: Sequence[Table], records: Sequence[Record] = ()) -> str:
+    """Return the HTML page of the tables; their records add each seed's score and the training curves."""
+    seeds, curves = _by_row(records)
+    sections = [_section(part, seeds, curves) for table in tables for part in _one_protocol_each(table)]
+    title = sections[0]["title"] if len(sections) == 1 else "zoo-bench leaderboard"
+    scripts = ("common.js", "plots.js", "table.js", "leaderboard.js")
+    return render("page.html.j2", scripts, title=title, data={"sections": sections})
+
+
+def write_page(tables: Sequence[Table], path: Path, records: Sequence[Record] = ()) -> None:
+    """Write the page of the tables (see `page`) atomically."""
+    write_text(path, page(tables, records))
+
+
+def render(template: str, scripts: Sequence[str], **values: Any) -> str:
+    """Fill a template of the folder `templates`, the style and the named scripts inlined, every value escaped."""
+    from markupsafe import Markup
+
+    def inline(name: str) -> Markup:
+        return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            version=__version__, style=inline("style.css"), script=Markup("\n").join(map(inline, scripts)), **values
+        )
+    )
+
+
+@functools.cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    # `tojson` writes < > & ' as \u escapes: no text can close the script element.
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment
+
+
+def _by_row(records: Sequence[Record]) -> tuple[dict[_Key, dict[str, Any]], dict[_Key, dict[Any, Any]]]:
+    """Return the scores x100 by row, task and seed, and the dev scores by row and seed."""
+    seeds: dict[_Key, dict[str, Any]] = defaultdict(lambda: defaultdict(dict))
+    curves: dict[_Key, dict[Any, Any]] = defaultdict(dict)
+    for record in records:
+        key = (record["method"]["name"], record["row_key"])
+        if record["status"] == "ok":
+            seeds[key][record["task"]["name"]][record["seed"]] = round(100 * record["scores"]["main"], _DIGITS)
+        points = dev_points(record)
+        if points:
+            curves[key][record["seed"]] = points
+    return seeds, curves
+
+
+def dev_points(record: Record) -> list[tuple[int, float]]:
+    """Return the (step, dev score x100) of a record's training, in the order of the steps."""
+    scores = (record["training"] or {}).get("dev_scores") or {}
+    return sorted((int(step), round(score, _DIGITS)) for step, score in scores.items() if score is not None)
+
+
+def seed_order(by_seed: Mapping[Any, _T]) -> list[tuple[Any, _T]]:
+    """Return the items by seed, no seed first."""
+    return sorted(by_seed.items(), key=lambda item: -1 if item[0] is None else item[0])
+
+
+def row_name(row: Row) -> str:
+    """Return the method's own name; rows that share it carry the start of their key behind it."""
+    return row.name.removesuffix(f" [{row.row_key[:8]}]")
+
+
+def _one_protocol_each(table: Table) -> list[Table]:
+    """Split a table by the version of the protocol: ranks over two of them would compare what differs."""
+    protocols = sorted({row.about["protocol"] for row in table.rows}, reverse=True)
+    if len(protocols) == 1:
+        return [table]
+    parts = []
+    for protocol in protocols:
+        rows = [dataclasses.replace(row) for row in table.rows if row.about["protocol"] == protocol]
+        for rank, row in enumerate(rows, 1):
+            row.rank = rank if row.rank is not None else None
+        name, title = f"{table.suite.name}-protocol-{protocol}", f"{table.suite.title}, protocol {protocol}"
+        suite = dataclasses.replace(table.suite, name=name, title=title)
+        parts.append(dataclasses.replace(table, suite=suite, rows=rows))
+    return parts
+
+
+def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key, dict[Any, Any]]) -> dict[str, Any]:
+    suite = table.suite
+    name = suite.name + ("-trial" if table.partial else "")
+    beside: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for comparison in published.compare(table):
+        beside[comparison.ours.name].append(_published(comparison))
+    rows = []
+    for row in table.rows:
+        key = (row_name(row), row.row_key)
+        drawn = _row(row, suite.tasks, seeds.get(key, {}), curves.get(key, {}))
+        rows.append({**drawn, "published": beside[row.name]})
+    return {
+        "id": slug(name),
+        "label": name,
+        "title": suite.title,
+        "note": suite.note,
+        "ties": table.ties,
+        "trial": table.partial,
+        "tasks": list(suite.tasks),
+        "columns": list(suite.columns),
+        "commands": table.commands,
+        "environments": environment_lines(table),
+        "rows": rows,
+    }
+
+
+def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any, Any]) -> dict[str, Any]:
+    about = row.about
+    pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
+    corpus = about["corpus"]
+    if corpus:
+        corpus += f", {sentences:,} sentences" if pairs is None else f", {pairs:,} pairs"
+    return {
+        "name": row.name,
+        "rank": row.rank,
+        "tied": row.tied,
+        "control": is_control(row),
+        "setting": about["setting"],
+        "backbone": about["backbone"],
+        "corpus": corpus,
+        "precision": about["precision"],
+        "seeds": about["seeds"],
+        "train_seconds": about["train_seconds"],
+        "texts_per_second": about["texts_per_second"],
+        "overlap": about["corpus_sentences_in_test"] or 0,
+        "conditions": conditions(row),
+        "notes": row.notes,
+        "average": _cell(row.average, {}),
+        "cells": [_cell(row.values[task], seeds.get(task, {})) for task in tasks],
+        "curves": [{"seed": seed, "points": points} for seed, points in seed_order(curves)],
+    }
+
+
+def printed_source(line: published.Line) -> str:
+    """Return table, system and backbone of a published row."""
+    return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace("slip, see below", "slip in print")
+
+
+def _published(comparison: published.Comparison) -> dict[str, Any]:
+    line = comparison.line
+    return {
+        "source": printed_source(line),
+        "scores": {cell.task: line.text(cell.column) for cell in comparison.cells},
+        "verdict": comparison.verdict(),
+    }
+
+
+def _cell(value: Value, by_seed: dict[Any, float]) -> dict[str, Any]:
+    rounded = [None if number is None else round(number, _DIGITS) for number in (value.mean, value.sd)]
+    cell = {"mean": rounded[0], "sd": rounded[1], "seeds": value.seeds, "reason": value.reason}
+    return {**cell, "by_seed": seed_order(by_seed)} if len(by_seed) > 1 else cell

@@ -1,0 +1,366 @@
+"""Published values beside ours: compared only under one protocol and on one backbone, else the reason why not."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmark.leaderboard.table import Row, Table, Value
+from benchmark.suites import Suite
+from zoo.errors import UsageError
+from zoo.files import resource_folder
+from zoo.recipe import build, read_yaml, split_overrides
+
+FILE = "published.yaml"
+AVERAGE = "Avg"
+
+_AVERAGES = (AVERAGE, "Avg words")
+_OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's own names of models that papers name without owner
+_METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
+_OVER_SEEDS = {"_mean": "", "_max": "the best of its seeds", "_min": "the worst of its seeds"}
+_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # how tables tell rows of one name apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedTable:
+    """A table of a paper and its protocol, as far as the paper says."""
+
+    paper: str
+    table: str
+    what: str
+    aggregation: str
+    split: str
+    pooling: str
+    seeds: str
+    training: str
+    average_of: tuple[str, ...] = ()
+
+    def source(self) -> str:
+        """Return "PT-BERT, table 3"."""
+        named = self.table[:1].isdigit()
+        section = self.table.removeprefix("sec")
+        place = f"table {self.table}" if named else f"section {section}" if section != self.table else self.table
+        return f"{self.paper}, {place}"
+
+    def protocol(self) -> str:
+        """Return aggregation, split, pooling, seeds and training in one line."""
+        return (
+            f"aggregation {self.aggregation}; {self.split} split; pooling: {self.pooling}; seeds: {self.seeds};"
+            f" trained on: {self.training}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedRow:
+    """A row of such a table. `scores` and `std` are by printed column, as printed."""
+
+    method: str
+    backbone: str
+    setting: str
+    metric: str
+    recipes: tuple[str, ...] = ()
+    reported_from: str | None = None
+    seeds: int | None = None
+    aggregation: str | None = None
+    subset: str | None = None
+    ablation: str | None = None
+    max_seq_length: int | None = None
+    not_in_paper: bool = False
+    differs: str | None = None
+    cited: str | None = None
+    slip: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a printed column stands here: our task of the same protocol, or others with the reason."""
+
+    same: tuple[str, ...] = ()
+    aggregated: bool = False
+    other: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, task: str) -> str | None:
+        """Return "" for the same protocol, the reason for another one, None for another data set."""
+        return "" if task in self.same else self.other.get(task)
+
+
+@dataclass(frozen=True)
+class Line:
+    """A printed row with its table."""
+
+    table: PrintedTable
+    row: PrintedRow
+    scores: Mapping[str, float]
+    std: Mapping[str, float]
+    decimals: int
+
+    def source(self) -> str:
+        """Return the table, whose number it is, and whether something is wrong with it."""
+        copied = f", from {self.row.reported_from}" if self.row.reported_from else ""
+        return self.table.source() + copied + (" (slip, see below)" if self.row.slip else "")
+
+    def seeds(self) -> str:
+        """Return how many seeds the values are over, as far as the paper says."""
+        return self.table.seeds if self.row.seeds is None else f"mean of {self.row.seeds} seeds"
+
+    def text(self, column: str) -> str:
+        """Return a value as printed."""
+        value = f"{self.scores[column]:.{self.decimals}f}"
+        return f"{value} ± {self.std[column]:.{self.decimals}f}" if column in self.std else value
+
+
+Reasons = tuple[str, ...]
+"""Why values are not comparable; empty: they are."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """All that the file holds."""
+
+    papers: Mapping[str, str]
+    places: Mapping[str, Place]
+    lines: tuple[Line, ...]
+
+    def place(self, paper: str, column: str) -> Place:
+        """Return where a column of a paper stands here; nowhere for columns without a task of ours."""
+        return self.places.get(f"{paper} {column}") or self.places.get(column) or Place()
+
+    def columns(self, line: Line, suite: Suite) -> dict[str, tuple[str, Reasons]]:
+        """Return our task, or AVERAGE: (printed column, reasons) for what of `line` has a place in `suite`."""
+        found: dict[str, tuple[str, Reasons]] = {}
+        for task in suite.tasks:
+            for column in line.scores:
+                place = self.place(line.table.paper, column)
+                reason = place.of(task)
+                if reason is not None and (task not in found or not reason):
+                    found[task] = column, _reasons(reason, _aggregation(line, place.aggregated))
+        average = next((column for column in _AVERAGES if column in line.scores), None)
+        places = [self.place(line.table.paper, column) for column in line.table.average_of]
+        if average is not None and len(places) == len(suite.tasks):
+            why = [next((r for p in places if (r := p.of(task)) is not None), None) for task in suite.tasks]
+            if None not in why:
+                aggregation = _aggregation(line, any(place.aggregated for place in places))
+                found[AVERAGE] = average, _reasons(*why, aggregation)
+        return found
+
+
+def _reasons(*reasons: str | None) -> Reasons:
+    return tuple(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def _aggregation(line: Line, aggregated: bool) -> str:
+    aggregation = line.row.aggregation or line.table.aggregation
+    if not aggregated or aggregation == "all":
+        return ""
+    return f"aggregation {aggregation}" if aggregation == "not stated" else aggregation
+
+
+@functools.cache
+def published() -> Published:
+    """Read the file, strictly: an unknown key, or a column that is no number, is a UsageError."""
+    path = resource_folder(str(Path(__file__).parent), "leaderboards") / FILE
+    return parse(read_yaml(path), str(path))
+
+
+def parse(content: Any, where: str) -> Published:
+    """Return the content of the file, checked; raises UsageError naming the row."""
+    if not isinstance(content, dict) or set(content) != {"papers", "tasks", "tables"}:
+        raise UsageError(f"{where}: its keys must be papers, tasks and tables.")
+    places = {}
+    for name, entry in content["tasks"].items():
+        other = _mapping(entry.pop("other", {}), str, f"{where}: {name}: other")
+        places[name] = replace(build(Place, entry, f"{where}: {name}"), other=other)
+    lines = []
+    for entry in content["tables"]:
+        rows = _take(entry, "rows", where)
+        table = build(PrintedTable, entry, where)
+        if table.paper not in content["papers"]:
+            raise UsageError(f"{where}: {table.source()}: {table.paper!r} is none of its papers.")
+        parsed = []
+        for row in rows:
+            place = f"{where}: {table.source()}, {row.get('method')}"
+            scores = _mapping(_take(row, "scores", place), float, f"{place}: scores")
+            std = _mapping(row.pop("std", {}), float, f"{place}: std")
+            parsed.append((build(PrintedRow, row, place), scores, std))
+        for printed, scores, std in parsed:
+            alike = [
+                value for other, values, _ in parsed if other.metric == printed.metric for value in values.values()
+            ]
+            lines.append(Line(table, printed, scores, std, max(len(str(v).partition(".")[2]) for v in alike)))
+    return Published(_mapping(content["papers"], str, where), places, tuple(lines))
+
+
+def _take(entry: dict[str, Any], key: str, where: str) -> Any:
+    if not entry.get(key):
+        raise UsageError(f"{where}: {key} is missing.")
+    return entry.pop(key)
+
+
+def _mapping(value: Any, kind: type, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not all(isinstance(k, str) and type(v) is kind for k, v in value.items()):
+        raise UsageError(f"{where}: expected names with {'numbers' if kind is float else 'text'}, got {value!r}.")
+    return value
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One of our values beside a published one."""
+
+    task: str  # or AVERAGE
+    column: str  # as printed
+    ours: Value
+    reasons: Reasons
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One of our rows beside one published row."""
+
+    ours: Row
+    line: Line
+    cells: tuple[Cell, ...]
+
+    @property
+    def compared(self) -> list[str]:
+        """The tasks whose values may be compared."""
+        return [cell.task for cell in self.cells if not cell.reasons]
+
+    def verdict(self) -> str:
+        """Return "compared" or "not comparable: ...": the reasons for all tasks, then those for some of them."""
+        shared = [reason for reason in self.cells[0].reasons if all(reason in cell.reasons for cell in self.cells)]
+        rest: dict[str, list[str]] = {}
+        for cell in self.cells:
+            own = "; ".join(reason for reason in cell.reasons if reason not in shared)
+            rest.setdefault(own if own or shared else f"compared (theirs: {self.line.seeds()})", []).append(cell.task)
+        if len(rest) == 1:
+            parts = [*shared, *filter(None, rest)]
+        else:
+            parts = [*shared, *(f"{', '.join(tasks)}: {own}" for own, tasks in rest.items() if own)]
+        return "; ".join(parts) if self.compared else f"not comparable: {'; '.join(parts)}"
+
+
+@functools.cache  # asked for every row and every printed row
+def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the recipe of a table's row and its overrides, without what only says where weights are."""
+    base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
+    return base, {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
+
+
+def compare(table: Table) -> list[Comparison]:
+    """Return our rows beside the published ones; none for a trial, which nothing can be compared with."""
+    if table.partial:
+        return []
+    return [found for row in table.rows for found in _compare_row(table.suite, row)]
+
+
+def _compare_row(suite: Suite, row: Row) -> Iterator[Comparison]:
+    base, overrides = recipe_of(row.name)
+    book = published()
+    for line in book.lines:
+        wanted = [given for name, given in map(recipe_of, line.row.recipes) if name == base]
+        if not wanted:
+            continue
+        shared = _row_reasons(line, row, overrides, wanted)
+        order = [*suite.tasks, AVERAGE]
+        cells = []
+        for task, (column, reasons) in sorted(book.columns(line, suite).items(), key=lambda item: order.index(item[0])):
+            ours = row.average if task == AVERAGE else row.values[task]
+            missing = "ours is n/a" if ours.mean is None else ""
+            cells.append(Cell(task, column, ours, _reasons(*shared, *reasons, missing)))
+        if cells:
+            yield Comparison(row, line, tuple(cells))
+
+
+def _row_reasons(line: Line, row: Row, ours: Mapping[str, Any], wanted: list[dict[str, Any]]) -> Reasons:
+    """Return why nothing of a printed row can be compared with our row of the same recipe."""
+    printed = line.row
+    suffix = next((s for s in _OVER_SEEDS if printed.metric.endswith(s)), "")
+    settings = [f"{side}: {_settings(one)}" for side, one in (("ours", ours), ("theirs", wanted[0])) if one]
+    return _reasons(
+        _OVER_SEEDS.get(suffix, ""),
+        _METRICS.get(printed.metric.removesuffix(suffix), printed.metric),
+        f"{printed.subset} subset" if printed.subset not in (None, "full") else "",
+        printed.differs or _backbone_reason(printed.backbone, str(row.about["backbone"])),
+        "" if ours in wanted else f"other settings ({', '.join(settings)})",
+    )
+
+
+def _settings(overrides: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in overrides.items())
+
+
+def _backbone_reason(theirs: str, ours: str) -> str:
+    if "not stated" in theirs:
+        return f"backbone {theirs}"
+    return "" if plain_backbone(theirs) == plain_backbone(ours) else f"other backbone ({theirs})"
+
+
+def plain_backbone(name: str) -> str:
+    """Return a hub id without the owner that papers leave out: google-bert/bert-base-uncased is bert-base-uncased."""
+    for owner in _OWNERS:
+        name = name.removeprefix(owner)
+    return name
+
+
+def cited(suite: Suite) -> list[tuple[Line, dict[str, tuple[str, Reasons]]]]:
+    """Return the published rows without a recipe that have columns in `suite`, each with what `columns` says."""
+    return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
+
+
+def slips(suite: Suite) -> list[Line]:
+    """Return the published rows of `suite` in which something is wrong."""
+    return [line for line, _ in _in_suite(suite) if line.row.slip]
+
+
+def _in_suite(suite: Suite) -> list[tuple[Line, dict[str, tuple[str, Reasons]]]]:
+    book = published()
+    return [(line, columns) for line in book.lines if (columns := book.columns(line, suite))]
+
+
+def _about(line: Line) -> dict[str, Any]:
+    return {
+        "paper": line.table.paper,
+        "table": line.table.table,
+        "method": line.row.method,
+        "backbone": line.row.backbone,
+        "setting": line.row.setting,
+        "metric": line.row.metric,
+        "reported_from": line.row.reported_from,
+        "aggregation": line.row.aggregation or line.table.aggregation,
+        "split": line.table.split,
+        "pooling": line.table.pooling,
+        "seeds": line.seeds(),
+        "slip": line.row.slip,
+    }
+
+
+def entry(comparison: Comparison) -> dict[str, Any]:
+    """Return a comparison as plain values: the printed row, its scores by our tasks, what is compared, the verdict."""
+    line = comparison.line
+    return {
+        **_about(line),
+        "scores": {cell.task: line.scores[cell.column] for cell in comparison.cells},
+        "std": {cell.task: line.std[cell.column] for cell in comparison.cells if cell.column in line.std},
+        "differences": {
+            cell.task: round(cell.ours.mean - line.scores[cell.column], 4)
+            for cell in comparison.cells
+            if not cell.reasons and cell.ours.mean is not None
+        },
+        "verdict": comparison.verdict(),
+    }
+
+
+def cited_entries(suite: Suite) -> list[dict[str, Any]]:
+    """Return the cited rows as plain values; they have no rank."""
+    return [
+        {
+            **_about(line),
+            "cited": line.row.cited,
+            "scores": {k: line.scores[column] for k, (column, _) in found.items()},
+        }
+        for line, found in cited(suite)
+    ]

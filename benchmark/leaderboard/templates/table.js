@@ -1,0 +1,170 @@
+// One suite's table: sorting, filtering, choosing rows for the plots, walking over cells with the arrow keys.
+const SETTINGS = {
+  untrained: "nothing is trained in this run",
+  unsupervised: "trained on sentences without labels",
+  supervised: "trained on labelled pairs",
+  transductive: "fitted on the test texts themselves",
+  released: "finished weights, trained elsewhere, perhaps on labels",
+};
+
+function columnsOf(section) {
+  const scores = section.columns.map((label, i) => ({
+    label, title: section.tasks[i], published: section.tasks[i], kind: "score", value: (row) => row.cells[i].mean, cell: (row) => row.cells[i],
+  }));
+  return [
+    { label: "#", kind: "number", value: (row) => row.rank, css: "rank", up: true },
+    { label: "Method", kind: "text", value: (row) => row.name, css: "name text" },
+    { label: "Avg.", title: "Average", published: "Avg", kind: "score", value: (row) => row.average.mean, cell: (row) => row.average, css: "average" },
+    ...scores,
+    { label: "Setting", kind: "text", value: (row) => row.setting, css: "text" },
+    { label: "Backbone", kind: "text", value: (row) => row.backbone, css: "text quiet" },
+    { label: "Learns from", kind: "text", value: (row) => row.corpus, css: "text quiet" },
+    { label: "Precision", kind: "text", value: (row) => row.precision, css: "text quiet" },
+    { label: "Seeds", kind: "number", value: (row) => row.seeds, css: "quiet" },
+    { label: "Training", kind: "number", value: (row) => row.train_seconds, text: duration, css: "quiet", up: true },
+    { label: "Texts/s", kind: "number", value: (row) => row.texts_per_second, text: count, css: "quiet" },
+  ];
+}
+
+function scoreTip(row, column) {
+  const cell = column.cell(row);
+  const lines = [`${row.name} · ${column.title}`];
+  const seeds = cell.seeds === 1 ? "one value, no spread" : `mean and standard deviation of ${cell.seeds} seeds`;
+  lines.push(cell.mean === null ? `n/a: ${cell.reason}` : `${cellText(cell)} (${seeds})`);
+  if (cell.by_seed && cell.by_seed.length > 1) {
+    lines.push(cell.by_seed.map(([seed, value]) => `seed ${seed}: ${score(value)}`).join(" · "));
+  }
+  const printed = row.published.filter((one) => column.published in one.scores);
+  lines.push(...printed.slice(0, 3).map((one) => `Published: ${one.scores[column.published]}, ${one.source}; ${one.verdict}`));
+  if (printed.length > 3) lines.push(`and ${printed.length - 3} more published values`);
+  return lines;
+}
+
+function rowTip(row) {
+  const lines = [row.name, row.conditions, `${row.setting}: ${SETTINGS[row.setting] || ""}`];
+  if (row.tied) lines.push("≈ not significantly different from rank 1");
+  return [...lines, ...row.notes.map((note) => `n/a: ${note}`)];
+}
+
+function tableCell(row, column, index) {
+  if (index === 1) {
+    return make("th", { scope: "row", class: column.css, tabindex: -1 }, make("span", { class: "whole" }, row.name),
+      row.control ? make("span", { class: "control" }, "control") : null,
+      row.overlap ? make("span", { class: "flag" }, `⚠ overlap ${count(row.overlap)}`) : null);
+  }
+  const value = column.value(row);
+  if (column.kind === "score") {
+    // Without a spread its place stays empty: the numbers of a column stand under each other.
+    const { mean, sd } = column.cell(row);
+    return make("td", { class: `${column.css || ""} ${mean === null ? "quiet" : ""}`.trim(), tabindex: -1 },
+      mean === null ? "n/a" : score(mean), make("span", { class: "sd" }, sd === null ? "" : `±${score(sd)}`));
+  }
+  if (column.label === "#" && row.tied) {
+    const mark = make("span", { class: "tied" }, "≈", make("span", { class: "unseen" }, " tied with the best, rank "));
+    return make("td", { class: column.css, tabindex: -1 }, mark, String(value ?? ""));
+  }
+  if (column.label === "Setting") {
+    return make("td", { class: column.css, tabindex: -1 }, make("span", { class: `setting ${value}` }, value));
+  }
+  const text = value === null || value === "" ? "–" : column.text ? column.text(value) : String(value);
+  return make("td", { class: column.css || "", tabindex: -1 }, text);
+}
+
+function sortedRows(rows, column, direction) {
+  const sign = direction === "ascending" ? 1 : -1;
+  const missing = (value) => value === null || value === "";
+  return [...rows].sort((a, b) => {
+    const [x, y] = [column.value(a), column.value(b)];
+    // What is missing stays last, whichever way the rest goes.
+    if (missing(x) || missing(y)) return missing(x) - missing(y) || a.order - b.order;
+    return sign * (column.kind === "text" ? x.localeCompare(y) : x - y) || a.order - b.order;
+  });
+}
+
+function buildTable(section, onChange) {
+  const columns = columnsOf(section);
+  const rows = section.rows;
+  rows.forEach((row, i) => { row.order = i; row.chosen = false; row.shown = true; });
+  const head = make("tr", {}, make("th", { class: "pick", scope: "col" }, make("span", { class: "unseen" }, "Plot")));
+  const body = make("tbody");
+  const table = make("table", { role: "grid", "aria-describedby": `${section.id}-help` },
+    make("caption", { class: "unseen" }, section.title), make("thead", {}, head), body);
+  columns.forEach((column) => {
+    const button = make("button", { type: "button" }, column.label);
+    column.head = make("th", { scope: "col", class: (column.css || "").replace("quiet", "").trim(),
+      title: column.title && column.title !== column.label ? column.title : null }, button);
+    button.addEventListener("click", () => {
+      const now = column.head.getAttribute("aria-sort");
+      const first = column.up || column.kind === "text" ? "ascending" : "descending";
+      const other = first === "ascending" ? "descending" : "ascending";
+      sort(column, now === first ? other : first);
+    });
+    head.append(column.head);
+  });
+  rows.forEach((row) => {
+    const box = make("input", { type: "checkbox", tabindex: -1, "aria-label": `Plot ${row.name}` });
+    box.addEventListener("change", () => { choose(row, box.checked); onChange(); });
+    row.box = box;
+    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column, i) => tableCell(row, column, i)));
+    row.line.row = row;
+    body.append(row.line);
+  });
+
+  function choose(row, chosen) {
+    row.chosen = row.box.checked = chosen;
+    row.line.classList.toggle("chosen", chosen);
+  }
+  function sort(column, direction) {
+    columns.forEach((other) => other.head.removeAttribute("aria-sort"));
+    column.head.setAttribute("aria-sort", direction);
+    body.append(...sortedRows(rows, column, direction).map((row) => row.line));
+  }
+  function show(accepts) {
+    rows.forEach((row) => { row.shown = accepts(row); row.line.hidden = !row.shown; });
+    columns.forEach((column, i) => {
+      if (column.kind !== "score") return;
+      const values = rows.filter((row) => row.shown && column.value(row) !== null).map((row) => score(column.value(row)));
+      const best = values.length ? Math.max(...values.map(Number)) : null;
+      // By the digits that are printed: of two equal numbers not one alone is bold.
+      rows.forEach((row) => row.line.children[i + 1].classList.toggle("best",
+        column.value(row) !== null && Number(score(column.value(row))) === best));
+    });
+    if (!rows.some((row) => row.shown && target(row.line.children[2]).tabIndex === 0)) {
+      const first = [...body.children].find((line) => !line.hidden);
+      if (first) stop(first.children[2]);
+    }
+  }
+
+  // One cell is in the tab order; the arrow keys move it.
+  const target = (cell) => cell.firstElementChild?.matches("input") ? cell.firstElementChild : cell;
+  let current = null;
+  function stop(cell) {
+    if (current) current.tabIndex = -1;
+    current = target(cell);
+    current.tabIndex = 0;
+  }
+  body.addEventListener("focusin", (event) => stop(event.target.closest("td, th")));
+  body.addEventListener("keydown", (event) => {
+    const cell = event.target.closest("td, th");
+    const lines = [...body.children].filter((line) => !line.hidden);
+    let [x, y] = [[...cell.parentNode.children].indexOf(cell), lines.indexOf(cell.parentNode)];
+    if (event.key === "ArrowRight") x += 1;
+    else if (event.key === "ArrowLeft") x -= 1;
+    else if (event.key === "ArrowDown") y += 1;
+    else if (event.key === "ArrowUp") y -= 1;
+    else if (event.key === "Home") x = 0;
+    else if (event.key === "End") x = columns.length;
+    else return;
+    event.preventDefault();
+    const next = lines[y]?.children[x];
+    if (next) target(next).focus();
+  });
+  tips(body, (element) => element.closest?.("tbody td:not(.pick), tbody th"), (cell) => {
+    const column = columns[[...cell.parentNode.children].indexOf(cell) - 1];
+    const row = cell.parentNode.row;
+    return column.kind === "score" ? scoreTip(row, column) : rowTip(row);
+  });
+
+  columns[0].head.setAttribute("aria-sort", "ascending");
+  return { table, rows, choose, show };
+}

@@ -1,0 +1,104 @@
+"""`zoo-bench report METHOD`: one page with all that the records say of a method."""
+
+from __future__ import annotations
+
+import html
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes import Cli, failed, make_record
+from page_fakes import EVIL, SEVEN, data_of, method_records, training
+
+from benchmark.results import Records
+
+
+def words(path: Path) -> str:
+    """The page's text without tags, on one line."""
+    page = re.sub(r"<(script|style).*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A trained method with a gap, and a better one beside it."""
+    store = Records(tmp_path)
+    learned = training({"250": 50.25, "125": 49.5}, final_loss=0.01234, best_step=250, peak_memory_mb=2000.0)
+    learned["corpus_sentences_in_test"] = 0
+    ours = method_records("simcse:epochs=2", 0.4, range(3), training=learned)
+    ours.append(failed(make_record("simcse:epochs=2", "pocket-pairs", 0, training=learned), "too <b>little</b> memory"))
+    for record in ours:
+        record["method"]["recipe"] = {"temperature": 0.05, "epochs": 2, "dropout": None}
+        if record["task"]["name"] == "STS12":
+            record["training"] = {**learned, "corpus_sentences_in_test": 7}
+            record["coverage"] = {"texts": 100, "covered": 98, "missing": ["zyzzyva", "qat"]}
+    for record in [*ours, *method_records("better", 0.6)]:
+        store.write(record)
+    return tmp_path
+
+
+def test_the_page_says_all_of_a_method(results: Path, cli: Cli) -> None:
+    """Scores with seeds and rank, recipe and where its values come from, training, coverage, overlap, environment."""
+    answer = cli("report", "simcse:epochs=2", "--results", results)
+    assert answer.code == 0, answer.err
+    (path,) = (results / "reports").iterdir()
+    assert str(path) in answer.out
+    text = words(path)
+    assert "STS12 40.10 ± 0.10 40.00 40.10 40.20" in text
+    assert "Avg. 43.10 ± 0.10 43.00 43.10 43.20" in text
+    assert "Rank 2 of 2 in sts" in text
+    assert "dropout as the only augmentation" in text and "Gao et al. 2021" in text
+    assert "temperature 0.05 recipe" in text
+    assert "epochs 2 command line" in text
+    assert "training sentences that are test sentences: STS12: 7" in text
+    assert "STS12 100 98 zyzzyva, qat" in text
+    assert "pocket-pairs: too <b>little</b> memory" in text
+    assert "torch 2.10.0" in text
+    curves = data_of(path.read_text(encoding="utf-8"))["rows"]
+    assert [(line["name"], line["curves"][0]["points"]) for line in curves[0]] == [
+        (f"seed {seed}", [[125, 49.5], [250, 50.25]]) for seed in range(3)
+    ]
+
+
+def test_a_recipes_name_stands_for_its_variants_and_a_wrong_one_gets_help(results: Path, cli: Cli) -> None:
+    """`simcse` was measured with an override only; `bettter` was not measured at all."""
+    out = results / "page.html"
+    assert cli("report", "simcse", "--results", results, "--out", out).code == 0
+    assert "simcse:epochs=2" in words(out)
+    answer = cli("report", "bettter", "--results", results)
+    assert answer.code == 1
+    assert "Did you mean 'better'?" in answer.err
+
+
+def test_a_name_that_is_html_stays_text(tmp_path: Path, cli: Cli) -> None:
+    """Escaped wherever it stands."""
+    for record in method_records(EVIL, 0.5):
+        Records(tmp_path).write(record)
+    out = tmp_path / "page.html"
+    assert cli("report", EVIL, "--results", tmp_path, "--out", out).code == 0
+    page = out.read_text(encoding="utf-8")
+    assert page.count("<script") == page.count("</script") == 2
+    assert "<img" not in page
+    assert EVIL in words(out)
+
+
+def test_report_imports_no_torch(results: Path) -> None:
+    """The command starts light."""
+    script = (
+        "import sys\n"
+        "from benchmark.cli import main\n"
+        "try: main(['report', 'better', '--results', sys.argv[1]])\n"
+        "except SystemExit as leaving: code = leaving.code\n"
+        "print(code, sorted({'torch', 'transformers', 'sklearn', 'scipy'} & set(sys.modules)))\n"
+    )
+    child = subprocess.run([sys.executable, "-c", script, str(results)], capture_output=True, text=True)
+    assert child.stdout.splitlines()[-1] == "0 []", child.stderr
+
+
+def test_every_measured_task_stands_on_the_page(results: Path, cli: Cli) -> None:
+    """The seven tasks of the suite and the task of another."""
+    out = results / "page.html"
+    assert cli("report", "simcse", "--results", results, "--out", out).code == 0
+    assert all(task in words(out) for task in (*SEVEN, "pocket-pairs"))

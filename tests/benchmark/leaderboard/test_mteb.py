@@ -1,0 +1,109 @@
+"""Records as MTEB's files: MTEB's names only for MTEB's inputs, its shape, nothing that was not measured."""
+
+from __future__ import annotations
+
+import datetime
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import failed, make_record
+
+from benchmark.leaderboard.mteb import TASKS, export, task_result
+from benchmark.results import Records
+from benchmark.suites import suite
+from zoo.files import read_json
+
+MTEB_NAMES = {"STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICK-R"}
+SCORES = {
+    "main": 0.71,
+    "main_metric": "all_spearman",
+    "reason": None,
+    "all": {"spearman": 0.71, "pearson": 0.7},
+    "mean": {"spearman": 0.6, "pearson": 0.6},
+}
+
+
+def sts_record(name: str, task: str, seed: int | None = None, **changes: Any) -> Any:
+    return make_record(name, task, seed, scores=SCORES, **changes)
+
+
+def exported(tmp_path: Path, *records: Any) -> dict[str, Any]:
+    store = Records(tmp_path / "results")
+    for record in records:
+        store.write(record)
+    paths = export(tmp_path / "results", tmp_path / "mteb")
+    assert sorted(paths) == sorted(p for p in (tmp_path / "mteb").rglob("*.json") if p.name != "model_meta.json")
+    return {p.relative_to(tmp_path / "mteb").as_posix(): read_json(p) for p in paths}
+
+
+def test_only_untokenised_tasks_have_mtebs_names_and_sick_never() -> None:
+    named = {task for task, name in TASKS.items() if name in MTEB_NAMES}
+    assert named == {"STS12-raw", "STS13-raw", "STS14-raw", "STS15-raw", "STS16-raw", "STS-B-raw"}
+    assert "SICK-R" not in TASKS.values()
+    assert len(set(TASKS.values())) == len(TASKS) == 14
+    assert set(TASKS) == {*suite("sts").tasks, *suite("sts-raw").tasks}
+    assert all(TASKS[task].startswith("SentEval-") for task in suite("sts").tasks)
+
+
+def test_a_file_has_mtebs_shape_and_our_numbers() -> None:
+    result = task_result(sts_record("m", "STS-B-raw"))
+    assert result["task_name"] == "STSBenchmark" and result["mteb_version"] is None
+    (score,) = result["scores"]["test"]
+    assert score == {
+        "hf_subset": "default",
+        "languages": ["eng-Latn"],
+        "main_score": 0.71,
+        "cosine_spearman": 0.71,
+        "cosine_pearson": 0.7,
+    }
+    assert result["dataset_revision"].startswith("sha256:") and len(result["dataset_revision"]) == 71
+    assert result["evaluation_time"] == 0.5
+    stamp = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    assert result["date"] == stamp.timestamp()
+
+
+def test_seeds_and_methods_have_folders_of_their_own_and_trials_none(tmp_path: Path) -> None:
+    found = exported(
+        tmp_path,
+        sts_record("m", "STS12-raw", 0),
+        sts_record("m", "STS12-raw", 1),
+        sts_record("x:a=b/c", "STS12"),
+        sts_record("m", "STS13-raw", 0, limit=50),
+        failed(sts_record("m", "STS14-raw", 0), "broken"),
+        make_record("m", "MR", 0),
+    )
+    assert len(found) == 3
+    assert sorted(path.rpartition("/")[2] for path in found) == ["STS12.json", "STS12.json", "SentEval-STS12.json"]
+    assert len({path.rpartition("/")[0] for path in found}) == 3
+    assert all(path.startswith("zoo-bench__") and path.count("/") == 2 for path in found)
+    metas = [read_json(path) for path in (tmp_path / "mteb").rglob("model_meta.json")]
+    assert {meta["name"] for meta in metas} == {"zoo-bench/m", "zoo-bench/x:a=b/c"}
+    assert len({meta["revision"] for meta in metas}) == 3
+
+
+def test_mteb_reads_the_file(tmp_path: Path) -> None:
+    results = pytest.importorskip("mteb.results", reason="pip install 'zoo-bench[mteb]'")
+    exported(tmp_path, sts_record("m", "STS12-raw"))
+    (path,) = (tmp_path / "mteb").rglob("STS12.json")
+    read = results.TaskResult.from_disk(path)
+    assert (read.task_name, read.eval_splits, read.hf_subsets) == ("STS12", ["test"], ["default"])
+    assert read.get_score() == pytest.approx(0.71)
+
+
+def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
+    store = Records(tmp_path / "results")
+    for task in suite("sts-raw").tasks:
+        store.write(sts_record("m", task))
+    script = (
+        "import sys; from benchmark.cli import main_group\n"
+        "main_group(sys.argv[1:], standalone_mode=False)\n"
+        "assert not {'torch', 'transformers', 'sklearn'} & set(sys.modules)"
+    )
+    words = ["leaderboard", "--results", str(tmp_path / "results"), "--mteb", str(tmp_path / "mteb")]
+    child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    assert "7 result files in MTEB's form" in child.stdout
+    assert len(list((tmp_path / "mteb").rglob("STS*.json"))) == 6

@@ -1,0 +1,176 @@
+"""The HTML page: what the tables say, nothing executed, nothing loaded, small and quick."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import failed, make_record
+from page_fakes import EVIL, SEVEN, data_of, method_records, renamed, training, wide_table
+
+from benchmark.leaderboard.page import TEMPLATES, page, write_page
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.write import as_dict, write_tables
+from benchmark.suites import all_suites, suite
+
+
+def test_the_data_block_holds_the_table() -> None:
+    """Every number, rank, reason and command of the table, and each seed's score from the records."""
+    records = method_records("alpha", 0.4, range(3)) + method_records("beta", 0.6)
+    records += [failed(make_record("gamma", task), "no  data\nhere", "n/a") for task in SEVEN[:2]]
+    records += method_records("gamma", 0.5, tasks=SEVEN[2:])
+    (table,) = build_tables(records, [suite("sts")])
+    (section,) = data_of(page([table], records))["sections"]
+    assert section["tasks"] == list(SEVEN)
+    assert section["commands"] == table.commands
+    expected = as_dict(table)
+    assert [row["name"] for row in section["rows"]] == [row["method"] for row in expected["rows"]]
+    assert [row["rank"] for row in section["rows"]] == [1, 2, None]
+    for row, wanted in zip(section["rows"], expected["rows"], strict=True):
+        cells = [wanted["scores"][task] for task in SEVEN] + [wanted["average"]]
+        for cell, value in zip([*row["cells"], row["average"]], cells, strict=True):
+            assert (cell["seeds"], cell["reason"]) == (value["seeds"], value["reason"])
+            for key in ("mean", "sd"):
+                assert cell[key] == (None if value[key] is None else pytest.approx(value[key], abs=5.1e-5))
+    alpha = next(row for row in section["rows"] if row["name"] == "alpha")
+    assert alpha["cells"][0]["by_seed"] == [[0, 40.0], [1, 40.1], [2, 40.2]]
+    gamma = section["rows"][-1]
+    assert gamma["cells"][0] == {"mean": None, "sd": None, "seeds": 0, "reason": "no data here"}
+    assert gamma["notes"] == [f"{task}: no data here" for task in SEVEN[:2]]
+
+
+def test_curves_are_the_dev_scores_in_the_order_of_the_steps() -> None:
+    """Steps are numbers: 1000 comes after 250; a row without training has none."""
+    records = method_records("m", 0.5, range(2), training=training({"1000": 51.5, "250": 50.25})) + method_records(
+        "n", 0.4
+    )
+    (section,) = data_of(page(build_tables(records, [suite("sts")]), records))["sections"]
+    curve = [[250, 50.25], [1000, 51.5]]
+    assert [row["curves"] for row in section["rows"]] == [
+        [{"seed": 0, "points": curve}, {"seed": 1, "points": curve}],
+        [],
+    ]
+
+
+def test_a_name_that_is_html_stays_text() -> None:
+    """Method names, reasons and titles cannot close the script element or open another."""
+    plain = page([wide_table(3, 2)])
+    table = renamed(wide_table(3, 2), 0, EVIL)
+    table.rows[1].notes.append(EVIL)
+    html = page([table])
+    assert data_of(html)["sections"][0]["rows"][0]["name"] == EVIL
+    for tag in ("<script", "</script", "<img"):
+        assert html.lower().count(tag) == plain.lower().count(tag)
+    assert "\u2028" not in page([renamed(table, 0, "a\u2028b")])
+
+
+def test_trials_and_protocols_are_sections_of_their_own() -> None:
+    """What cannot be compared is never in one table, and its ranks start anew."""
+    records = method_records("full", 0.5) + method_records("trial", 0.6, row="t", limit=50)
+    records += method_records("old", 0.7, row="o") + method_records("new", 0.4, row="n", protocol=2)
+    sections = data_of(page(build_tables(records, [suite("sts")])))["sections"]
+    assert [(s["id"], s["trial"], [(row["name"], row["rank"]) for row in s["rows"]]) for s in sections] == [
+        ("sts-protocol-2", False, [("new", 1)]),
+        ("sts-protocol-1", False, [("old", 1), ("full", 2)]),
+        ("sts-trial", True, [("trial", 1)]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({}, "untrained"),
+        ({"traits": {"needs_corpus": True, "transductive": False}}, "unsupervised"),
+        ({"traits": {"needs_corpus": False, "needs_pairs": True, "transductive": False}}, "supervised"),
+        ({"traits": {"needs_corpus": False, "needs_pairs": True, "transductive": True}}, "transductive"),
+        (
+            {
+                "traits": {"needs_corpus": False, "needs_pairs": True, "transductive": False},
+                "recipe": {"fit_on": "pairs", "base": None},
+            },
+            "unsupervised",
+        ),
+        ({"class": "zoo.methods.pretrained.Pretrained"}, "released"),
+    ],
+)
+def test_the_setting_says_what_a_method_learns_from(changes: dict[str, Any], setting: str) -> None:
+    """A transform of the sentences of pairs uses no label; finished weights may have."""
+    records = method_records("m", 0.5)
+    for record in records:
+        record["method"] |= changes
+    (section,) = data_of(page(build_tables(records, [suite("sts")])))["sections"]
+    assert section["rows"][0]["setting"] == setting
+
+
+def test_nothing_is_loaded_from_anywhere() -> None:
+    """No address but the namespace of SVG, and a policy that forbids the rest."""
+    html = page([wide_table(3, 2)])
+    assert set(re.findall(r"https?://[^\"'\s]+", html)) <= {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|<link [^>]*stylesheet|\bsrc=", html)
+    assert "default-src 'none'" in html
+    assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write", html)
+
+
+def test_60_methods_and_40_tasks_are_small() -> None:
+    """Three seeds each, every seed's score with them: under 3 MB."""
+    table = wide_table(60, 40)
+    records = [
+        {**make_record(row.name, task, seed, main=0.123456789), "row_key": row.row_key}
+        for row in table.rows
+        for task in table.suite.tasks
+        for seed in range(3)
+    ]
+    html = page([table], records)
+    (section,) = data_of(html)["sections"]
+    assert len(section["rows"]) == 60
+    assert all(len(cell["by_seed"]) == 3 for row in section["rows"] for cell in row["cells"])
+    assert len(html.encode()) < 3e6
+
+
+def test_ten_thousand_records_become_tables_and_page_in_five_seconds(tmp_path: Path) -> None:
+    """All suites, three seeds; processor time, so that a busy machine does not decide."""
+    tasks = list(dict.fromkeys(task for one in all_suites().values() for task in one.tasks))
+    generator = np.random.default_rng(0)
+    records: list[Any] = []
+    model = make_record()
+    while len(records) < 10_000:
+        name = f"method-{len(records)}"
+        for task in tasks:
+            for seed in range(3):
+                scores = {**model["scores"], "main": float(generator.uniform(0.2, 0.9))}
+                about = {**model["task"], "name": task}
+                method = {**model["method"], "name": name}
+                records.append({**model, "method": method, "task": about, "seed": seed, "scores": scores})
+    started = time.process_time()
+    tables = build_tables(records, all_suites().values())
+    write_tables(tables, tmp_path)
+    write_page(tables, tmp_path / "index.html", records)
+    assert time.process_time() - started < 5
+    assert len(tables) == len(all_suites())
+    assert (tmp_path / "index.html").stat().st_size < 3e6
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb (WCAG 2.2)."""
+    channels = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+@pytest.mark.parametrize("selector", [":root", ':root[data-theme="dark"]'])
+def test_text_has_contrast_in_both_themes(selector: str) -> None:
+    """At least 4.5:1 for every text colour on every ground it stands on."""
+    style = (TEMPLATES / "style.css").read_text(encoding="utf-8")
+    block = style[style.index(selector + " {") :].partition("}")[0]
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", block))
+    grounds = {"bg", "panel", "hover"}
+    texts = set(colours) - grounds - {"line"}
+    assert len(texts) >= 15
+    for text in texts:
+        for ground in grounds:
+            light, dark = sorted((_luminance(colours[text]), _luminance(colours[ground])), reverse=True)
+            assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)

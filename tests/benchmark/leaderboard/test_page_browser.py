@@ -1,0 +1,324 @@
+"""The page in a real browser: headless Chromium, driven as a reader would with mouse and keyboard."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import failed, make_record
+from page_fakes import EVIL, method_records, renamed, training, wide_table
+
+from benchmark.leaderboard.page import write_page
+from benchmark.leaderboard.table import build_tables
+from benchmark.report import make_report
+from benchmark.results import Records
+from benchmark.suites import suite
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+SHOWN = "section:not([hidden]) "
+
+
+class Browser:
+    """A page in Chromium, and what a reader does to it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, path: Path, width: int = 1300, **media: str) -> None:
+        """Load a page in a window of this width; `media` are preferences such as prefers_color_scheme."""
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.get("about:blank")
+        self.driver.get(path.as_uri())
+
+    def run(self, script: str, *values: Any) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.driver.find_elements(By.CSS_SELECTOR, SHOWN + selector))
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element(By.CSS_SELECTOR, SHOWN + selector)
+
+    def column(self, label: str) -> list[str]:
+        """The texts of a column's visible cells, from top to bottom, without the spread."""
+        script = """
+        const table = document.querySelector("section:not([hidden]) table");
+        const heads = [...table.querySelectorAll("thead th")];
+        const at = heads.findIndex((head) => head.textContent === arguments[0]);
+        return [...table.querySelectorAll("tbody tr:not([hidden])")].map((line) => {
+          const cell = line.children[at].cloneNode(true);
+          cell.querySelectorAll(".sd").forEach((sd) => sd.remove());
+          return cell.textContent;
+        });"""
+        return list(self.run(script, label))
+
+    def head(self, label: str) -> Any:
+        """The button that sorts by a column."""
+        return next(button for button in self.all("thead button") if button.text == label)
+
+    def tip(self) -> str:
+        """The lines of the tooltip, if it is there."""
+        script = "const tip = document.getElementById('tip'); return tip.hidden ? [] : [...tip.children];"
+        return "\n".join(line.text for line in self.run(script))
+
+    def problems(self) -> list[Any]:
+        return list(self.driver.get_log("browser"))
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium, once for all tests here."""
+    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if chromium is None or chromedriver is None:
+        pytest.skip("no Chromium here (on Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=chromedriver))
+    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # a window nobody looks at has none
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 methods and 40 tasks."""
+    path = tmp_path_factory.mktemp("page") / "wide.html"
+    write_page([wide_table(60, 40)], path)
+    return path
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Two suites: three seeds with curves, one value, a gap, and a name that is HTML."""
+    curve = training({"250": 50.25, "1000": 51.5})
+    pairs = ["pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics"]
+    records = method_records("alpha", 0.4, range(3), training=curve) + method_records("beta", 0.6)
+    records += [failed(make_record("gamma", "STS12"), "no data for STS12 here", "n/a")]
+    records += method_records("gamma", 0.7, tasks=suite("sts").tasks[1:]) + method_records("alpha", 0.5, tasks=pairs)
+    tables = build_tables(records, [suite("sts"), suite("pocket")])
+    tables[0].ties = "≈: not significantly different from rank 1."
+    tables[0].rows[1].tied = True
+    write_page([renamed(tables[0], 0, EVIL), tables[1]], tmp_path / "page.html", records)
+    return tmp_path / "page.html"
+
+
+def numbers(texts: list[str]) -> list[float]:
+    """The numbers of a column, and that what is missing comes last."""
+    known = [text for text in texts if text != "n/a"]
+    assert texts == known + ["n/a"] * (len(texts) - len(known))
+    return [float(text) for text in known]
+
+
+def test_a_wide_page_is_usable(browser: Browser, wide: Path) -> None:
+    """60 x 40: drawn in seconds, no console error, the table scrolls in its own box and its names stay in sight."""
+    started = time.monotonic()
+    browser.open(wide)
+    assert len(browser.all("tbody tr")) == 60
+    assert time.monotonic() - started < 10
+    assert len(browser.all("tbody tr:first-child td")) >= 43
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    box, name = browser.one(".box"), browser.one("tbody th")
+    before = name.rect["x"]
+    browser.run("arguments[0].scrollLeft = 1500; arguments[0].scrollTop = 300", box)
+    assert browser.run("return arguments[0].scrollLeft", box) == 1500
+    assert name.rect["x"] == before
+    top = browser.run("return arguments[0].getBoundingClientRect().top", browser.one("thead th.name"))
+    assert top == pytest.approx(browser.run("return arguments[0].getBoundingClientRect().top", box), abs=3)
+    assert browser.problems() == []
+
+
+def test_sorting_by_click(browser: Browser, wide: Path) -> None:
+    """Scores go down first, then up; what is missing is last both ways; aria-sort says so, on one column only."""
+    browser.open(wide)
+    assert numbers(browser.column("#")[:54]) == list(range(1, 55))
+    for label in ("task-0", "Avg."):
+        for order in ("descending", "ascending"):
+            browser.head(label).click()
+            values = numbers(browser.column(label))
+            assert len(values) == 54
+            assert values == sorted(values, reverse=order == "descending")
+            (head,) = browser.all("thead th[aria-sort]")
+            assert (head.text, head.get_attribute("aria-sort")) == (label, order)
+    browser.head("Method").click()
+    assert browser.column("Method") == sorted(browser.column("Method"))
+    assert browser.problems() == []
+
+
+def test_sorting_by_keyboard(browser: Browser, wide: Path) -> None:
+    """Tab reaches the buttons of the head one after the other; Enter and Space sort; the focus stays and is seen."""
+    browser.open(wide)
+    browser.run("arguments[0].focus()", browser.head("Method"))
+    ActionChains(browser.driver).send_keys(Keys.TAB, Keys.TAB, Keys.ENTER).perform()
+    values = numbers(browser.column("task-0"))
+    assert values == sorted(values, reverse=True)
+    assert browser.run("return document.activeElement.textContent") == "task-0"
+    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    ActionChains(browser.driver).send_keys(Keys.SPACE).perform()
+    assert numbers(browser.column("task-0")) == sorted(values)
+
+
+def test_filters(browser: Browser, wide: Path) -> None:
+    """Text, backbone, setting and completeness together; the count says what is left; bold is the best of it."""
+    browser.open(wide)
+    browser.one("input[type=search]").send_keys("METHOD-1")
+    expected = {"method-1", *(f"method-1{i}" for i in range(10))}
+    assert set(browser.column("Method")) == expected
+    assert browser.one(".count").text == "11 of 60 rows"
+    next(o for o in browser.all("select option") if o.text == "bert-base-uncased").click()
+    assert set(browser.column("Method")) == {f"method-{i}" for i in (1, 11, 13, 15, 17, 19)}
+    browser.one("input[value=unsupervised]").click()
+    assert set(browser.column("Method")) == {f"method-{i}" for i in (11, 15, 19)}
+    next(label for label in browser.all(".controls label") if label.text == "hide incomplete").click()
+    assert set(browser.column("Method")) == {"method-11", "method-15"}
+    assert browser.one(".count").text == "2 of 60 rows"
+    best = max(map(float, browser.column("task-7")))
+    shown = [cell for cell in browser.all("tbody tr:not([hidden]) td.best") if cell.text.startswith(f"{best:.2f}")]
+    assert len(browser.all("tbody tr:not([hidden]) td.best")) == 41
+    assert shown
+    browser.one("input[type=search]").send_keys("no such method")
+    assert browser.column("Method") == []
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("preferred", ["light", "dark"])
+def test_the_theme_follows_the_system_and_the_button(browser: Browser, wide: Path, preferred: str) -> None:
+    """Dark is dark; the button turns it round and keeps it nowhere."""
+
+    def dark() -> bool:
+        colour = browser.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        return bool(sum(colour) < 200)
+
+    browser.open(wide, prefers_color_scheme=preferred)
+    assert dark() is (preferred == "dark")
+    button = browser.driver.find_element(By.ID, "theme")
+    assert button.text == ("Light theme" if preferred == "dark" else "Dark theme")
+    button.click()
+    assert dark() is (preferred == "light")
+    browser.open(wide, prefers_color_scheme=preferred)
+    assert dark() is (preferred == "dark")
+    assert browser.run("return document.cookie") == ""
+
+
+def test_cells_tell_more_on_hover_and_on_focus(browser: Browser, small: Path) -> None:
+    """Mean, spread, every seed's score; the reason of a gap; Escape closes; arrow keys move over the cells."""
+    browser.open(small)
+    row = next(line for line in browser.all("tbody tr") if "alpha" in line.text)
+    cell = row.find_elements(By.CSS_SELECTOR, "td")[3]
+    ActionChains(browser.driver).move_to_element(cell).perform()
+    text = browser.tip()
+    assert "alpha · STS12" in text
+    assert "40.10 ± 0.10 (mean and standard deviation of 3 seeds)" in text
+    assert "seed 0: 40.00 · seed 1: 40.10 · seed 2: 40.20" in text
+    ActionChains(browser.driver).send_keys(Keys.ESCAPE).perform()
+    assert browser.tip() == ""
+    browser.run("arguments[0].focus()", browser.head("Texts/s"))
+    ActionChains(browser.driver).send_keys(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_DOWN).perform()
+    assert "gamma" in browser.tip()
+    assert "n/a: STS12: no data for STS12 here" in browser.tip()
+    ActionChains(browser.driver).send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT).perform()
+    assert browser.tip().splitlines() == ["gamma · STS12", "n/a: no data for STS12 here"]
+    assert browser.run("return document.activeElement.getAttribute('aria-describedby')") == "tip"
+    browser.run("document.querySelector('.box').style.width = '30rem'")  # the next cells are out of sight
+    ActionChains(browser.driver).send_keys(*[Keys.ARROW_RIGHT] * 5).pause(0.3).perform()
+    assert browser.run("return document.querySelector('.box').scrollLeft") > 0
+    assert browser.tip().splitlines()[0] == "gamma · STS-B"
+
+
+def test_a_name_that_is_html_is_only_text(browser: Browser, small: Path) -> None:
+    """It stands in the table as it is and runs nowhere: table, plots, tooltips."""
+    browser.open(small)
+    assert browser.column("Method")[0] == EVIL
+    browser.run("arguments[0].focus()", browser.one("tbody th"))
+    assert EVIL in browser.tip()
+    assert browser.run("return [typeof window.hacked, document.querySelectorAll('img').length]") == ["undefined", 0]
+    assert EVIL in browser.one(".legend + .scroll").find_element(By.XPATH, "..").text
+    assert browser.problems() == []
+
+
+def test_rows_tied_with_the_best_are_marked(browser: Browser, small: Path) -> None:
+    """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
+    browser.open(small)
+    assert browser.column("#") == ["1", "≈ tied with the best, rank 2", "–"]
+    assert "≈: not significantly different from rank 1." in [note.text for note in browser.all("p.note")]
+    browser.run("arguments[0].focus()", browser.all("tbody th")[1])
+    assert "≈ not significantly different from rank 1" in browser.tip().splitlines()
+
+
+def test_ticked_rows_are_in_the_plots(browser: Browser, small: Path) -> None:
+    """A bar for each value of each ticked row; a curve for each seed; a point for each complete row with a cost."""
+    browser.open(small)
+    assert len(browser.all("rect.bar")) == 2 * 7
+    assert len(browser.all("path.curve")) == 3
+    assert len(browser.all("figure:first-child g.point")) == 2
+    for box in browser.all("tbody input:checked"):
+        box.click()
+    assert browser.all("rect.bar") == browser.all("path.curve") == []
+    gamma = next(line for line in browser.all("tbody tr") if "gamma" in line.text)
+    gamma.find_element(By.CSS_SELECTOR, "input").send_keys(Keys.SPACE)
+    assert len(browser.all("rect.bar")) == 6
+    assert browser.problems() == []
+
+
+def test_suites_are_tabs(browser: Browser, small: Path) -> None:
+    """The arrow keys change the suite; each has its own columns; a link with its name opens it."""
+    browser.open(small)
+    tabs = browser.driver.find_elements(By.CSS_SELECTOR, "[role=tab]")
+    assert [tab.text for tab in tabs] == ["sts", "pocket"]
+    tabs[0].send_keys(Keys.ARROW_RIGHT)
+    assert browser.run("return document.activeElement.id") == "tab-pocket"
+    assert "Topics" in [button.text for button in browser.all("thead button")]
+    assert len(browser.all("tbody tr")) == 1
+    browser.driver.get("about:blank")
+    browser.driver.get(small.as_uri() + "#pocket")
+    tabs = browser.driver.find_elements(By.CSS_SELECTOR, "[role=tab]")
+    assert [tab.get_attribute("aria-selected") for tab in tabs] == ["false", "true"]
+    assert browser.problems() == []
+
+
+def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> None:
+    """360 pixels: only the table's box scrolls sideways, and most of it is numbers; nothing moves on request."""
+    browser.open(wide, 360, prefers_reduced_motion="reduce")
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+    box, name = browser.one(".box"), browser.one("tbody th")
+    browser.run("arguments[0].scrollLeft = 800", box)
+    assert browser.run("return arguments[0].scrollLeft", box) == 800
+    left = name.rect["x"] - box.rect["x"]
+    assert 0 <= left < 2
+    assert name.rect["width"] < 180
+    moves = "return getComputedStyle(document.getElementById('theme')).transitionDuration"
+    assert browser.run(moves) == "0s"
+    browser.open(wide, 360)
+    assert browser.run(moves) != "0s"
+    assert browser.problems() == []
+
+
+def test_a_methods_page(browser: Browser, tmp_path: Path) -> None:
+    """The curves are drawn, the theme turns, nothing complains."""
+    for record in method_records("alpha", 0.4, range(3), training=training({"250": 50.25, "1000": 51.5})):
+        Records(tmp_path).write(record)
+    browser.open(make_report("alpha", tmp_path), 360)
+    assert len(browser.all("path.curve")) == 3
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+    browser.driver.find_element(By.ID, "theme").click()
+    assert browser.run("return document.documentElement.dataset.theme") == "dark"
+    assert browser.problems() == []

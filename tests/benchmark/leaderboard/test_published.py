@@ -1,0 +1,271 @@
+"""Published values: every one kept, compared within one protocol and backbone only, with the reason elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import statistics
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fakes import failed, make_record
+
+from benchmark.leaderboard.published import AVERAGE, Comparison, compare, parse, published, recipe_of
+from benchmark.leaderboard.published_page import published_markdown
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.write import as_dict, write_tables
+from benchmark.suites import all_suites, suite
+from benchmark.tasks import TASKS
+from zoo.errors import UsageError
+from zoo.recipe import all_recipes
+
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "leaderboards" / "published.yaml"
+REFERENCE = ROOT.parent / "shared" / "reference" / "published.yaml"
+BERT = "google-bert/bert-base-uncased"
+
+
+@pytest.fixture(scope="module")
+def reference() -> Any:
+    if not REFERENCE.is_file():
+        pytest.skip(f"the reference numbers are not at {REFERENCE}")
+    return yaml.load(REFERENCE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+
+
+def records(name: str, tasks: Sequence[str], backbone: str = BERT, main: float = 0.5, **changes: Any) -> list[Any]:
+    made = [make_record(name, task, main=main, **changes) for task in tasks]
+    for record in made:
+        record["method"]["sources"] = {"backbone": {"name": backbone, "revision": None, "sha256": "0" * 64}}
+    return made
+
+
+def comparisons(name: str, suite_name: str = "sts", **changes: Any) -> dict[str, Comparison]:
+    """Our row beside each printed row, by "source: printed name"."""
+    (table,) = build_tables(records(name, suite(suite_name).tasks, **changes), [suite(suite_name)])
+    found = compare(table)
+    return {f"{c.line.table.source()}: {c.line.row.method} on {c.line.row.backbone}": c for c in found}
+
+
+def one(name: str, place: str, suite_name: str = "sts", **changes: Any) -> Comparison:
+    (found,) = [c for key, c in comparisons(name, suite_name, **changes).items() if key.startswith(place)]
+    return found
+
+
+def test_every_number_of_the_reference_is_kept_with_all_it_says(reference: Any) -> None:
+    ours = []
+    for line in published().lines:
+        row, table = line.row, line.table
+        for column, value in line.scores.items():
+            more = {
+                "reported_from": row.reported_from,
+                "ablation": row.ablation,
+                "subset": row.subset,
+                "aggregation": None if row.cited else row.aggregation,
+                "max_seq_length": row.max_seq_length,
+                "seeds": row.seeds,
+                "std": line.std.get(column),
+                "not_in_paper": row.not_in_paper or None,
+            }
+            about = {"method": row.method, "backbone": row.backbone, "setting": row.setting, "metric": row.metric}
+            entry = {"paper": table.paper, "table": table.table, **about, "task": column, "value": value}
+            ours.append({**entry, **{k: v for k, v in more.items() if v is not None}})
+    key = lambda entry: json.dumps(entry, sort_keys=True)  # noqa: E731
+    assert sorted(ours, key=key) == sorted(reference["rows"], key=key)
+    assert len(ours) == 947
+
+
+def test_every_average_that_is_not_the_mean_of_its_row_is_marked() -> None:
+    """By our own arithmetic; the reference's tolerance is half a unit of the last printed digit."""
+    wrong = 0
+    for line in published().lines:
+        average = next((a for a in (AVERAGE, "Avg words") if a in line.scores), None)
+        if average is None or not set(line.table.average_of) <= set(line.scores):
+            continue
+        printed, mean = line.scores[average], statistics.fmean(line.scores[c] for c in line.table.average_of)
+        if abs(printed - mean) > 0.5 * 10**-line.decimals + 1e-9:
+            wrong += 1
+            said = re.search(r"printed (?:average )?([\d.]+), mean of the row ([\d.]+)", line.row.slip or "")
+            assert said, (line.table.source(), line.row.method, mean)
+            assert (float(said[1]), float(said[2])) == (printed, pytest.approx(mean, abs=0.06))
+    assert wrong == 16
+
+
+def test_the_averages_the_reference_calls_wrong_are_the_marked_ones(reference: Any) -> None:
+    wrong = {(c["paper"], c["table"], c["method"], c["setting"]) for c in reference["avg_checks"] if not c["ok"]}
+    marked = {(x.table.paper, x.table.table, x.row.method, x.row.setting) for x in published().lines if x.row.slip}
+    assert wrong <= marked
+
+
+def test_recipes_and_tasks_that_it_names_exist_and_every_other_row_says_why_none_does() -> None:
+    recipes, tasks = all_recipes(), set(TASKS.names())
+    book = published()
+    for line in book.lines:
+        for name in line.row.recipes:
+            assert recipe_of(name)[0] in recipes
+        assert not (line.row.recipes and line.row.cited)
+    assert {task for place in book.places.values() for task in (*place.same, *place.other)} <= tasks
+    systems = {line.row.method for line in book.lines if line.row.cited}
+    assert systems == {
+        "CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "Universal Sentence Encoder", "ConSERT",
+    }  # fmt: skip
+
+
+def test_the_same_protocol_and_backbone_are_compared() -> None:
+    found = one("simcse", "PT-BERT, table 3", main=0.75)
+    assert found.compared == [*suite("sts").tasks, AVERAGE]
+    assert found.verdict() == "compared (theirs: not stated; one checkpoint, chosen on STS-B dev)"
+    (row,) = as_dict(build_tables(records("simcse", suite("sts").tasks, main=0.75), [suite("sts")])[0])["rows"]
+    entry = next(e for e in row["published"] if (e["paper"], e["table"]) == ("PT-BERT", "3"))
+    assert entry["scores"]["STS12"] == 68.4 and entry["scores"][AVERAGE] == 76.25
+    assert entry["differences"]["STS12"] == pytest.approx(6.6)
+    assert entry["differences"][AVERAGE] == pytest.approx(-1.25)
+    assert entry["reported_from"] == "Gao et al. 2021"
+    seeds = one("promptbert", "PromptBERT, table 6: PromptBERT")
+    assert seeds.verdict() == "compared (theirs: mean of 10 seeds)"
+
+
+@pytest.mark.parametrize(
+    ("name", "suite_name", "backbone", "place", "words"),
+    [
+        ("simcse", "sts", "zoo-mini", "PT-BERT, table 3", "not comparable: other backbone (bert-base-uncased)"),
+        ("simcse", "sts", "someone/bert-base-uncased", "PT-BERT, table 3", "other backbone"),
+        ("simcse", "sts-raw", BERT, "PT-BERT, table 3", "not comparable: untokenised text"),
+        ("simcse", "sts", BERT, "PT-BERT, table 5c", "not comparable: hard subset"),
+        ("simcse", "sts", BERT, "PT-BERT, table 4", "not comparable: development split"),
+        ("simcse:steps=9", "sts", BERT, "PT-BERT, table 3", "not comparable: other settings (ours: steps=9)"),
+        ("simcse", "sts", BERT, "PT-BERT, table 2: SimCSE_64", "other settings (theirs: train_max_length=64)"),
+        ("ct", "sts", BERT, "PT-BERT, table 3", "not comparable: a released checkpoint of an unpublished recipe"),
+        ("cls", "sts", BERT, "BURT, table 2", "not comparable: backbone bert-base (case not stated)"),
+        ("promptbert", "transfer-fast", BERT, "PromptBERT, table 15", "not comparable: SentEval's fast setting"),
+        ("burt", "words", BERT, "BURT, table 3", "not comparable: backbone bert-base (case not stated)"),
+        ("sbert", "sts", "roberta-large", "PromptBERT, table 6: SRoBERTa", "other backbone (roberta-base)"),
+    ],
+)
+def test_elsewhere_the_reason_is_told(name: str, suite_name: str, backbone: str, place: str, words: str) -> None:
+    found = one(name, place, suite_name, backbone=backbone)
+    assert words in found.verdict()
+    assert found.compared == []
+
+
+def test_wmean_and_mean_are_not_all() -> None:
+    """The log of the released checkpoint holds the three aggregations of one model."""
+    found = [c for key, c in _all("ptbert").items() if "repo log" in key and "STS12" in {x.task for x in c.cells}]
+    assert [c.verdict() for c in found] == [
+        "compared (theirs: one checkpoint)",
+        "not comparable: wmean",
+        "not comparable: mean",
+    ]
+
+
+def _all(name: str) -> dict[str, Comparison]:
+    (table,) = build_tables(records(name, suite("sts").tasks), [suite("sts")])
+    return {f"{i}: {c.line.table.source()}": c for i, c in enumerate(compare(table))}
+
+
+def test_extremes_over_seeds_and_other_metrics_are_not_means() -> None:
+    verdicts = [c.verdict() for c in _all("simcse").values() if c.line.table.table == "10"]
+    assert verdicts == [
+        "compared (theirs: mean of 10 seeds)",
+        "not comparable: the best of its seeds",
+        "not comparable: the worst of its seeds",
+    ]
+    (table,) = build_tables(records("ptbert", suite("transfer").tasks), [suite("transfer")])
+    f1 = next(c for c in compare(table) if c.line.row.metric == "f1")
+    assert f1.verdict() == "not comparable: F1, ours is accuracy"
+
+
+def test_reasons_of_some_tasks_name_them() -> None:
+    verdict = one("burt", "BURT, table 2").verdict()
+    assert "STS12, STS13, STS14, STS15, STS16: aggregation not stated" in verdict
+    assert "STS-B, SICK-R: trained on the task there" in verdict
+    assert verdict.count("case not stated") == 1
+
+
+def test_a_value_that_we_do_not_have_is_not_compared() -> None:
+    made = records("avg-last", suite("sts").tasks)
+    made[3] = failed(made[3], "no data", "n/a")
+    (table,) = build_tables(made, [suite("sts")])
+    found = next(c for c in compare(table) if c.line.table.table == "5")
+    assert {c.task: c.reasons for c in found.cells if c.reasons} == {
+        "STS15": ("ours is n/a",),
+        AVERAGE: ("ours is n/a",),
+    }
+    assert found.verdict().endswith("STS15, Avg: ours is n/a")
+
+
+def test_rows_that_share_a_name_and_overrides_of_the_place_keep_their_recipe() -> None:
+    assert recipe_of("simcse [0123abcd]") == ("simcse", {})
+    assert recipe_of("simcse:backbone=a/b:revision=x:steps=3") == ("simcse", {"steps": 3})
+
+
+def test_files_stand_beside_the_table_and_hold_what_they_should(tmp_path: Path) -> None:
+    """Numbers as printed (78.50, not 78.5), cited rows without a rank, slips on the rows they concern."""
+    made = records("simcse", suite("sts").tasks) + records("nothing-published", suite("sts").tasks)
+    (table,) = build_tables(made, [suite("sts")])
+    write_tables([table], tmp_path)
+    text = (tmp_path / "sts-published.md").read_text(encoding="utf-8")
+    assert text == published_markdown(table, compare(table))
+    assert "50.00 / 78.50" in text and "nothing-published" not in text
+    assert "- BURT, table 2, BERT_CLS (bert-base (case not stated)): the averages of CLS and MEAN are swapped" in text
+    lines = text.splitlines()
+    columns = [len(re.findall(r"(?<!\\)\|", line)) for line in lines if line.startswith("|")]
+    assert set(columns) == {14, 13}  # compared and not; cited
+    content = json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))
+    assert {e["method"] for e in content["cited"]} == {"CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "ConSERT"}
+    assert not {e["method"] for e in content["cited"]} & {row["method"] for row in content["rows"]}
+    assert [bool(row["published"]) for row in sorted(content["rows"], key=lambda r: r["method"])] == [False, True]
+
+
+def test_a_table_without_a_counterpart_and_a_trial_have_no_such_file(tmp_path: Path) -> None:
+    plain = build_tables(records("nothing-published", suite("sts").tasks), [suite("sts")])
+    trial = build_tables(records("simcse", suite("sts").tasks, limit=50), [suite("sts")])
+    write_tables([*plain, *trial], tmp_path)
+    assert not list(tmp_path.glob("*-published.md"))
+    assert json.loads((tmp_path / "sts-trial.json").read_text(encoding="utf-8"))["rows"][0]["published"] == []
+
+
+def test_every_suite_of_the_papers_tables_has_columns_in_it() -> None:
+    """Each printed test column stands somewhere; what has no task here is known."""
+    book = published()
+    tasks = {task for one_suite in all_suites().values() for task in one_suite.tasks}
+    placed = {
+        column
+        for line in book.lines
+        for column in line.scores
+        if tasks & {*book.place(line.table.paper, column).same, *book.place(line.table.paper, column).other}
+    }
+    without = {column for line in book.lines for column in line.scores} - placed
+    assert without == {AVERAGE, "Avg words", "STS12-16 mean", "wiki 100k sentences", "vocabulary"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.pop("tasks"), "papers, tasks and tables"),
+        (lambda c: c["tables"][0]["rows"][0].update(recipe="simcse"), "unknown key 'recipe'. Did you mean 'recipes'"),
+        (lambda c: c["tables"][0]["rows"][0]["scores"].update(STS12="68.4"), "expected names with numbers"),
+        (lambda c: c["tables"][0].update(paper="Nobody"), "'Nobody' is none of its papers"),
+        (lambda c: c["tables"][0]["rows"][0].pop("scores"), "scores is missing"),
+        (lambda c: c["tasks"]["STS12"].update(also=[]), "unknown key 'also'"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(change: Any, words: str) -> None:
+    content = copy.deepcopy(CONTENT)
+    change(content)
+    with pytest.raises(UsageError) as caught:
+        parse(content, "here.yaml")
+    assert words in str(caught.value) and str(caught.value).startswith("here.yaml")
+
+
+CONTENT = yaml.load(FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+
+
+def test_the_wheel_ships_the_file_where_it_is_looked_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    shipped = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    assert shipped["leaderboards/published.yaml"] == "benchmark/leaderboards/published.yaml"

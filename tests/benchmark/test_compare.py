@@ -1,0 +1,156 @@
+"""`zoo-bench compare`: the numbers of both methods, their differences as scipy has them, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli, failed, make_record
+from scipy import stats
+
+from benchmark.metrics.significance import williams
+from benchmark.results import Records
+
+TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
+SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))
+GOLD = {task: np.round(np.random.default_rng(n).uniform(0, 5, n), 1) for task, n in SIZES.items()}
+
+
+def scores_of(name: str, task: str, seed: int | None) -> np.ndarray:
+    """Return a method's scores as they are kept."""
+    noise = {"good": 1.0, "bad": 2.0, "same": 1.0}[name]
+    generator = np.random.default_rng([seed or 0, SIZES[task], name == "bad"])
+    return np.float32(GOLD[task] + noise * generator.normal(size=SIZES[task]))
+
+
+def rho(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's correlation."""
+    return float(stats.spearmanr(a, b).statistic)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Records:
+    """A method of two seeds and two without one, on the suite `words`; pairs are kept."""
+    folder = Records(tmp_path)
+    for name, seeds in (("good", (0, 1)), ("bad", (None,)), ("same", (None,))):
+        for task, seed in itertools.product(TASKS, seeds):
+            predicted = scores_of(name, task, seed)
+            main = rho(predicted, GOLD[task])
+            folder.write(make_record(name, task, seed, main=main), (predicted, GOLD[task]))
+    return folder
+
+
+def compared(cli: Cli, *words: object) -> Any:
+    """Return the JSON of a comparison."""
+    answer = cli("compare", *words, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out, parse_constant=pytest.fail)
+
+
+def test_numbers_against_scipy(store: Records, cli: Cli) -> None:
+    """Means over seeds, intervals as a bootstrap of 300 resamples has them, Williams' test."""
+    content = compared(cli, "good", "bad", "--results", store.folder)
+    (comparison,) = content["comparisons"]
+    assert [line["task"] for line in comparison["lines"]] == list(TASKS)
+    assert (content["a"].split()[0], content["b"].split()[0]) == ("good", "bad")
+    generator = np.random.default_rng(0)
+    drawn = []
+    for line in comparison["lines"]:
+        task = line["task"]
+        gold, b = GOLD[task], scores_of("bad", task, None)
+        good = [scores_of("good", task, seed) for seed in (0, 1)]
+        r_a, r_b = float(np.mean([rho(a, gold) for a in good])), rho(b, gold)
+        assert (line["a"], line["b"], line["pairs"]) == (pytest.approx(100 * r_a), pytest.approx(100 * r_b), len(gold))
+        assert line["difference"] == pytest.approx(100 * (r_a - r_b))
+        test = williams(r_a, r_b, float(np.mean([rho(a, b) for a in good])), len(gold))
+        assert line["williams"]["t"] == pytest.approx(test.t)
+        assert line["williams"]["p"] == pytest.approx(test.p)
+        index = generator.integers(0, len(gold), (300, len(gold)))
+        drawn.append([np.mean([rho(a[i], gold[i]) for a in good]) - rho(b[i], gold[i]) for i in index])
+        _similar(line, 100 * np.array(drawn[-1]))
+    average = comparison["average"]
+    for side in "ab":
+        assert average[side] == pytest.approx(np.mean([line[side] for line in comparison["lines"]]))
+    _similar(average, 100 * np.mean(drawn, axis=0))
+    assert average["williams"] is None
+    assert average["p"] == pytest.approx(2 / 10_001)
+
+
+def _similar(line: dict[str, Any], differences: np.ndarray) -> None:
+    width = np.percentile(differences, 97.5) - np.percentile(differences, 2.5)
+    for end, percent in (("low", 2.5), ("high", 97.5)):
+        assert line[end] == pytest.approx(np.percentile(differences, percent), abs=0.12 * width)
+    assert line["low"] < line["difference"] < line["high"]
+    if (differences <= 0).mean() > 0.1:
+        assert line["p"] > 0.05
+
+
+def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
+    """A method and itself: no difference, no interval, p is 1."""
+    (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--task", "MEN")["comparisons"]
+    (line,) = comparison["lines"]
+    assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, 0, 0, 1, 1)
+    assert comparison["average"] is None
+
+
+def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
+    """Every task, the average, and what the numbers are; whole in 20 columns."""
+    script = (
+        "import sys\nfrom benchmark.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as leaving: assert leaving.code == 0\n"
+        "assert 'torch' not in sys.modules"
+    )
+    words = ["compare", "good", "bad", "--out", str(store.folder), "--suite", "words"]
+    child = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, env={"COLUMNS": "20"}, check=False
+    )
+    assert child.returncode == 0, child.stderr
+    rows = {line.split()[0]: line.split() for line in child.stdout.splitlines() if line.split()[:1]}
+    assert {*TASKS, "Avg.", "A:", "B:"} <= set(rows)
+    assert rows["Avg."][1] == str(sum(SIZES.values()))
+    assert "10,000 resamples" in child.stdout
+
+
+def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
+    """Unknown names, tasks not run, records of before, other pairs: one sentence and exit code of an error."""
+    folder = store.folder
+    gold = GOLD["MEN"][:50]
+    store.write(make_record("cut", "MEN", main=0.9), (gold, gold))
+    store.write(make_record("old", "MEN", main=0.9))
+    store.write(failed(make_record("old", "SCWS"), "no data for SCWS here", "n/a"))
+    accuracy = {"main": 0.9, "main_metric": "accuracy", "reason": None}
+    for name in ("good", "bad"):
+        for seed in (0, 1) if name == "good" else (None,):
+            store.write(make_record(name, "MR", seed, scores=accuracy))
+    for words, code, text in (
+        (("goood", "bad"), 2, "Did you mean 'good'?"),
+        (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
+        (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
+        (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),
+        (("good", "old", "--task", "MEN"), 1, "old on MEN: no pair scores beside"),
+        (("good", "cut", "--task", "MEN"), 2, "different pairs"),
+        (("good", "bad", "--task", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
+        (("good", "old"), 1, "no suite in common"),
+        (("good", "cut"), 1, "left out"),
+    ):
+        answer = cli("compare", *words, "--results", folder)
+        assert (answer.code, text in answer.err) == (code, True), answer.err
+        assert answer.out == ""
+
+
+def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -> None:
+    """Two rows called alike need the key that the tables show."""
+    store.write(make_record("bad", "MEN", main=0.1, row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    assert answer.code == 2
+    key = make_record("bad", "MEN", row="other")["row_key"][:8]
+    assert f"'bad [{key}]'" in answer.err
+    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--task", "MEN")["comparisons"]
+    assert comparison["lines"][0]["b"] == pytest.approx(10)

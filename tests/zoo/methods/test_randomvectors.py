@@ -1,0 +1,60 @@
+"""Random vectors: Gaussian, the text's own, another set with every seed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from zoo.encoder import Run, Runtime
+from zoo.methods.randomvectors import RandomVectors
+from zoo.recipe import all_recipes
+
+
+def make(seed: int = 0, **recipe: int) -> RandomVectors:
+    encoder = RandomVectors(RandomVectors.Recipe(**recipe), Runtime())
+    assert not encoder.fit(None, run=Run(seed=seed)).fitted
+    return encoder
+
+
+TEXTS = [f"text {i}" for i in range(300)]
+
+
+def test_vectors_are_standard_gaussian_and_unrelated() -> None:
+    """Values against the normal distribution; cosines of distinct texts with mean 0 and deviation 1 / sqrt(dim)."""
+    vectors = make(dim=128).encode(TEXTS).astype(np.float64)
+    assert stats.kstest(vectors.ravel(), "norm").pvalue > 1e-3
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = (unit @ unit.T)[np.triu_indices(len(TEXTS), 1)]
+    assert cosines.mean() == pytest.approx(0, abs=0.002)
+    assert cosines.std() == pytest.approx(128**-0.5, rel=0.03)
+
+
+def test_a_text_has_its_own_vector_whatever_its_neighbours() -> None:
+    vectors = make().encode(["b", "a", "b"])
+    np.testing.assert_array_equal(vectors[0], vectors[2])
+    np.testing.assert_array_equal(vectors[1], make().encode(["a"])[0])
+    assert not np.allclose(vectors[0], vectors[1])
+    assert not np.allclose(make().encode(["a"]), make().encode(["A"]))
+
+
+def test_seeds_are_independent_and_kept(tmp_path: Path) -> None:
+    first, second = make(1), make(2)
+    correlation = np.corrcoef(first.encode(TEXTS).ravel(), second.encode(TEXTS).ravel())[0, 1]
+    assert abs(correlation) < 0.02
+    assert len({first.fingerprint(), second.fingerprint(), make(1, dim=8).fingerprint()}) == 3
+    second.save(tmp_path)
+    loaded = RandomVectors.load(tmp_path)
+    assert loaded.fingerprint() == second.fingerprint()
+    np.testing.assert_array_equal(loaded.encode(TEXTS[:3]), second.encode(TEXTS[:3]))
+
+
+def test_the_recipe_is_a_control_that_runs_once_a_seed() -> None:
+    spec = all_recipes()["random"]
+    cls, recipe = spec.resolve()
+    assert spec.control and cls.traits(recipe).stochastic and recipe == RandomVectors.Recipe()
+    assert [name for name, one in all_recipes().items() if one.control] == ["bag-of-words", "random"]
+    with pytest.raises(ValueError, match="above 0"):
+        RandomVectors.Recipe(dim=0)

@@ -1,0 +1,94 @@
+"""A control: random vectors. What a task gives to an encoder that knows nothing of its texts."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
+from zoo.encoding import EncodingStats, encode_unique
+from zoo.files import read_json, sha256_json, write_json
+from zoo.methods.base import positive
+from zoo.recipe import build
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomVectorsRecipe:
+    """Width of the vectors."""
+
+    dim: int = 256  # the bundled backbone's; the spread of a cosine is 1 / sqrt(dim)
+
+    def __post_init__(self) -> None:
+        positive(self, "dim")
+
+
+class RandomVectors(Encoder):
+    """A standard Gaussian vector for each distinct text, drawn from the text's sha256 and the seed.
+
+    The same text always has the same vector, so a task that repeats its texts can still be told from noise.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> RandomVectors(RandomVectors.Recipe(), Runtime()).encode(["a small dog", "a large cat"]).shape
+        (2, 256)
+    """
+
+    Recipe: ClassVar[type[Any]] = RandomVectorsRecipe
+
+    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        self.dim = recipe.dim
+        self.seed = 0
+        self.stats = EncodingStats()
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        """Other vectors with every seed; no text is read."""
+        return Traits(stochastic=True)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Take the seed; nothing is learned."""
+        self.seed = run.seed
+        return FitReport()
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors (n, dim) float32 in the order of `texts`."""
+        return encode_unique(texts, self._encode_unique)
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        started = time.perf_counter()
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
+            digest = hashlib.sha256(text.encode()).digest()
+            row[:] = np.random.default_rng([self.seed, *digest]).standard_normal(self.dim)
+        self.stats.texts += len(texts)
+        self.stats.seconds += time.perf_counter() - started
+        return vectors
+
+    def save(self, folder: Path) -> None:
+        """Write recipe and seed: the vectors follow from them."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "recipe.json", asdict(self.recipe))
+        write_json(folder / "seed.json", self.seed)
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote."""
+        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
+        encoder = cls(recipe, runtime or Runtime())
+        encoder.seed = int(read_json(folder / "seed.json"))
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over class, recipe and seed."""
+        return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.recipe), self.seed])
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return what encoding cost so far."""
+        return self.stats.as_dict()
