@@ -4,8 +4,7 @@ python -m benchmark.speed.transfer compare --data DIR --senteval FOLDER [--tasks
 python -m benchmark.speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
 
 `compare` encodes every sentence once; then each side reads the task's files, looks its vectors up, trains and scores.
-Both run on one thread and process time is compared, so that other work on the machine does not count; `--threads` gives
-both more, and then the wall time on a quiet machine is what counts. SentEval runs
+Both run on one thread and process time is compared, so that other work on the machine does not count. SentEval runs
 neither on a current Python nor without a GPU; docs/transfer.md has the line that mends a copy of it. `memory` runs a
 task of MR's size on random vectors and states the most memory that this process has used.
 """
@@ -81,21 +80,11 @@ def main() -> None:
 @click.option("--tasks", default="TREC,MRPC,CR", show_default=True)
 @click.option("--setting", type=click.Choice(["full", "fast"]), default="full", show_default=True)
 @click.option("--rounds", default=1, show_default=True)
-@click.option("--threads", default=1, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="JSON file for every single measurement.")
-def compare(
-    data: Path,
-    senteval: Path,
-    method: str,
-    tasks: str,
-    setting: str,
-    rounds: int,
-    threads: int,
-    out: Path | None,
-) -> None:
+def compare(data: Path, senteval: Path, method: str, tasks: str, setting: str, rounds: int, out: Path | None) -> None:
     """Print the accuracies and times of both sides and their ratio, task by task."""
     sys.path.insert(0, str(senteval))
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
     store = VectorStore(cls(recipe, Runtime()), method)
     source = DataSource(data, hub=False)
