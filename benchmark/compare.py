@@ -102,8 +102,12 @@ def _wanted(
         return [(", ".join(tasks), tasks, True)]
     if suite is not None:
         return [(one.title, one.tasks, True) for one in suites_named(suite)]
-    both = {r["task"]["name"] for r in a if r.get("pairs")} & {r["task"]["name"] for r in b if r.get("pairs")}
-    return [(one.title, one.tasks, False) for one in all_suites().values() if both & set(one.tasks)]
+    measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
+    kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
+    # Suites without pair scores are asked for only where there are no others, to say what is missing.
+    return [
+        (one.title, one.tasks, False) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)
+    ]
 
 
 def compare(

@@ -129,6 +129,7 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
     for name in ("good", "bad"):
         for seed in (0, 1) if name == "good" else (None,):
             store.write(make_record(name, "MR", seed, scores=accuracy))
+    store.write(make_record("alone", "SUBJ", scores=accuracy))
     for words, code, text in (
         (("goood", "bad"), 2, "Did you mean 'good'?"),
         (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
@@ -137,7 +138,8 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
         (("good", "old", "--task", "MEN"), 1, "old on MEN: no pair scores beside"),
         (("good", "cut", "--task", "MEN"), 2, "different pairs"),
         (("good", "bad", "--task", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
-        (("good", "old"), 1, "no suite in common"),
+        (("good", "old"), 1, "has no score of SimLex-999"),
+        (("good", "alone"), 1, "no suite in common"),
         (("good", "cut"), 1, "left out"),
     ):
         answer = cli("compare", *words, "--results", folder)
