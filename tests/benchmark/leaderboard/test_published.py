@@ -34,7 +34,7 @@ BERT = "google-bert/bert-base-uncased"
 def reference() -> Any:
     if not REFERENCE.is_file():
         pytest.skip(f"the reference numbers are not at {REFERENCE}")
-    return yaml.load(REFERENCE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    return yaml.safe_load(REFERENCE.read_text(encoding="utf-8"))
 
 
 def records(name: str, tasks: Sequence[str], backbone: str = BERT, main: float = 0.5, **changes: Any) -> list[Any]:
@@ -262,7 +262,7 @@ def test_a_wrong_file_is_refused_with_the_place(change: Any, words: str) -> None
     assert words in str(caught.value) and str(caught.value).startswith("here.yaml")
 
 
-CONTENT = yaml.load(FILE.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+CONTENT = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 
 
 def test_the_wheel_ships_the_file_where_it_is_looked_for() -> None:
