@@ -1,4 +1,4 @@
-"""Token states in training, without the work that no vector depends on: padding, and what the last layer leaves unused.
+"""Token states without the work that no vector depends on: padding, and what the last layer leaves unused.
 
 A transformer's own forward computes every position of the padded batch. Sentences differ in length, and most poolers
 read one position, so a third of a small backbone's step is spent on states that nothing reads.
