@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from zoo.dropout import dropout as drop
 from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
-from zoo.training.dropout import dropout as drop
 
 PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 """Model types whose layers are those of BERT; all others run their own forward."""

@@ -21,6 +21,7 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import nn
 
+from zoo.dropout import cheapen_dropout
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, UsageError
@@ -28,7 +29,6 @@ from zoo.files import read_tensors, write_tensors, write_text
 from zoo.hardware import keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.progress import Progress
 from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state, undisturbed
-from zoo.training.dropout import cheapen_dropout
 from zoo.training.processes import gather, own_rank
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from zoo.training.dropout import Dropout, cheapen_dropout, dropout
+from zoo.dropout import Dropout, cheapen_dropout, dropout
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
