@@ -7,16 +7,18 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.analysis.kept import Texts, label, of_task, read_kept, row_named
+from benchmark.analysis.worst import differing_pairs
+from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import LEVEL, Williams, resample, summarise, williams
 from benchmark.results import Record, Records, plain
 from benchmark.suites import all_suites, suites_named
-from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import fit_to, print_safe
 
 
@@ -48,8 +50,8 @@ def compare_command(options: dict[str, Any]) -> int:
     """`zoo-bench compare`: print, as a table or as JSON, how two methods of a results folder differ."""
     store = Records(options["results"], set_aside=False)
     found = store.all()
-    a, b = (_row(found, name, options["results"]) for name in (options["a"], options["b"]))
-    names = [_label(records) for records in (a, b)]
+    a, b = (row_named(found, name, options["results"]) for name in (options["a"], options["b"]))
+    names = [label(records) for records in (a, b)]
     results, left_out = [], []
     for title, tasks, required in _wanted(a, b, options["suite"], options["task"]):
         try:
@@ -61,36 +63,51 @@ def compare_command(options: dict[str, Any]) -> int:
     if not results:
         reasons = " ".join(left_out) or "they have no suite in common; name tasks with --task."
         raise MissingError(f"{names[0]} and {names[1]} cannot be compared: {reasons}")
+    differing = _differing([line.task for one in results for line in one.lines], a, b, store, options)
     if options["as_json"]:
         content: dict[str, Any] = {"a": names[0], "b": names[1], "resamples": options["resamples"], "level": LEVEL}
         content["comparisons"] = plain([asdict(one) for one in results])
+        content |= {"pairs": differing} if differing else {}
         print_safe(json.dumps(content, indent=1), sys.stdout)
     else:
         for one in results:
             print_comparison(one, names[0], names[1], options["resamples"])
+        for task, lines in differing.items():
+            _print_pairs(task, lines)
     for text in left_out:
         print_safe(f"zoo-bench: {text}", sys.stderr)
     return 0
 
 
-def _label(records: list[Record]) -> str:
-    return f"{records[0]['method']['name']} [{records[0]['row_key'][:8]}]"
+def _differing(
+    tasks: Sequence[str], a: list[Record], b: list[Record], store: Records, options: dict[str, Any]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the pairs of each task on which both differ most, with texts where these are wanted and here."""
+    if not options["pairs"]:
+        return {}
+    texts = Texts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
+    found = {}
+    for task in dict.fromkeys(tasks):
+        first, second = (read_kept(label(records), records, task, store) for records in (a, b))
+        found[task] = differing_pairs(first, second, options["pairs"])
+        if texts.data is not None:
+            try:
+                pairs = texts.of(first.record)
+            except ZooError as error:
+                print_safe(f"zoo-bench: no texts: {error}", sys.stderr)
+                continue
+            for line in found[task]:
+                line["texts"] = [pairs.first[line["row"] - 1], pairs.second[line["row"] - 1]]
+    return found
 
 
-def _row(found: list[Record], name: str, folder: Path) -> list[Record]:
-    """Return the records of one row, named as in the tables: by method, and the key behind it where several have it."""
-    rows: dict[str, list[Record]] = {}
-    for record in found:
-        if name in (record["method"]["name"], _label([record])):
-            rows.setdefault(record["row_key"], []).append(record)
-    if not rows:
-        known = sorted({record["method"]["name"] for record in found})
-        raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
-    measured = {key: row for key, row in rows.items() if any(r["status"] == "ok" for r in row)} or rows
-    if len(measured) > 1:
-        labels = ", ".join(repr(_label(row)) for row in measured.values())
-        raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")
-    return next(iter(measured.values()))
+def _print_pairs(task: str, lines: list[dict[str, Any]]) -> None:
+    print_safe(f"\n{task}: pairs whose places (0 to 100 of the task) differ most", sys.stdout)
+    for line in lines:
+        places = f"A {line['a_place']:.1f}, B {line['b_place']:.1f}, gold {line['gold_place']:.1f} ({line['gold']:g})"
+        print_safe(f"row {line['row']}: {places}", sys.stdout)
+        for text in line.get("texts", ()):
+            print_safe(f"    {text}", sys.stdout)
 
 
 def _wanted(
@@ -116,7 +133,7 @@ def compare(
     """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ."""
     lines, drawn = [], []
     for task in tasks:
-        line, samples = _line(task, _of_task(a, task, store), _of_task(b, task, store), store, resamples)
+        line, samples = _line(task, of_task(a, task, store), of_task(b, task, store), store, resamples)
         lines.append(line)
         drawn.append(samples)
     if len(lines) == 1:
@@ -124,21 +141,6 @@ def compare(
     scores = np.array([[line.a, line.b] for line in lines]).mean(axis=0)
     pairs = sum(line.pairs for line in lines)
     return Comparison(title, lines, _summary("Avg.", pairs, scores, np.mean(drawn, axis=0), None))
-
-
-def _of_task(records: list[Record], task: str, store: Records) -> list[Record]:
-    name, seeds = _label(records), {r["seed"] for r in records}
-    mine = [r for r in records if r["task"]["name"] == task]
-    missing = seeds - {r["seed"] for r in mine if r["status"] == "ok"}
-    if missing:
-        reasons = [r["reason"] for r in mine if r["seed"] in missing and r["reason"]] or ["not run"]
-        raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks with --task.")
-    if len(mine) > len(seeds):
-        raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
-    metric = mine[0]["scores"]["main_metric"]
-    if not mine[0].get("pairs") and metric != "all_spearman":
-        raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks with --task.")
-    return mine
 
 
 def _line(
@@ -149,7 +151,7 @@ def _line(
 
     scores = [store.pair_scores(record) for record in (*a, *b)]
     if len({(record["pairs"]["gold_sha256"], record["protocol"]) for record in (*a, *b)}) > 1:
-        raise UsageError(f"{task}: {_label(a)} and {_label(b)} were measured on different pairs (--limit, say).")
+        raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
     gold = scores[0][1]
     every = resample(np.stack([predicted for predicted, _ in scores]), gold, resamples=resamples)
     samples = 100 * np.stack([every[: len(a)].mean(axis=0), every[len(a) :].mean(axis=0)])

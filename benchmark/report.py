@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmark.leaderboard.method_page import method_page
+from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import write_page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, write_tables
@@ -39,12 +39,18 @@ def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -
     return records.corrupt
 
 
-def make_report(method: str, results: Path, out: Path | None = None) -> Path:
+def make_report(
+    method: str, results: Path, out: Path | None = None, data: str | None = None, *, texts: bool = True
+) -> Path:
     """Write one page about a method of a results folder, under all its conditions; returns its path.
 
-    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Raises MissingError
-    for a method without records.
+    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Hard pairs and
+    the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
+    nothing is downloaded. Raises MissingError for a method without records.
     """
+    from benchmark.analysis.kept import Texts
+    from benchmark.leaderboard.method_page import method_page
+
     records = Records(results)
     found = _read(records)
     names = {r["method"]["name"] for r in found}
@@ -55,7 +61,9 @@ def make_report(method: str, results: Path, out: Path | None = None) -> Path:
             f" `zoo-bench run --methods {method}`, or name a folder with --results."
         )
     mine = [r for r in found if r["method"]["name"] in chosen]
-    page = method_page(method, build_tables(found, _suites(found), records), mine, all_recipes())
+    of_pairs = Texts(DataSource.from_options(data, hub=False))
+    tables = build_tables(found, _suites(found), records)
+    page = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
     path = out or results / "reports" / f"{slug(method)}.html"
     write_text(path, page)
     print_safe(f"written: {path}", sys.stdout)

@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
 from benchmark.analysis.encoders import Chosen, columns
+from benchmark.analysis.kept import Split, scored_pairs
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
-from benchmark.data.readers import Pairs
 from benchmark.metrics.geometry import alignment, uniformity
 from benchmark.plan import LoadedTask
-from benchmark.runner import VectorStore
-from benchmark.tasks.base import PairsData
-from benchmark.tasks.sts import STSBenchmark
+from benchmark.vectors import VectorStore
 from zoo.encoder import Runtime
-from zoo.errors import MissingError, UsageError
-
-Split = Literal["all", "train", "dev", "test"]
-
-
-def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
-    """Return the scored pairs of one split or of all; raises MissingError or UsageError where there are none."""
-    data = task.data
-    if data is None:
-        raise MissingError(task.reason or f"{task.name} has no data here.")
-    if not isinstance(data, PairsData):
-        raise UsageError(f"{task.name} has no scored pairs, so nothing to align.")
-    parts = {"test": list(data.subsets.values()), "dev": [] if data.dev is None else [data.dev]}
-    if isinstance(task.task, STSBenchmark):  # no task scores its training pairs, so the data keeps only their texts
-        parts["train"] = [task.task.read(data.located)["train"]]
-    chosen = [pairs for name in sorted(parts) if split in ("all", name) for pairs in parts[name]]
-    if not chosen:
-        raise UsageError(f"{task.name} has no {split} split; it has {', '.join(k for k, v in parts.items() if v)}.")
-    return Pairs(
-        [text for pairs in chosen for text in pairs.first],
-        [text for pairs in chosen for text in pairs.second],
-        np.concatenate([pairs.gold for pairs in chosen]),
-    )
+from zoo.errors import UsageError
 
 
 def analyse_alignment(

@@ -9,8 +9,8 @@ from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.analysis.scores import average, task_scores
 from benchmark.metrics.geometry import anisotropy
 from benchmark.plan import LoadedTask
-from benchmark.runner import VectorStore
 from benchmark.suites import Suite
+from benchmark.vectors import VectorStore
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError
 

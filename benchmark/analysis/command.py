@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from benchmark.analysis.result import Analysis
+    from benchmark.results import Record, Records
 
 F = TypeVar("F", bound=Callable[..., Any])
 OUT = "zoo-bench-analysis"
@@ -26,10 +27,19 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
+_data = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
+_no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG, no HTML page.")
+_plugins = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Python file that registers methods or tasks.",
+)
 _common = _options(
-    click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub."),
+    _data,
     click.option("--out", type=click.Path(path_type=Path), default=Path(OUT), show_default=True, help="Output folder."),
-    click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG, no HTML page."),
+    _no_plots,
     click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N."),
     click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True),
     click.option("--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only)."),
@@ -44,13 +54,7 @@ _encoders = _options(
     click.option("--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated."),
     _backbone,
     click.option("--results", type=click.Path(path_type=Path), help="Results folder of `run`, for trained methods."),
-    click.option(
-        "--plugin",
-        "plugins",
-        multiple=True,
-        type=click.Path(path_type=Path),
-        help="Python file that registers methods or tasks.",
-    ),
+    _plugins,
 )
 _suite = click.option(
     "--suite", "suite_name", default="sts", show_default=True, help="Tasks that are scored: sts, sts-raw or pocket."
@@ -60,7 +64,7 @@ _corpus = click.option("--corpus", help="Sentences: a catalog name or a file, on
 
 @click.group()
 def analyze() -> None:
-    """Look into encoders and token embeddings: PromptBERT's tables 1, 2, 7, 9 and figure 1, for any model."""
+    """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
 
 
 def _start(options: dict[str, Any]) -> Any:
@@ -80,15 +84,19 @@ def _start(options: dict[str, Any]) -> Any:
 
 
 def _finish(analysis: Analysis, options: dict[str, Any], runtime: Any) -> None:
-    """Write the files and print the tables."""
+    """Write the files and print the tables, with what computed them."""
     from dataclasses import replace
 
-    from benchmark.analysis.result import markdown, write_analysis
     from zoo.hardware import environment
-    from zoo.progress import print_safe
 
     conditions = {**analysis.conditions, "precision": runtime.precision, "environment": environment(runtime.device)}
-    analysis = replace(analysis, conditions=conditions)
+    _write(replace(analysis, conditions=conditions), options)
+
+
+def _write(analysis: Analysis, options: dict[str, Any]) -> None:
+    from benchmark.analysis.result import markdown, write_analysis
+    from zoo.progress import print_safe
+
     command = shlex.join(["zoo-bench", *sys.argv[1:]])
     written = write_analysis(analysis, options["out"], command=command, plots=not options["no_plots"])
     print_safe(markdown(analysis, command), sys.stdout)
@@ -210,3 +218,84 @@ def alignment(**options: Any) -> None:
     (task,) = load_tasks([suite(options["suite_name"]).dev], data, None)
     analysis = analyse_alignment(encoders, task, options["split"], options["above"], runtime)
     _finish(analysis, options, runtime)
+
+
+_kept = _options(
+    click.option(
+        "--methods",
+        required=True,
+        help="Names in the tables of the results folder, or globs; comma-separated.",
+    ),
+    click.option(
+        "--results",
+        type=click.Path(path_type=Path),
+        default=Path("zoo-bench-results"),
+        show_default=True,
+        help="Results folder.",
+    ),
+    click.option("--suite", "suite_name", default="sts", show_default=True, help="The tasks of this suite."),
+    click.option("--tasks", help="Instead of a suite: these tasks, comma-separated."),
+    _data,
+    click.option(
+        "--out", type=click.Path(path_type=Path), help="Output folder [default: `analysis` in the results folder]."
+    ),
+    _no_plots,
+    _plugins,
+)
+
+
+def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
+    """Check what can be checked first, and return the rows by name, the tasks and the records."""
+    from benchmark.analysis.kept import label, rows_named
+    from benchmark.analysis.plots import check_plots
+    from benchmark.cli import _load_plugins
+    from benchmark.results import Records
+    from benchmark.suites import suite
+    from zoo.files import check_writable
+
+    if not options["no_plots"]:
+        check_plots()
+    _load_plugins(options["plugins"])
+    store = Records(options["results"], set_aside=False)
+    found = store.all()
+    named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
+    rows = [row for name in named for row in rows_named(found, name, options["results"])]
+    names = [row[0]["method"]["name"] for row in rows]
+    by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
+    tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
+    options["out"] = options["out"] or options["results"] / "analysis"
+    check_writable(options["out"])
+    return by_name, list(dict.fromkeys(tasks or suite(options["suite_name"]).tasks)), store
+
+
+@analyze.command()
+@_kept
+@click.option("--positive", default=4.0, show_default=True, help="Hard positive pairs are scored so or higher,")
+@click.option("--longer-by", type=click.IntRange(0), default=5, show_default=True, help="more words apart;")
+@click.option("--negative", default=1.0, show_default=True, help="hard negative pairs are scored so or lower,")
+@click.option("--closer-than", type=click.IntRange(1), default=2, show_default=True, help="fewer words apart.")
+def pairs(**options: Any) -> None:
+    """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
+    rows, tasks, store = _start_kept(options)
+    from benchmark.analysis.kept import Texts
+    from benchmark.analysis.pairs import Hard, analyse_pairs
+    from benchmark.data.sources import DataSource
+
+    hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
+    texts = Texts(DataSource.from_options(options["data"]))
+    _write(analyse_pairs(rows, tasks, store, texts, hard), options)
+
+
+@analyze.command()
+@_kept
+@click.option("--pairs", "count", type=click.IntRange(1), default=10, show_default=True, help="Of each task.")
+@click.option("--no-texts", is_flag=True, help="Row numbers only: for what is published.")
+def worst(**options: Any) -> None:
+    """The pairs whose rank is farthest from that of their gold score, with their texts."""
+    rows, tasks, store = _start_kept(options)
+    from benchmark.analysis.kept import Texts
+    from benchmark.analysis.worst import analyse_worst
+    from benchmark.data.sources import DataSource
+
+    texts = Texts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
+    _write(analyse_worst(rows, tasks, store, texts, options["count"]), options)

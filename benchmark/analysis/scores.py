@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from benchmark.analysis.encoders import Chosen
 from benchmark.plan import LoadedTask
-from benchmark.runner import VectorStore
+from benchmark.vectors import VectorStore
 from zoo.encoder import Encoder
 
 

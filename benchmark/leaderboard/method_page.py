@@ -8,11 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmark.analysis.kept import Texts
 from benchmark.leaderboard import published
+from benchmark.leaderboard.method_pairs import pairs_of_row
 from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
 from benchmark.leaderboard.table import Row, Table
-from benchmark.leaderboard.write import conditions, environment_lines
-from benchmark.results import Record
+from benchmark.leaderboard.write import conditions, environment_lines, number
+from benchmark.results import Record, Records
 from zoo.recipe import RecipeSpec, split_overrides
 
 _TRAINING = {
@@ -33,32 +35,36 @@ _ENCODING = {
 
 
 def method_page(
-    title: str, tables: Sequence[Table], records: Sequence[Record], recipes: Mapping[str, RecipeSpec]
+    title: str,
+    tables: Sequence[Table],
+    records: Sequence[Record],
+    recipes: Mapping[str, RecipeSpec],
+    store: Records,
+    texts: Texts,
+    show_texts: bool = True,
 ) -> str:
-    """Return the HTML page of the method whose records these are; the tables hold every method, for the ranks."""
+    """Return the HTML page of the method whose records these are; the tables hold every method, for the ranks.
+
+    `store` has the pair scores, `texts` what they are of; without `show_texts` the page holds none of these.
+    """
     by_row: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda r: str(r["started"])):
         by_row.setdefault((record["method"]["name"], record["row_key"]), []).append(record)
     rows: list[dict[str, Any]] = []
-    curves: list[list[dict[str, Any]]] = []
+    drawn: list[dict[str, Any]] = []
     for key, mine in by_row.items():
         standings = [(table, row) for table in tables for row in table.rows if (row_name(row), row.row_key) == key]
         if not standings:
             continue  # an attempt without a score, whose place a measured row took
-        rows.append(_row(standings, mine, recipes))
-        points = {seed: points for seed, points in seed_order({r["seed"]: dev_points(r) for r in mine}) if points}
-        if any(len(of_seed) > 1 for of_seed in points.values()):
-            rows[-1]["curve"] = len(curves)
-            curves.append(
-                [
-                    {"name": f"seed {seed}", "colour": i, "curves": [{"seed": seed, "points": of_seed}]}
-                    for i, (seed, of_seed) in enumerate(points.items())
-                ]
-            )
+        tasks = [task for table, _ in standings for task in table.suite.tasks]
+        rows.append({**_row(standings, mine, recipes), "pairs": pairs_of_row(mine, tasks, store, texts, show_texts)})
+        for curve in _curves(mine, rows[-1]["dev_task"]):
+            rows[-1]["curves"].append({**curve, "number": len(drawn)})
+            drawn.append(curve)
     spec = recipes.get(split_overrides(title, "report")[0])
     summary = f"{spec.summary}. {spec.paper}" if spec else ""
     scripts = ("common.js", "plots.js", "method.js")
-    return render("method.html.j2", scripts, title=title, summary=summary, rows=rows, data={"rows": curves})
+    return render("method.html.j2", scripts, title=title, summary=summary, rows=rows, data={"curves": drawn})
 
 
 def _row(
@@ -78,12 +84,31 @@ def _row(
         "recipe": _recipe(first, recipes),
         "training_header": ["Seed", *(_TRAINING[name] for name in known)],
         "training": [[_text(seed), *(_text(one.get(name)) for name in known)] for seed, one in seed_order(trainings)],
-        "curve": None,
+        "curves": [],
         "dev_task": f"{training.get('dev_task')} dev" if training.get("dev_task") else "Dev score",
         "facts": _facts(table, row, records, training),
         "coverage": _coverage(records),
         "commands": list(dict.fromkeys(shlex.join(r["command"]) for r in records)),
     }
+
+
+def _curves(records: Sequence[Record], dev_task: str) -> list[dict[str, Any]]:
+    """Return what training was watched by: the dev score and, as in PT-BERT's figure 3, alignment and uniformity."""
+    kinds = sorted({name for r in records for name in (r["training"] or {}).get("dev_curves", {})})
+    curves = []
+    for kind in (None, *kinds):
+        points = {
+            seed: points for seed, points in seed_order({r["seed"]: dev_points(r, kind) for r in records}) if points
+        }
+        if any(len(of_seed) > 1 for of_seed in points.values()):
+            title = "Dev score" if kind is None else kind.capitalize()
+            about = f"{dev_task}, x100" if kind is None else f"of {dev_task}; lower is better"
+            rows = [
+                {"name": f"seed {seed}", "colour": i, "curves": [{"seed": seed, "points": of_seed}]}
+                for i, (seed, of_seed) in enumerate(points.items())
+            ]
+            curves.append({"title": f"{title} during training", "caption": f"{about}; a line a seed.", "rows": rows})
+    return curves
 
 
 def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
@@ -155,7 +180,17 @@ def _recipe(record: Record, recipes: Mapping[str, RecipeSpec]) -> list[list[str]
 
 
 def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str, Any]) -> list[tuple[str, str]]:
-    facts = [("Precision", row.about["precision"]), ("Protocol", _text(row.about["protocol"]))]
+    about = row.about
+    facts = [
+        ("Transductive", "yes: fitted on the test texts" if about["transductive"] else "no"),
+        ("Supervised", "yes: trained on labels" if about["supervised"] else "no"),
+        ("Dimensions", number(about["dimensions"], "not in the records")),
+        ("Parameters", number(about["parameters"], "not in the records")),
+        ("Training", "none" if about["train_seconds"] is None else f"{number(about['train_seconds'], '')} s a seed"),
+        ("Device", about["device"]),
+        ("Precision", about["precision"]),
+        ("Protocol", _text(about["protocol"])),
+    ]
     corpus = training.get("corpus") or {}
     if corpus:
         said = [_short(value) if key == "name" else f"{key} {_short(value)}" for key, value in corpus.items()]
@@ -164,6 +199,7 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
     encoding = next((r["encoding"] for r in records if r["encoding"]), None) or {}
     facts += [(label, _text(encoding[name])) for name, label in _ENCODING.items() if encoding.get(name) is not None]
     extra = {**(training.get("facts") or {}), **(records[0].get("facts") or {})}
+    extra = {name: value for name, value in extra.items() if name not in ("dimensions", "parameters")}
     facts += [(name, _text(value)) for name, value in extra.items()]
     facts.append(("Measured", f"{records[0]['started']} to {records[-1]['started']}"))
     facts += [("Environment", line) for line in environment_lines(dataclasses.replace(table, rows=[row]))]

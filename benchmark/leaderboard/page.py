@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.table import Row, Table, Value
-from benchmark.leaderboard.write import conditions, environment_lines, is_control
+from benchmark.leaderboard.write import conditions, environment_lines, role
 from benchmark.results import Record
 from zoo import __version__
 from zoo.files import slug, write_text
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).with_name("templates")
+_SLIP = "slip, see below"  # says the Markdown page, which has them below
 _DIGITS = 4  # more than is shown, and a third of the size
 _T = TypeVar("_T")
 _Key = tuple[str, str]  # method, row key
@@ -81,10 +82,11 @@ def _by_row(records: Sequence[Record]) -> tuple[dict[_Key, dict[str, Any]], dict
     return seeds, curves
 
 
-def dev_points(record: Record) -> list[tuple[int, float]]:
-    """Return the (step, dev score x100) of a record's training, in the order of the steps."""
-    scores = (record["training"] or {}).get("dev_scores") or {}
-    return sorted((int(step), round(score, _DIGITS)) for step, score in scores.items() if score is not None)
+def dev_points(record: Record, curve: str | None = None) -> list[tuple[int, float]]:
+    """Return the (step, dev score x100) of a record's training, or of a curve beside it, in the order of the steps."""
+    training = record["training"] or {}
+    points = (training.get("dev_scores") if curve is None else training.get("dev_curves", {}).get(curve)) or {}
+    return sorted((int(step), round(value, _DIGITS)) for step, value in points.items() if value is not None)
 
 
 def seed_order(by_seed: Mapping[Any, _T]) -> list[tuple[Any, _T]]:
@@ -136,6 +138,19 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
         "commands": table.commands,
         "environments": environment_lines(table),
         "rows": rows,
+        "cited": [] if table.partial else [_cited(line, columns) for line, columns in published.cited(suite)],
+    }
+
+
+def _cited(line: published.Line, columns: Mapping[str, tuple[str, published.Reasons]]) -> dict[str, Any]:
+    """Return a system that cannot be run: its printed values by task, and why they are cited and not comparable."""
+    reasons = dict.fromkeys(reason for _, several in columns.values() for reason in several)
+    return {
+        "system": line.row.method,
+        "source": line.source().replace(_SLIP, "slip in print"),
+        "scores": {key: line.text(column) for key, (column, _) in columns.items()},
+        "why": line.row.cited or "",
+        "reasons": "; ".join(reasons),
     }
 
 
@@ -149,7 +164,7 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
         "name": row.name,
         "rank": row.rank,
         "tied": row.tied,
-        "control": is_control(row),
+        "control": role(row),
         "setting": about["setting"],
         "backbone": about["backbone"],
         "corpus": corpus,
@@ -157,6 +172,10 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
         "seeds": about["seeds"],
         "train_seconds": about["train_seconds"],
         "texts_per_second": about["texts_per_second"],
+        "parameters": about["parameters"],
+        "dimensions": about["dimensions"],
+        "peak_memory_mb": about["peak_memory_mb"],
+        "device": about["device"],
         "overlap": about["corpus_sentences_in_test"] or 0,
         "conditions": conditions(row),
         "notes": row.notes,
@@ -168,7 +187,7 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
 
 def printed_source(line: published.Line) -> str:
     """Return table, system and backbone of a published row."""
-    return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace("slip, see below", "slip in print")
+    return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print")
 
 
 def _published(comparison: published.Comparison) -> dict[str, Any]:

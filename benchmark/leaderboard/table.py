@@ -155,10 +155,22 @@ def _setting(method: dict[str, Any]) -> str:
     return "unsupervised" if traits.get("needs_corpus") else "untrained"
 
 
+def _mean(trainings: Sequence[dict[str, Any]], name: str) -> float | None:
+    """Return the mean of a number over the seeds that have it."""
+    values = [one[name] for one in trainings if one.get(name) is not None]
+    return statistics.fmean(values) if values else None
+
+
 def _about(records: list[Record], seeds: int) -> dict[str, Any]:
     first = min(records, key=lambda r: str(r["started"]))
-    training = next((r["training"] for r in records if r["training"]), None) or {}
+    trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
+    training = trainings[0] if trainings else {}
     corpus = training.get("corpus") or {}
+    encoding: dict[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
+    peaks = [one.get("peak_memory_mb") for r in records for one in (r["training"], r["encoding"]) if one]
+    facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
+    environment, setting = first["environment"], _setting(first["method"])
+    threads = environment["threads"]
     # The corpus is the same for every seed: each task counts once.
     overlaps = {r["task"]["name"]: (r["training"] or {}).get("corpus_sentences_in_test") or 0 for r in records}
     backbone = first["method"]["sources"].get("backbone", {})
@@ -172,11 +184,18 @@ def _about(records: list[Record], seeds: int) -> dict[str, Any]:
         "corpus_pairs": corpus.get("pairs"),
         "corpus_sentences_in_test": sum(overlaps.values()) if corpus else None,
         "transductive": first["method"]["traits"]["transductive"],
-        "setting": _setting(first["method"]),
-        "train_seconds": training.get("seconds"),
-        "texts_per_second": (first["encoding"] or {}).get("texts_per_second"),
+        "supervised": setting == "supervised",
+        "setting": setting,
+        "class": first["method"]["class"],
+        "train_seconds": _mean(trainings, "seconds"),
+        "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
+        "texts_per_second": encoding.get("texts_per_second"),
+        "parameters": facts.get("parameters"),
+        "dimensions": facts.get("dimensions"),
+        "peak_memory_mb": max((peak for peak in peaks if peak is not None), default=None),
+        "device": environment["gpu"] or f"{environment['cpu']}, {threads} thread{'s' * (threads != 1)}",
         "limit": first["limit"],
         "protocol": first["protocol"],
-        "environment": first["environment"],
+        "environment": environment,
         "version": first["version"],
     }

@@ -37,21 +37,33 @@ def write_tables(tables: list[Table], folder: Path) -> list[Path]:
     return written
 
 
+CONTROL, UNTRAINED = "control", "untrained backbone"
+_POOLED = ("zoo.methods.pooled.Cls", "zoo.methods.pooled.Average")  # a backbone's own states and nothing else
+
+
 @functools.cache
 def _controls() -> frozenset[str]:
     return frozenset(name for name, spec in all_recipes().items() if spec.control)
 
 
-def is_control(row: Row) -> bool:
-    """Whether a row is what the others are measured against: its recipe says `control: true`."""
-    return published.recipe_of(row.name)[0] in _controls()
+def role(row: Row) -> str:
+    """Return CONTROL where the recipe says `control: true`, UNTRAINED for a plainly pooled backbone, else ""."""
+    if published.recipe_of(row.name)[0] in _controls():
+        return CONTROL
+    return UNTRAINED if row.about["class"] in _POOLED else ""
+
+
+def _missing_controls(table: Table) -> list[str]:
+    """Return the recipes of the controls that every table should have and this one has not."""
+    there = {published.recipe_of(row.name)[0] for row in table.rows}
+    backbone = [] if any(role(row) == UNTRAINED for row in table.rows) else ["avg-last"]
+    return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
 
 
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     about = row.about
-    parts = ["control"] if is_control(row) else []
-    parts += [str(about["backbone"] or "no backbone"), about["precision"]]
+    parts = [*filter(None, [role(row)]), str(about["backbone"] or "no backbone"), about["precision"]]
     if about["corpus"]:
         pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
         size = f"{sentences:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
@@ -86,13 +98,42 @@ def markdown(table: Table) -> str:
         lines.append("| " + " | ".join([row.place(), name, *values, average, conditions(row)]) + " |")
     if table.ties:
         lines += ["", table.ties]
-    if not any(map(is_control, table.rows)):
-        lines += ["", "No control is here: `--methods random,bag-of-words` adds what the others are measured against."]
+    missing = _missing_controls(table)
+    if missing:
+        lines += ["", f"Controls not here: `--methods {','.join(missing)}` adds what the others are measured against."]
+    lines += ["", *_cost(table)]
     notes = [f"- {row.name}: {note}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
     lines += ["", *environment_lines(table)]
     return "\n".join(lines) + "\n"
+
+
+def _cost(table: Table) -> list[str]:
+    """Return what each row cost, as Markdown."""
+    header = ["Method", "Training, s", "Sentences/s", "Texts/s", "Parameters", "Dim.", "Peak MB", "Device"]
+    lines = ["## Cost", "", "| " + " | ".join(header) + " |", "|:--|" + "--:|" * 6 + ":--|"]
+    for row in table.rows:
+        about = row.about
+        trained = about["train_seconds"] is not None
+        speeds = [
+            number(about[name], "n/a" if trained else "–") for name in ("train_seconds", "train_sentences_per_second")
+        ]
+        names = ("texts_per_second", "parameters", "dimensions", "peak_memory_mb")
+        cells = [row.name, *speeds, *(number(about[name], "n/a") for name in names), about["device"]]
+        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
+    return [*lines, "", "Training: mean over seeds. Peak: the most of training and measuring. n/a: not in the records."]
+
+
+def number(value: float | None, without: str) -> str:
+    """Return a number in full, with digits behind the point below 10 only."""
+    return (
+        without
+        if value is None
+        else f"{value:,.1f}"
+        if 0 < abs(value) < 10 and value != int(value)
+        else f"{value:,.0f}"
+    )
 
 
 def environment_lines(table: Table) -> list[str]:
@@ -101,10 +142,9 @@ def environment_lines(table: Table) -> list[str]:
     for row in table.rows:
         environment = row.about["environment"]
         packages = environment["packages"]
-        device = environment["gpu"] or f"{environment['cpu']}, {environment['threads']} threads"
         line = (
             f"zoo-bench {row.about['version']}, protocol {row.about['protocol']}, torch {packages['torch']}, "
-            f"transformers {packages['transformers']}, Python {environment['python']}; {device}."
+            f"transformers {packages['transformers']}, Python {environment['python']}; {row.about['device']}."
         )
         if line not in seen:
             seen.append(line)
@@ -112,20 +152,22 @@ def environment_lines(table: Table) -> list[str]:
 
 
 def _write_csv(table: Table, path: Path) -> None:
-    import pandas as pd
+    import csv  # pandas takes longer to import than everything here together
 
     rows = []
     for row in table.rows:
-        line: dict[str, Any] = {"rank": row.rank, "tied": row.tied, "method": row.name, "control": is_control(row)}
+        line: dict[str, Any] = {"rank": row.rank, "tied": row.tied, "method": row.name, "control": role(row)}
         for task, column in zip(table.suite.tasks, table.suite.columns, strict=True):
             line |= {column: row.values[task].mean, f"{column} sd": row.values[task].sd}
         line |= {"Avg": row.average.mean, "Avg sd": row.average.sd}
         line |= {key: value for key, value in row.about.items() if key != "environment"}
         line["not available"] = "; ".join(row.notes)
         rows.append(line)
-    with atomic_path(path) as temporary:
-        frame = pd.DataFrame(rows).astype({"rank": "Int64"})
-        frame.to_csv(temporary, index=False, float_format="%.4f")
+    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for line in rows:
+            writer.writerow({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()})
 
 
 def as_dict(table: Table) -> dict[str, Any]:
@@ -148,7 +190,7 @@ def as_dict(table: Table) -> dict[str, Any]:
                 "scores": {task: dataclasses.asdict(value) for task, value in row.values.items()},
                 "average": dataclasses.asdict(row.average),
                 **row.about,
-                "control": is_control(row),
+                "control": role(row),
                 "published": beside[row.name],
             }
             for row in table.rows

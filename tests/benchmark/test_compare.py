@@ -14,7 +14,10 @@ import pytest
 from fakes import Cli, failed, make_record
 from scipy import stats
 
+from benchmark.analysis.kept import scored_pairs
+from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import williams
+from benchmark.plan import load_tasks
 from benchmark.results import Records
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
@@ -97,6 +100,30 @@ def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
     (line,) = comparison["lines"]
     assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, 0, 0, 1, 1)
     assert comparison["average"] is None
+
+
+def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
+    """By the places of the means over seeds, against scipy's ranks; with their texts, or row numbers only."""
+    store = Records(tmp_path)
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    pairs = scored_pairs(task, "test")
+    n, generator = len(pairs), np.random.default_rng(1)
+    seeds = {("one", 0): generator.normal(size=n), ("one", 1): generator.normal(size=n)}
+    seeds["two", None] = generator.normal(size=n)
+    for (name, seed), values in seeds.items():
+        store.write(make_record(name, "pocket-pairs", seed), (values, pairs.gold))
+    words = ("one", "two", "--results", tmp_path, "--task", "pocket-pairs", "--pairs", 5)
+    lines = compared(cli, *words)["pairs"]["pocket-pairs"]
+    places = {key: 100 * (stats.rankdata(np.float32(values)) - 0.5) / n for key, values in seeds.items()}
+    off = (places["one", 0] + places["one", 1]) / 2 - places["two", None]
+    order = np.argsort(-np.abs(off))[:5]
+    assert [line["row"] for line in lines] == (order + 1).tolist()
+    assert [line["difference"] for line in lines] == pytest.approx(off[order].tolist())
+    assert [line["texts"] for line in lines] == [[pairs.first[i], pairs.second[i]] for i in order]
+    assert [line["gold"] for line in lines] == pytest.approx(pairs.gold[order].tolist())
+    shown, bare = cli("compare", *words).out, cli("compare", *words, "--no-texts").out
+    assert all(f"row {i + 1}: A " in shown and f"row {i + 1}: A " in bare for i in order)
+    assert all(pairs.first[i] in shown and pairs.first[i] not in bare for i in order)
 
 
 def test_the_table_on_a_terminal_without_torch(store: Records) -> None:

@@ -143,12 +143,58 @@ def test_controls_supervised_and_transductive_rows_say_so() -> None:
             method["recipe"]["fit_on"] = "pairs"
     rows = {row["method"]: row for row in as_dict(table_of(records))["rows"]}
     assert [name for name, row in rows.items() if row["control"]] == ["random:dim=64"]
-    assert "No control" in markdown(table_of(complete("m"))) and "No control" not in markdown(table_of(records))
+    assert rows["random:dim=64"]["control"] == "control"
     conditions = {row.name: markdown_conditions(row) for row in table_of(records).rows}
     assert conditions["random:dim=64"].startswith("control, ") and "control" not in conditions["m"]
     assert "supervised: 4,321 labelled pairs of nli" in conditions["sup"]
     assert "4,321 labelled pairs" in conditions["labels-unread"] and "supervised" not in conditions["labels-unread"]
     assert "transductive: fitted on the test texts" in conditions["on-test"]
+    assert {name for name, row in rows.items() if row["supervised"]} == {"sup"}
+
+
+def test_the_untrained_backbone_is_a_control_of_its_own_kind() -> None:
+    """Plainly pooled states; what takes them further is a method. The controls that are missing are named."""
+    records = complete("avg-last") + complete("avg:layers=top2") + complete("prompt")
+    for record in records:
+        name = record["method"]["name"]
+        record["method"]["class"] = f"zoo.methods.{'prompt.Prompt' if name == 'prompt' else 'pooled.Average'}"
+    rows = {row["method"]: row["control"] for row in as_dict(table_of(records))["rows"]}
+    assert rows == {"avg-last": "untrained backbone", "avg:layers=top2": "untrained backbone", "prompt": ""}
+    assert "untrained backbone, tiny" in markdown(table_of(records))
+    assert "`--methods random,bag-of-words` adds" in markdown(table_of(records))
+    assert "`--methods random,bag-of-words,avg-last` adds" in markdown(table_of(complete("m")))
+    everything = records + complete("random") + complete("bag-of-words:lower_case=false")
+    assert "Controls not here" not in markdown(table_of(everything))
+
+
+def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
+    """Training time is the mean of the seeds, memory the most of training and measuring; what is unknown is n/a."""
+    records = complete("learned", range(2)) + complete("plain")
+    for record in records:
+        if record["method"]["name"] == "learned":
+            seconds, speed = (1000.0, 50.0) if record["seed"] else (3000.0, 30.0)
+            record["training"] = {"seconds": seconds, "sentences_per_second": speed, "peak_memory_mb": 900.0}
+            record["encoding"] = {"texts_per_second": 812.5, "peak_memory_mb": 1000.0 + record["seed"]}
+            record["facts"] = {"dimensions": 768, "parameters": 109_482_240}
+    write_tables([table_of(records)], tmp_path)
+    rows = {row["method"]: row for row in json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))["rows"]}
+    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
+        lines = {line["method"]: line for line in csv.DictReader(file)}
+    wanted = {
+        "train_seconds": 2000,
+        "train_sentences_per_second": 40,
+        "texts_per_second": 812.5,
+        "parameters": 109_482_240,
+        "dimensions": 768,
+        "peak_memory_mb": 1001,
+    }
+    for name, value in wanted.items():
+        assert rows["learned"][name] == float(lines["learned"][name]) == value
+        assert (rows["plain"][name], lines["plain"][name]) == (None, "")
+    assert rows["plain"]["device"] == lines["plain"]["device"] == "a cpu, 2 threads"
+    text = (tmp_path / "sts.md").read_text(encoding="utf-8")
+    assert "| learned | 2,000 | 40 | 812 | 109,482,240 | 768 | 1,001 | a cpu, 2 threads |" in text
+    assert "| plain | – | – | n/a | n/a | n/a | n/a | a cpu, 2 threads |" in text
 
 
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
@@ -204,7 +250,7 @@ def test_the_three_files_agree(tmp_path: Path) -> None:
     )
     with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
         lines = list(csv.DictReader(file))
-    text = (tmp_path / "sts.md").read_text(encoding="utf-8")
+    text = (tmp_path / "sts.md").read_text(encoding="utf-8").partition("## Cost")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     header, rows = cells[0], cells[2:]
     assert [row["method"] for row in content["rows"]] == [line["method"] for line in lines] == [row[1] for row in rows]
@@ -244,7 +290,8 @@ def test_names_and_reasons_cannot_break_the_markdown_table() -> None:
     """A bar or a line break in a method's name or a reason stays one cell, one line."""
     records = [*complete("a|b", tasks=SEVEN[:6]), failed(make_record("a|b", "SICK-R"), "first line\nsecond | line")]
     text = markdown(table_of(records))
-    header, _, row = (line for line in text.splitlines() if line.startswith("|"))
+    header, _, row, *cost = (line for line in text.splitlines() if line.startswith("|"))
+    assert len({line.replace("\\|", "").count("|") for line in cost}) == 1
     assert row.replace("\\|", "").count("|") == header.count("|")
     note = next(line for line in text.splitlines() if "first line" in line)
     assert "second" in note

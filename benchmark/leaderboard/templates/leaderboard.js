@@ -65,6 +65,7 @@ function buildSection(section, panel) {
   );
   const gaps = rows.flatMap((row) => row.notes.map((note) => `${row.name}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));
+  if (section.cited.length) panel.append(detail(`Cited, not measured (${section.cited.length})`, citedTable(section)));
   panel.append(detail("Made by", make("pre", {}, section.commands.join("\n"))), detail("Environment", list(section.environments)));
   filter.start();
   plots.ready = true;
@@ -73,6 +74,16 @@ function buildSection(section, panel) {
   new ResizeObserver(() => requestAnimationFrame(() => {
     if (panel.clientWidth !== width && panel.clientWidth) { width = panel.clientWidth; redraw(); }
   })).observe(panel);
+}
+// Systems that no recipe makes: as printed, without a rank.
+function citedTable(section) {
+  const columns = [...section.tasks.map((task, i) => [task, section.columns[i]]), ["Avg", "Avg."]];
+  const head = ["System", "Source", ...columns.map(([, label]) => label), "Why cited", "Not comparable"];
+  const lines = section.cited.map((one) => make("tr", {}, make("th", { scope: "row", class: "text" }, one.system),
+    ...[one.source, ...columns.map(([task]) => one.scores[task] || ""), one.why, one.reasons].map((text) => make("td", {}, text))));
+  return make("div", { class: "box fit words cited", tabindex: 0, role: "region", "aria-label": "Cited, not measured" },
+    make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
+      make("tbody", {}, ...lines)));
 }
 const list = (lines) => make("ul", { class: "plain" }, ...lines.map((line) => make("li", {}, line)));
 const detail = (title, content) => make("details", {}, make("summary", {}, title), content);

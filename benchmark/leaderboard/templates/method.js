@@ -1,7 +1,10 @@
 // The curves of a method's page; everything else of it is plain HTML.
-const rows = JSON.parse(byId("data").textContent).rows;
+const curves = JSON.parse(byId("data").textContent).curves;
 const holders = [...document.querySelectorAll(".curve-plot")];
-const drawAll = () => holders.forEach((holder) => drawCurves(holder, rows[Number(holder.dataset.row)]));
+const drawAll = () => holders.forEach((holder) => {
+  const { title, rows } = curves[Number(holder.dataset.curve)];
+  drawCurves(holder, rows, title);
+});
 drawAll();
 let drawnWidth = 0;
 new ResizeObserver(() => requestAnimationFrame(() => {

@@ -184,7 +184,7 @@ function barPlot(section) {
 }
 
 // rows: {name, colour, curves: [{seed, points: [[step, score], ...]}]}
-function drawCurves(holder, rows) {
+function drawCurves(holder, rows, title = "Dev score during training") {
   const points = rows.flatMap((row) => row.curves.flatMap((curve) => curve.points));
   const [width, height, left] = [Math.max(280, holder.clientWidth), 280, 44];
   const values = points.map(([, value]) => value);
@@ -192,7 +192,7 @@ function drawCurves(holder, rows) {
   const [low, high, last] = [Math.min(...values) - pad, Math.max(...values) + pad, Math.max(...points.map(([step]) => step))];
   const x = (step) => left + (step / last) * (width - left - 16);
   const y = (value) => height - 40 - ((value - low) / (high - low)) * (height - 52);
-  const svg = frame(width, height, "Dev score during training");
+  const svg = frame(width, height, title);
   yAxis(svg, niceTicks(low, high, 5), y, left, width);
   for (const tick of niceTicks(0, last, Math.min(8, width / 80))) {
     svg.append(draw("text", { class: "tick", x: x(tick), y: height - 22, "text-anchor": "middle" }, String(tick)));

@@ -23,6 +23,10 @@ function columnsOf(section) {
     { label: "Seeds", kind: "number", value: (row) => row.seeds, css: "quiet" },
     { label: "Training", kind: "number", value: (row) => row.train_seconds, text: duration, css: "quiet", up: true },
     { label: "Texts/s", kind: "number", value: (row) => row.texts_per_second, text: count, css: "quiet" },
+    { label: "Parameters", kind: "number", value: (row) => row.parameters, text: count, css: "quiet", up: true },
+    { label: "Dim.", kind: "number", value: (row) => row.dimensions, css: "quiet", up: true },
+    { label: "Peak MB", kind: "number", value: (row) => row.peak_memory_mb, text: count, css: "quiet", up: true },
+    { label: "Device", kind: "text", value: (row) => row.device, css: "text quiet" },
   ];
 }
 
@@ -49,7 +53,7 @@ function rowTip(row) {
 function tableCell(row, column, index) {
   if (index === 1) {
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, make("span", { class: "whole" }, row.name),
-      row.control ? make("span", { class: "control" }, "control") : null,
+      row.control ? make("span", { class: "control" }, row.control) : null,
       row.overlap ? make("span", { class: "flag" }, `⚠ overlap ${count(row.overlap)}`) : null);
   }
   const value = column.value(row);

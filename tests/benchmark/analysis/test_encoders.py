@@ -14,7 +14,7 @@ import pytest
 from fakes import Bag, Cli, Fitted
 from scipy.stats import spearmanr
 
-from benchmark.analysis.alignment import scored_pairs
+from benchmark.analysis.kept import scored_pairs
 from benchmark.data.readers import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.plan import LoadedTask, load_tasks

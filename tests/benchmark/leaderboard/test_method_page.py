@@ -8,10 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fakes import Cli, failed, make_record
 from page_fakes import EVIL, SEVEN, data_of, method_records, training
+from scipy import stats
 
+from benchmark.analysis.kept import scored_pairs
+from benchmark.analysis.pairs import EASY, HARD, Hard
+from benchmark.data.sources import DataSource
+from benchmark.plan import load_tasks
 from benchmark.results import Records
 
 
@@ -27,6 +33,7 @@ def results(tmp_path: Path) -> Path:
     store = Records(tmp_path)
     learned = training({"250": 50.25, "125": 49.5}, final_loss=0.01234, best_step=250, peak_memory_mb=2000.0)
     learned["corpus_sentences_in_test"] = 0
+    learned["dev_curves"] = {"alignment": {"250": 0.28, "125": 0.31}}
     ours = method_records("simcse:epochs=2", 0.4, range(3), training=learned)
     ours.append(failed(make_record("simcse:epochs=2", "pocket-pairs", 0, training=learned), "too <b>little</b> memory"))
     for record in ours:
@@ -56,10 +63,75 @@ def test_the_page_says_all_of_a_method(results: Path, cli: Cli) -> None:
     assert "STS12 100 98 zyzzyva, qat" in text
     assert "pocket-pairs: too <b>little</b> memory" in text
     assert "torch 2.10.0" in text
-    curves = data_of(path.read_text(encoding="utf-8"))["rows"]
-    assert [(line["name"], line["curves"][0]["points"]) for line in curves[0]] == [
-        (f"seed {seed}", [[125, 49.5], [250, 50.25]]) for seed in range(3)
-    ]
+    curves = data_of(path.read_text(encoding="utf-8"))["curves"]
+    wanted = {"Dev score": [[125, 49.5], [250, 50.25]], "Alignment": [[125, 0.31], [250, 0.28]]}
+    assert [curve["title"] for curve in curves] == [f"{name} during training" for name in wanted]
+    for curve, points in zip(curves, wanted.values(), strict=True):
+        assert [(line["name"], line["curves"][0]["points"]) for line in curve["rows"]] == [
+            (f"seed {seed}", points) for seed in range(3)
+        ]
+
+
+def test_hard_and_worst_pairs(tmp_path: Path, cli: Cli) -> None:
+    """Row numbers always, texts where the data is here and wanted; nothing of data that is not the record's."""
+    store = Records(tmp_path)
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    pairs = scored_pairs(task, "test")
+    predicted = np.random.default_rng(0).normal(size=len(pairs))
+    other = make_record("m", "pocket-words", main=0.5)
+    store.write(make_record("m", "pocket-pairs", main=0.5), (predicted, pairs.gold))
+    store.write(other, (predicted, pairs.gold))
+    place = lambda values: 100 * (stats.rankdata(values) - 0.5) / len(values)  # noqa: E731
+    off = place(np.float32(predicted)) - place(pairs.gold)
+    out = tmp_path / "page.html"
+    for flags in ((), ("--no-texts",)):
+        assert cli("report", "m", "--results", tmp_path, "--out", out, *flags).code == 0
+        text = words(out)
+        for i in np.argsort(-np.abs(off))[:3]:
+            assert f"pocket-pairs {i + 1} {pairs.gold[i]:g} {place(pairs.gold)[i]:.1f}" in text
+            assert f" {off[i]:.1f} " in text
+            assert (" ".join(pairs.first[i].split()) in text) is (not flags)
+        assert text.count("pocket-words") >= 4  # in the scores, and three pairs without texts
+        assert "pocket-words: texts and hard pairs: the data here has other gold scores" in text
+    assert "https://" not in out.read_text(encoding="utf-8")
+
+
+def test_the_hard_line_is_that_of_the_analysis(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spearman of the hard and of the easy pairs, against scipy; here more pairs are hard."""
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    pairs = scored_pairs(task, "test")
+    predicted = pairs.gold + np.random.default_rng(0).normal(size=len(pairs))
+    Records(tmp_path).write(make_record("m", "pocket-pairs", main=0.5), (predicted, pairs.gold))
+    loose = Hard(positive=3.5, negative=1.5, longer_by=2, closer_than=1)
+    monkeypatch.setattr("benchmark.leaderboard.method_pairs.Hard", lambda: loose)
+    out = tmp_path / "page.html"
+    assert cli("report", "m", "--results", tmp_path, "--out", out, "--no-texts").code == 0
+    masks = loose.masks(pairs)
+    for kind in (HARD, EASY):
+        mask = masks[kind]
+        rho = 100 * stats.spearmanr(np.float32(predicted[mask]), pairs.gold[mask]).statistic
+        assert f" {mask.sum()} {rho:.2f} " in words(out)
+
+
+def test_the_card_says_cost_and_flags(tmp_path: Path, cli: Cli) -> None:
+    """Dimensions and parameters where the records have them; training time is the mean of the seeds."""
+    learned = training({"8": 50.0}, peak_memory_mb=900.0)
+    for record in method_records("m", 0.5, range(2), training=learned):
+        record["training"]["seconds"] = 100.0 + 50 * record["seed"]
+        record["encoding"] = {"texts_per_second": 812.5}
+        record["facts"] = {"dimensions": 256, "parameters": 5_294_080}
+        record["method"]["traits"] |= {"needs_pairs": True, "transductive": True}
+        Records(tmp_path).write(record)
+    out = tmp_path / "page.html"
+    assert cli("report", "m", "--results", tmp_path, "--out", out).code == 0
+    for said in (
+        "Transductive yes: fitted on the test texts",
+        "Dimensions 256",
+        "Parameters 5,294,080",
+        "Training 125 s a seed",
+        "Device a cpu, 2 threads",
+    ):
+        assert said in words(out)
 
 
 def test_a_recipes_name_stands_for_its_variants_and_a_wrong_one_gets_help(results: Path, cli: Cli) -> None:
@@ -85,7 +157,10 @@ def test_a_name_that_is_html_stays_text(tmp_path: Path, cli: Cli) -> None:
 
 
 def test_report_imports_no_torch(results: Path) -> None:
-    """The command starts light."""
+    """The command starts light, pair scores and their texts included."""
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    gold = scored_pairs(task, "test").gold
+    Records(results).write(make_record("better", "pocket-pairs"), (gold[::-1].copy(), gold))
     script = (
         "import sys\n"
         "from benchmark.cli import main\n"

@@ -56,6 +56,24 @@ def test_curves_are_the_dev_scores_in_the_order_of_the_steps() -> None:
     ]
 
 
+def test_cost_and_cited_systems_are_in_the_data_block() -> None:
+    """What a row cost, what kind of control it is; systems that no recipe makes, in their suite and not in a trial."""
+    records = method_records("m", 0.5) + method_records("m", 0.5, row="t", limit=50)
+    for record in records:
+        record["encoding"] = {"texts_per_second": 100.0}
+        record["facts"] = {"dimensions": 256, "parameters": 5_294_080}
+        record["method"]["class"] = "zoo.methods.pooled.Cls"
+    tables = build_tables(records, [suite("sts")])
+    full, trial = data_of(page(tables, records))["sections"]
+    (row,) = full["rows"]
+    assert (row["dimensions"], row["parameters"], row["device"]) == (256, 5_294_080, "a cpu, 2 threads")
+    assert row["control"] == "untrained backbone"
+    assert [one["system"] for one in full["cited"]] == [one["method"] for one in as_dict(tables[0])["cited"]]
+    skip = next(one for one in full["cited"] if one["system"] == "SkipThought")
+    assert set(skip["scores"]) <= {*SEVEN, "Avg"} and skip["scores"] and skip["why"] and skip["reasons"]
+    assert trial["cited"] == []
+
+
 def test_a_name_that_is_html_stays_text() -> None:
     """Method names, reasons and titles cannot close the script element or open another."""
     plain = page([wide_table(3, 2)])

@@ -12,8 +12,11 @@ import pytest
 from fakes import failed, make_record
 from page_fakes import EVIL, method_records, renamed, training, wide_table
 
+from benchmark.analysis.kept import scored_pairs
+from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import write_page
 from benchmark.leaderboard.table import build_tables
+from benchmark.plan import load_tasks
 from benchmark.report import make_report
 from benchmark.results import Records
 from benchmark.suites import suite
@@ -231,7 +234,7 @@ def test_cells_tell_more_on_hover_and_on_focus(browser: Browser, small: Path) ->
     assert "seed 0: 40.00 · seed 1: 40.10 · seed 2: 40.20" in text
     ActionChains(browser.driver).send_keys(Keys.ESCAPE).perform()
     assert browser.tip() == ""
-    browser.run("arguments[0].focus()", browser.head("Texts/s"))
+    browser.run("arguments[0].focus()", browser.head("Device"))
     ActionChains(browser.driver).send_keys(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_DOWN).perform()
     assert "gamma" in browser.tip()
     assert "n/a: STS12: no data for STS12 here" in browser.tip()
@@ -252,6 +255,22 @@ def test_a_name_that_is_html_is_only_text(browser: Browser, small: Path) -> None
     assert EVIL in browser.tip()
     assert browser.run("return [typeof window.hacked, document.querySelectorAll('img').length]") == ["undefined", 0]
     assert EVIL in browser.one(".legend + .scroll").find_element(By.XPATH, "..").text
+    assert browser.problems() == []
+
+
+def test_systems_that_are_only_cited_stand_below(browser: Browser, small: Path) -> None:
+    """Folded, opened by the keyboard; as printed, with the reason, and none in a suite without them."""
+    browser.open(small)
+    summary = next(one for one in browser.all("summary") if one.text.startswith("Cited, not measured"))
+    assert not browser.one(".cited").is_displayed()
+    browser.run("arguments[0].focus()", summary)
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    lines = {line.text.split()[0]: line.text for line in browser.all(".cited tbody tr")}
+    assert summary.text == f"Cited, not measured ({len(browser.all('.cited tbody tr'))})"
+    assert "its recurrent decoder" in lines["SkipThought"]
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    browser.driver.find_element(By.ID, "tab-pocket").click()
+    assert browser.all(".cited") == []
     assert browser.problems() == []
 
 
@@ -313,11 +332,17 @@ def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> Non
 
 
 def test_a_methods_page(browser: Browser, tmp_path: Path) -> None:
-    """The curves are drawn, the theme turns, nothing complains."""
-    for record in method_records("alpha", 0.4, range(3), training=training({"250": 50.25, "1000": 51.5})):
+    """The curves are drawn, the worst pairs fit, the theme turns, nothing complains."""
+    curve = training({"250": 50.25, "1000": 51.5})
+    for record in method_records("alpha", 0.4, range(3), training=curve):
         Records(tmp_path).write(record)
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    gold = scored_pairs(task, "test").gold
+    for seed in range(3):
+        Records(tmp_path).write(make_record("alpha", "pocket-pairs", seed, training=curve), (gold[::-1].copy(), gold))
     browser.open(make_report("alpha", tmp_path), 360)
     assert len(browser.all("path.curve")) == 3
+    assert len(browser.all("tr.pair")) == 3
     assert browser.run("return document.documentElement.scrollWidth") <= 360
     browser.driver.find_element(By.ID, "theme").click()
     assert browser.run("return document.documentElement.dataset.theme") == "dark"

@@ -1,0 +1,269 @@
+"""Scores of kinds of pairs: hard ones by length difference (PT-BERT sections 3.1 and 5.2, table 5c), by length, lexical
+overlap and gold score. From the pair scores beside the records; imports no torch.
+
+A correlation within a narrow band of gold scores says little (and nothing where all are equal). So every line has two
+more numbers, for which pairs keep their places among all pairs of the task: see `Part`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.analysis.kept import Kept, Texts, read_kept, spearman
+from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.data.readers import Pairs
+from benchmark.results import Record, Records
+from zoo.errors import MissingError, ZooError
+
+FEWEST = 50  # pairs: the standard error of a correlation of fewer is above 14 points
+LENGTHS = (5, 10, 15, 20, 30)  # most words of the longer text, band by band
+OVERLAPS = (0.2, 0.4, 0.6, 0.8)
+GOLD_BANDS = 5
+
+ALL, HARD, EASY, REST = "all", "hard", "easy", "all but hard"
+_COLUMNS: dict[str, int | None] = {
+    **dict.fromkeys(["Method", "Task", "Pairs of", "Pairs", "Seeds"]),
+    **{"Spearman": 2, "SD": 2, "Rank error": 2, "Rank bias": 2},
+}
+_COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Hard:
+    """What a hard pair is. The paper has the words; thresholds, unit and aggregation are ours (it does not say)."""
+
+    positive: float = 4.0  # scored so or higher; above 4, STS16 would have two hard positive pairs
+    negative: float = 1.0  # scored so or lower
+    longer_by: int = 5  # "a length difference of more than five words"
+    closer_than: int = 2  # "of less than two words"
+
+    def masks(self, pairs: Pairs) -> dict[str, Mask]:
+        """Return which pairs (n,) are hard, which are of the same scores and not hard, and which are not hard."""
+        first, second = _words(pairs)
+        apart = np.abs(first - second)
+        positive, negative = pairs.gold >= self.positive, pairs.gold <= self.negative
+        hard = (positive & (apart > self.longer_by)) | (negative & (apart < self.closer_than))
+        return {HARD: hard, EASY: (positive | negative) & ~hard, REST: ~hard}
+
+
+def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    first, second = (np.array([len(t.split()) for t in side]) for side in (pairs.first, pairs.second))
+    return first, second
+
+
+def overlap(first: str, second: str) -> float:
+    """Return the Jaccard index of two texts' lower-cased words: those in both, over those in either."""
+    a, b = set(first.lower().split()), set(second.lower().split())
+    return len(a & b) / len(a | b) if a | b else 1.0
+
+
+def length_masks(pairs: Pairs) -> dict[str, Mask]:
+    """Return the pairs (n,) by the words of the longer text."""
+    longer = np.maximum(*_words(pairs))
+    edges = (0, *LENGTHS)
+    masks = {f"{low + 1}-{most} words": (longer > low) & (longer <= most) for low, most in itertools.pairwise(edges)}
+    return {**masks, f"{LENGTHS[-1] + 1} words or more": longer > LENGTHS[-1]}
+
+
+def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
+    """Return the pairs (n,) by lexical overlap."""
+    shared = np.array([overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
+    return _bands(shared, (0.0, *OVERLAPS, 1.0), "overlap")
+
+
+def gold_masks(pairs: Pairs) -> dict[str, Mask]:
+    """Return the pairs (n,) by fifths of the range of the task's gold scores."""
+    edges = np.linspace(pairs.gold.min(), pairs.gold.max(), GOLD_BANDS + 1)
+    return _bands(pairs.gold, edges.tolist(), "gold")
+
+
+def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> dict[str, Mask]:
+    """Return bands that hold their lower edge; the last holds its upper edge too."""
+    masks = {}
+    for low, high in itertools.pairwise(edges):
+        last = high == edges[-1]
+        upper = values <= high if last else values < high
+        masks[f"{what} {low:.3g} to {'' if last else 'below '}{high:.3g}"] = (values >= low) & upper
+    return masks
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a row scored on some pairs of a task: a value a seed, or None and why.
+
+    spearman: x100, of the pairs alone. error: mean distance between the places (0 to 100) of prediction and gold among
+    all pairs of the task; over all of them 33 by chance. bias: the same with sign, above 0 where predictions are too
+    similar.
+    """
+
+    pairs: int
+    spearman: NDArray[np.float64] | None = None
+    error: NDArray[np.float64] | None = None
+    bias: NDArray[np.float64] | None = None
+    reason: str = ""
+
+
+def part(kept: Kept, mask: Mask) -> Part:
+    """Return the scores of the pairs in `mask` (n,)."""
+    count = int(mask.sum())
+    if count < FEWEST:
+        return Part(count, reason=f"fewer than {FEWEST} pairs")
+    off = kept.places[:, mask] - kept.gold_places[mask]
+    each = [spearman(predicted[mask], kept.gold[mask]) for predicted in kept.predicted]
+    found = [value for value in each if value is not None]
+    complete = len(found) == len(each)
+    return Part(
+        count,
+        np.array(found) if complete else None,
+        np.abs(off).mean(axis=1),
+        off.mean(axis=1),
+        "" if complete else "all of one score",
+    )
+
+
+def mean_part(parts: Sequence[Part], tasks: int) -> Part:
+    """Return the mean over tasks, seed by seed; without a value where a task has none."""
+    known = [one for one in parts if one.spearman is not None]
+    pairs = sum(one.pairs for one in parts)
+    if len(known) < tasks:
+        return Part(pairs, reason=f"{len(known)} of {tasks} tasks")
+    values = [np.array([getattr(one, name) for one in known]).mean(axis=0) for name in ("spearman", "error", "bias")]
+    return Part(pairs, *values)
+
+
+def hard_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, Part]:
+    """Return the scores of all pairs, the hard, the easy and all that are not hard."""
+    masks = hard.masks(pairs)
+    parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
+    golds = pairs.gold[masks[HARD]]
+    for side, found in (("positive", golds >= hard.positive), ("negative", golds <= hard.negative)):
+        if not found.any():  # words and other scales: what is left is no such subset
+            reason = f"no hard {side} pair"
+            return parts | {name: Part(int(mask.sum()), reason=reason) for name, mask in masks.items()}
+    return parts | {name: part(kept, mask) for name, mask in masks.items()}
+
+
+_TABLES = {
+    "hard": "Hard pairs by length difference",
+    "length": "By length",
+    "overlap": "By lexical overlap",
+    "gold": "By gold score",
+}
+
+
+def _all_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part]]:
+    parts = {"hard": hard_parts(kept, pairs, hard)}
+    for name, masks in (("length", length_masks), ("overlap", overlap_masks), ("gold", gold_masks)):
+        parts[name] = {label: part(kept, mask) for label, mask in masks(pairs).items()}
+    return parts
+
+
+def analyse_pairs(
+    rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: Texts, hard: Hard
+) -> Analysis:
+    """Return the scores of every row on the kinds of pairs of every task; raises MissingError where none can be had."""
+    lines: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+    notes: dict[str, list[str]] = {name: [] for name in _TABLES}
+    golds: dict[str, str] = {}
+    drawn: list[tuple[str, dict[str, dict[str, Part]]]] = []
+    for name, records in rows.items():
+        by_task: dict[str, dict[str, Part]] = {}
+        for task in tasks:
+            try:
+                kept = read_kept(name, records, task, store)
+                parts = _all_parts(kept, texts.of(kept.record), hard)
+            except ZooError as error:
+                for table in _TABLES:
+                    lines[table].append({**dict.fromkeys(_COLUMNS), "Method": name, "Task": task})
+                    notes[table].append(f"n/a: {name}, {task}: {error}")
+                continue
+            golds[task] = kept.record["pairs"]["gold_sha256"]
+            by_task[task] = parts["hard"]
+            for table, of_table in parts.items():
+                lines[table] += _lines(name, task, of_table.items(), notes[table])
+        if len(tasks) > 1:
+            means = {
+                kind: mean_part([p[kind] for p in by_task.values()], len(tasks)) for kind in (ALL, HARD, EASY, REST)
+            }
+            lines["hard"] += _lines(name, "Avg.", means.items(), notes["hard"])
+        drawn.append((name, by_task))
+    if not golds:
+        raise MissingError("; ".join(dict.fromkeys(notes["hard"])) or "no task is named.")
+    tables = [
+        Table(f"pairs-{table}", title, _COLUMNS, lines[table], list(dict.fromkeys(notes[table])))
+        for table, title in _TABLES.items()
+    ]
+    conditions = {
+        "hard": asdict(hard),
+        "lengths": LENGTHS,
+        "overlaps": OVERLAPS,
+        "fewest": FEWEST,
+        "rows": {name: records[0]["row_key"] for name, records in rows.items()},
+        "gold_sha256": golds,
+    }
+    return Analysis("pairs", "Kinds of pairs", _about(hard), tables, _figures(drawn), conditions)
+
+
+def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[str]) -> list[dict[str, Any]]:
+    lines = []
+    for kind, one in parts:
+        lines.append({"Method": name, "Task": task, "Pairs of": kind, "Pairs": one.pairs, **cells(one)})
+        if one.reason:
+            whose = f"{name}, " if task == "Avg." or one.error is not None else ""  # else it is so for every method
+            notes.append(f"n/a: {whose}{task}, {kind} ({one.pairs} pairs): {one.reason}")
+    return lines
+
+
+def cells(one: Part) -> dict[str, Any]:
+    """Return seeds, means over seeds, and the standard deviation of the Spearman correlation."""
+    seeds = next((len(values) for values in (one.spearman, one.error) if values is not None), None)
+    # Rounded, so that the bias of all pairs is 0 and not -0.
+    means = [None if v is None else round(float(v.mean()), 9) + 0.0 for v in (one.spearman, one.error, one.bias)]
+    sd = None if one.spearman is None or len(one.spearman) < 2 else float(one.spearman.std(ddof=1))
+    return {"Seeds": seeds, "Spearman": means[0], "SD": sd, "Rank error": means[1], "Rank bias": means[2]}
+
+
+def hard_text(hard: Hard) -> str:
+    """Return what counts as hard."""
+    return (
+        f"Hard (PT-BERT 3.1): scored {hard.positive:g} or higher and more than {hard.longer_by} words apart in length,"
+        f" or scored {hard.negative:g} or lower and less than {hard.closer_than} words apart. Easy: of these scores and"
+        " not hard."
+    )
+
+
+def _about(hard: Hard) -> list[str]:
+    return [
+        "Spearman x100 within the pairs of each line, mean and sample standard deviation over seeds; n/a below"
+        f" {FEWEST} pairs.",
+        "Rank error: mean distance between the places (0 to 100) of prediction and gold score among all pairs of the"
+        " task; over all pairs 33 by chance. Rank bias: the same with sign, above 0 where predictions are too similar.",
+        hard_text(hard) + " Words: between blanks.",
+        "Length: words of the longer text. Overlap: Jaccard index of the lower-cased words. Gold: fifths of the task's"
+        " range.",
+    ]
+
+
+def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Scatter]:
+    """Return hard against easy pairs, a point a task."""
+    kinds = []
+    for i, (name, by_task) in enumerate(drawn):
+        values = {
+            task: (cells(parts[EASY])["Spearman"], cells(parts[HARD])["Spearman"]) for task, parts in by_task.items()
+        }
+        known = {task: both for task, both in values.items() if None not in both}
+        if known:
+            x, y = zip(*known.values(), strict=True)
+            kinds.append(Points(name, x, y, list(known), colour=_COLOURS[i % len(_COLOURS)]))
+    if not kinds:
+        return []
+    title = "Hard and easy pairs"
+    return [Scatter("pairs-hard", title, "easy pairs, Spearman x100", "hard pairs, Spearman x100", kinds, named=True)]

@@ -1,0 +1,106 @@
+"""The pairs that a method ranks worst, and those that two methods rank most differently. Imports no torch.
+
+A place is the share (0 to 100) of a task's pairs that are ranked below, ties halved: it means the same for predictions
+and gold scores, in every task. Over seeds the places are averaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from benchmark.analysis.kept import Kept, Ranks, Texts, read_kept
+from benchmark.analysis.result import Analysis, Table
+from benchmark.data.readers import Pairs
+from benchmark.results import Record, Records
+from zoo.errors import ZooError
+
+_TEXTS = ("First", "Second")
+_COLUMNS: dict[str, int | None] = {"Row": None, "Gold": 2, "Predicted": 3, "Gold place": 1, "Place": 1, "Off by": 1}
+
+
+def largest(off: Ranks, count: int) -> list[int]:
+    """Return the indices of the `count` largest absolute values of (n,), largest first, of equal ones the first."""
+    # Means over seeds differ in their last bits, which must not part what is equal.
+    return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
+
+
+def worst_pairs(kept: Kept, count: int) -> list[dict[str, Any]]:
+    """Return the pairs whose place among the predictions is farthest from their place among the gold scores.
+
+    `Row` counts from 1 in the task's order; `Off by` is positive where the prediction is too similar.
+    """
+    places = kept.places.mean(axis=0)
+    off = places - kept.gold_places
+    predicted = kept.predicted.mean(axis=0, dtype=np.float64)
+    return [
+        {
+            "Row": i + 1,
+            "Gold": round(float(kept.gold[i]), 6),  # kept as float32
+            "Predicted": float(predicted[i]),
+            "Gold place": float(kept.gold_places[i]),
+            "Place": float(places[i]),
+            "Off by": float(off[i]),
+        }
+        for i in largest(off, count)
+    ]
+
+
+def differing_pairs(a: Kept, b: Kept, count: int) -> list[dict[str, Any]]:
+    """Return the pairs of one task whose places differ most between two methods."""
+    first, second = (kept.places.mean(axis=0) for kept in (a, b))
+    return [
+        {
+            "row": i + 1,
+            "gold": round(float(a.gold[i]), 6),
+            "gold_place": float(a.gold_places[i]),
+            "a_place": float(first[i]),
+            "b_place": float(second[i]),
+            "difference": float(first[i] - second[i]),
+        }
+        for i in largest(first - second, count)
+    ]
+
+
+def _with_texts(lines: list[dict[str, Any]], pairs: Pairs) -> list[dict[str, Any]]:
+    sides = (pairs.first, pairs.second)
+    return [
+        {**line, **{name: side[line["Row"] - 1] for name, side in zip(_TEXTS, sides, strict=True)}} for line in lines
+    ]
+
+
+def analyse_worst(
+    rows: dict[str, list[Record]], tasks: Sequence[str], store: Records, texts: Texts, count: int
+) -> Analysis:
+    """Return the worst pairs of every row on every task, with their texts where these are wanted and here."""
+    lines: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for name, records in rows.items():
+        for task in tasks:
+            try:
+                kept = read_kept(name, records, task, store)
+            except ZooError as error:
+                notes.append(f"n/a: {error}")
+                lines.append({"Method": name, "Task": task, **dict.fromkeys(_COLUMNS)})
+                continue
+            found = worst_pairs(kept, count)
+            if texts.data is not None:
+                try:
+                    found = _with_texts(found, texts.of(kept.record))
+                except ZooError as error:
+                    notes.append(f"no texts: {error}")
+            lines += [{"Method": name, "Task": task, **line} for line in found]
+    columns: dict[str, int | None] = {"Method": None, "Task": None, **_COLUMNS}
+    if any(_TEXTS[0] in line for line in lines):
+        columns |= dict.fromkeys(_TEXTS)
+        lines = [{**dict.fromkeys(_TEXTS), **line} for line in lines]
+    about = [
+        "Place: the share of the task's pairs ranked below, 0 to 100, mean over seeds. Off by: place of the prediction"
+        " minus place of the gold score. Row: from 1, in the task's order (subsets one after the other, unscored pairs"
+        " left out)."
+    ]
+    conditions = {"pairs": count, "rows": {name: records[0]["row_key"] for name, records in rows.items()}}
+    table = Table("worst", "Worst pairs", columns, lines, list(dict.fromkeys(notes)))
+    return Analysis("worst", "Worst pairs", about, [table], (), conditions)
