@@ -93,6 +93,7 @@ class FitReport:
     sentences_per_second: float | None = None
     final_loss: float | None = None
     dev_scores: Mapping[str, float] = field(default_factory=dict)  # step -> score x100
+    dev_curves: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # alignment ...: step -> value
     best_step: int | None = None
     peak_memory_mb: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # method-specific: rank, floor, ...
@@ -149,6 +150,10 @@ class Encoder(ABC):
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
         """Return the identity (name, sha256 ...) of all files outside the recipe that vectors depend on."""
         return {}
+
+    def parameters(self) -> int:
+        """Return how many learned numbers the vectors are made with."""
+        return 0
 
     def encoding_stats(self) -> dict[str, Any]:
         """Return what encoding cost so far (texts, tokens, truncated, seconds, token_budget)."""

@@ -13,6 +13,7 @@ import torch
 
 from zoo.encoder import Runtime, Vectors
 from zoo.errors import ZooError
+from zoo.linear import resting_weights
 from zoo.tokens import TokenTable, clean_text, length_sorted_batches
 
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
@@ -67,7 +68,7 @@ def encode_table(
     vectors = np.empty((len(table), dim), dtype=np.float32)
     waiting = length_sorted_batches(table.lengths, budget)
     done = 0
-    with torch.inference_mode(), runtime.progress.bar("encoding", len(table)) as bar:
+    with torch.inference_mode(), resting_weights(), runtime.progress.bar("encoding", len(table)) as bar:
         while waiting:
             rows = waiting[0]
             try:

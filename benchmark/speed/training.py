@@ -9,8 +9,6 @@ in bfloat16; the best precision of each is compared, by the median of the rounds
 
 from __future__ import annotations
 
-import csv
-import importlib.metadata
 import itertools
 import statistics
 import tempfile
@@ -20,8 +18,9 @@ from typing import Any
 import click
 
 from benchmark.data.readers import iterate_text
+from benchmark.speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.hardware import choose_device, choose_precision, cpu_name
+from zoo.hardware import choose_device, choose_precision
 
 
 def ours(backbone: str, sentences: list[str], batch: int, length: int, device: str, precision: str) -> float:
@@ -113,19 +112,8 @@ def main(
         print(f"{name:22} best: {rate:8.1f} sentences/s ({rate / batch:.2f} steps/s) in {precision}")
     print(f"ratio {best['zoo-bench'][0] / best['sentence-transformers'][0]:.2f}")
     if out is not None:
-        versions = {p: importlib.metadata.version(p) for p in ("torch", "transformers", "sentence-transformers")}
-        about = {
-            "cpu": cpu_name(),
-            "device": device,
-            "backbone": backbone,
-            "batch": batch,
-            "length": length,
-            **versions,
-        }
-        with out.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [*rows[0], *about])
-            writer.writeheader()
-            writer.writerows([{**row, **about} for row in rows])
+        about = conditions(device, "transformers", "sentence-transformers")
+        write_csv(out, rows, {"backbone": backbone, "batch": batch, "length": length, **about})
 
 
 if __name__ == "__main__":

@@ -25,9 +25,9 @@ import torch
 
 from benchmark.data.sources import DataSource
 from benchmark.metrics.probe import EXACT, FAST, FULL, nested
-from benchmark.runner import VectorStore
 from benchmark.senteval_bridge import senteval_parameters
 from benchmark.tasks import TASKS
+from benchmark.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.files import write_json
 from zoo.hardware import environment, peak_memory_mb

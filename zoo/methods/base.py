@@ -17,7 +17,7 @@ from zoo.files import read_json, read_tensors, sha256_json, write_json, write_te
 from zoo.pooling import Pooling
 from zoo.recipe import build
 from zoo.states import pooled
-from zoo.tokens import TokenTable, tokenise
+from zoo.tokens import MEMORY, TokenTable
 
 
 def positive(recipe: Any, *names: str) -> None:
@@ -26,6 +26,11 @@ def positive(recipe: Any, *names: str) -> None:
         value = getattr(recipe, name)
         if value is not None and value <= 0:
             raise ValueError(f"{name} must be above 0, not {value}")
+
+
+def count_parameters(*modules: nn.Module) -> int:
+    """Return how many numbers the weights of the modules are; what two of them share counts once."""
+    return sum({id(p): p.numel() for module in modules for p in module.parameters()}.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +89,8 @@ class BackboneEncoder(Encoder):
         return self.dim
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids that `forward` is given for texts."""
-        return tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
+        """Return the token ids that `forward` is given for texts; methods with equal tokenizers share the work."""
+        return MEMORY.tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
         return encode_table(
@@ -134,6 +139,10 @@ class BackboneEncoder(Encoder):
         """Return the identity of the backbone's files."""
         found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
         return {"backbone": found.identity()}
+
+    def parameters(self) -> int:
+        """Return the size of the backbone and the parts."""
+        return count_parameters(self.backbone.model, *self.parts().values())
 
     def encoding_stats(self) -> dict[str, Any]:
         """Return what encoding cost so far."""

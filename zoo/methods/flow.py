@@ -16,7 +16,7 @@ from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.glow import Glow, Mixing
-from zoo.methods.base import positive
+from zoo.methods.base import count_parameters, positive
 from zoo.methods.transform import Transform, TransformRecipe
 from zoo.training.loop import Objective, TrainSettings, train
 
@@ -141,6 +141,10 @@ class Flow(Transform):
                 rows = slice(start, start + _CHUNK)
                 z[rows] = self.glow(torch.from_numpy(vectors[rows]).to(self.runtime.device))[0].cpu().numpy()
         return z
+
+    def parameters(self) -> int:
+        """Return the size of the base and the flow."""
+        return self.base.parameters() + count_parameters(self.glow)
 
     def facts(self) -> dict[str, Any]:
         """Return -log p in bits per dimension before and after training, on the first vectors of the fit."""

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, count_parameters, positive
 from zoo.pairs import NLI_LABELS
 from zoo.tokens import tokenise
 from zoo.training.loop import TrainSettings
@@ -122,6 +122,10 @@ class InferSent(BackboneEncoder):
     def traits(cls, recipe: Any) -> Traits:
         """Trained on labelled pairs; its own held-out pairs pick the weights."""
         return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
+
+    def parameters(self) -> int:
+        """Return the size of the token embeddings and the BiLSTM."""
+        return count_parameters(self.backbone.model.get_input_embeddings(), self.head)
 
     def objective(self) -> PairObjective:
         """The BiLSTM and a new classifier."""

@@ -16,7 +16,7 @@ from zoo.encoder import Encoder, Runtime, Vectors
 from zoo.encoding import EncodingStats, encode_unique
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import BackboneEncoder, positive
+from zoo.methods.base import BackboneEncoder, count_parameters, positive
 from zoo.pooling import Pooling
 from zoo.recipe import build
 from zoo.st_format import Dense, Layout, load_with_library
@@ -98,6 +98,10 @@ class Pretrained(BackboneEncoder):
         most = self.backbone.max_length
         folder = self.layout.max_length or (self.backbone.tokenizer.model_max_length if self.layout.stated else most)
         return int(min(self.recipe.max_length or folder, most))
+
+    def parameters(self) -> int:
+        """Return the size of all modules."""
+        return count_parameters(*([self.backbone.model, *self.after] if self.library is None else [self.library]))
 
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of the model: nothing of it was changed."""

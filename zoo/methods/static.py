@@ -20,7 +20,7 @@ from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 from zoo.methods.wordvectors import any_row
 from zoo.recipe import later
-from zoo.tokens import TokenTable, clean_text, tokenise
+from zoo.tokens import MEMORY, TokenTable, clean_text, tokenise
 
 _CHUNK = 20_000  # sentences tokenised at once while counting
 
@@ -123,7 +123,7 @@ class Static(BackboneEncoder):
     def _table(self, texts: list[str]) -> TokenTable:
         tokenizer = self.backbone.tokenizer
         if self.recipe.remove == "none":
-            return tokenise(tokenizer, texts, max_length=self.recipe.max_length)
+            return MEMORY.tokenise(tokenizer, texts, max_length=self.recipe.max_length)
         table = self._split(texts)
         if STAGES.index(self.recipe.remove) < STAGES.index("freq-sub-case"):
             return _filtered(table, self.keep, self._nothing_left())
@@ -167,6 +167,10 @@ class Static(BackboneEncoder):
         if encoder.recipe.frequent is not None:
             encoder._drop(read_json(folder / "frequent.json"))
         return encoder
+
+    def parameters(self) -> int:
+        """Return the size of the one matrix."""
+        return int(self.vectors.numel())
 
     def fingerprint(self) -> str:
         """Return the sha256 of backbone and recipe, and of the frequent tokens that were counted."""

@@ -89,6 +89,10 @@ class Whitening(Transform):
         normalised: Vectors = (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
         return normalised
 
+    def parameters(self) -> int:
+        """Return the size of the base and the map."""
+        return self.base.parameters() + self.mean.size + self.kernel.size
+
     def facts(self) -> dict[str, Any]:
         """Return k and the numerical rank of the covariance."""
         return {"k": self.dim, "rank": self.rank}

@@ -179,6 +179,10 @@ class WordVectors(Encoder):
         files = {key: found["sha256"] for key, found in self.found.items()}
         return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", {**asdict(self.recipe), **files}])
 
+    def parameters(self) -> int:
+        """Return the size of the word vectors read."""
+        return int(self.words.vectors.size)
+
     def encoding_stats(self) -> dict[str, Any]:
         """Return what encoding cost so far."""
         return self.stats.as_dict()

@@ -202,6 +202,7 @@ class Training:
             sentences_per_second=round(sentences / seconds, 1) if seconds > 0 else None,
             final_loss=self.last_loss,
             dev_scores=self.dev_scores,
+            dev_curves=self._dev_curves(),
             best_step=self.best_step,
             peak_memory_mb=peak_memory_mb(self.runtime.device),
         )
@@ -314,6 +315,15 @@ class Training:
             path = self._path(f"best-{self.step}.safetensors")
             if path is not None and self.main:
                 write_tensors(path, self.best_weights)
+
+    def _dev_curves(self) -> dict[str, dict[str, float]]:
+        """Return what came with the dev scores, by name and step; the log has it, also of before a resumption."""
+        curves: dict[str, dict[str, float]] = {}
+        for line in map(json.loads, self.log_lines):
+            if "dev_score" in line:
+                for name in line.keys() - {"step", "dev_score"}:
+                    curves.setdefault(name, {})[str(line["step"])] = line[name]
+        return dict(sorted(curves.items()))
 
     def _keep_best(self) -> None:
         if self.best_step is not None:

@@ -97,7 +97,7 @@ def test_resumed_training_is_bit_equal(
     assert_equal(weights(resumed), weights(whole))
     assert log_of(tmp_path / "cut") == log_of(tmp_path / "whole")
     assert (report.steps, report.final_loss, report.best_step) == (wanted.steps, wanted.final_loss, wanted.best_step)
-    assert report.dev_scores == wanted.dev_scores
+    assert (report.dev_scores, report.dev_curves) == (wanted.dev_scores, wanted.dev_curves)
     np.testing.assert_array_equal(resumed.encode(["a dog"]), whole.encode(["a dog"]))
 
 
@@ -159,14 +159,15 @@ def test_best_checkpoint_is_the_one_kept(tiny_bert: Path, tmp_path: Path, corpus
     values = iter([0.1, 0.9, 0.5])
     encoder = make(SimCSE, tiny_bert)
 
-    def scripted(e: Encoder) -> float:
+    def scripted(e: Encoder) -> dict[str, float]:
         assert e is encoder
         seen[4 * (len(seen) + 1)] = weights(encoder)
-        return next(values)
+        return {"score": next(values), "alignment": 1.0 / len(seen)}
 
     report = encoder.fit(corpus, dev_score=scripted, run=Run(folder=tmp_path, seed=1))
     assert report.best_step == 8
     assert report.dev_scores == {"4": 0.1, "8": 0.9, "12": 0.5}
+    assert report.dev_curves == {"alignment": {"4": 1.0, "8": 1 / 2, "12": 1 / 3}}
     assert_equal(weights(encoder), seen[8])
     assert any(not torch.equal(seen[8][name], seen[12][name]) for name in seen[8])
     assert not encoder.backbone.model.training

@@ -1,0 +1,162 @@
+"""Encoding the texts of the STS tasks: this project's engine beside sentence-transformers, alternating, in one run.
+
+python -m benchmark.speed.encoding --data FOLDER [--model MODEL] [--base] [--pairs N] [--rounds 3] [--out FILE.csv]
+
+Both encode STS12-16, STS-B and SICK-R with the same weights, tokenisation included, loading excluded. The peer encodes
+both columns of every task, as evaluations with it do, at its defaults (float32, batches of 32) and in bfloat16. Ours
+gets the same texts at once, in float32 and in bfloat16. Printed: medians, ratios, the largest difference of a task's
+score from the peer's in float32. `--base` takes random weights of BERT-base's shape. Needs the extra `st`.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmark.data.sources import DataSource
+from benchmark.plan import LoadedTask, load_tasks
+from benchmark.speed.table import conditions, write_csv
+from benchmark.suites import all_suites
+from benchmark.tasks.base import PairsData
+from benchmark.vectors import VectorStore
+from zoo.encoder import Runtime, Vectors
+from zoo.hardware import choose_device, choose_precision
+
+PRECISIONS = ("fp32", "bf16")
+
+
+def base_shape(folder: Path) -> str:
+    """Write random weights of BERT-base's shape, with mean pooling, as a sentence-transformers folder."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel
+
+    from zoo.backbone import Backbone
+
+    torch.manual_seed(0)
+    tokenizer = Backbone.load("zoo-mini", None, Runtime()).tokenizer  # bert-base-uncased's vocabulary
+    BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder / "plain")
+    tokenizer.save_pretrained(folder / "plain")
+    transformer = Transformer(str(folder / "plain"), max_seq_length=128)
+    SentenceTransformer(modules=[transformer, Pooling(768, "mean")], device="cpu").save(str(folder / "model"))
+    return str(folder / "model")
+
+
+def our_side(model: str, device: str, precision: str) -> Callable[[Sequence[LoadedTask]], dict[str, Vectors]]:
+    """Return what encodes tasks in this project: every distinct text of all of them, once."""
+    from zoo.methods.pretrained import Pretrained
+
+    encoder = Pretrained(Pretrained.Recipe(model=model), Runtime(device=device, precision=precision))
+
+    def encode(tasks: Sequence[LoadedTask]) -> dict[str, Vectors]:
+        store = VectorStore(encoder, "speed")
+        texts = {task.name: task.data.texts() for task in tasks if task.data is not None}
+        store.add([text for some in texts.values() for text in some])
+        return {name: store(some) for name, some in texts.items()}
+
+    return encode
+
+
+def peer_side(model: str, device: str, precision: str) -> Callable[[Sequence[LoadedTask]], dict[str, Vectors]]:
+    """Return what encodes tasks with sentence-transformers: column by column, task by task."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    peer = SentenceTransformer(model, device=device, model_kwargs={"dtype": dtype})
+
+    def column(texts: list[str]) -> Vectors:
+        vectors = peer.encode(texts, show_progress_bar=False, convert_to_tensor=True)
+        result: Vectors = vectors.float().cpu().numpy()
+        return result
+
+    def encode(tasks: Sequence[LoadedTask]) -> dict[str, Vectors]:
+        result = {}
+        for task in tasks:
+            assert isinstance(task.data, PairsData)
+            pairs = list(task.data.subsets.values())
+            first = column([text for subset in pairs for text in subset.first])
+            second = column([text for subset in pairs for text in subset.second])
+            ends = np.cumsum([len(subset) for subset in pairs])[:-1]
+            halves = zip(np.split(first, ends), np.split(second, ends), strict=True)
+            result[task.name] = np.concatenate([side for both in halves for side in both])  # the order of texts()
+        return result
+
+    return encode
+
+
+def scores(tasks: Sequence[LoadedTask], vectors: dict[str, Vectors]) -> dict[str, float]:
+    """Return the score x100 of each task."""
+    result = {}
+    for task in tasks:
+        assert task.data is not None
+        row = {text: i for i, text in enumerate(task.data.texts())}
+        result[task.name] = 100 * task.data.score(partial(_rows, vectors[task.name], row))["main"]
+    return result
+
+
+def _rows(vectors: Vectors, row: dict[str, int], texts: Sequence[str]) -> Vectors:
+    return vectors[[row[text] for text in texts]]
+
+
+@click.command(help=__doc__)
+@click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Folder of the data sets.")
+@click.option("--model", default="zoo-mini", show_default=True, help="A folder or hub id of sentence-transformers.")
+@click.option("--base", is_flag=True, help="Random weights of BERT-base's shape instead.")
+@click.option("--pairs", type=int, help="Only the first so many pairs of each subset.")
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
+def main(data: Path, model: str, base: bool, pairs: int | None, rounds: int, device: str, out: Path | None) -> None:
+    """Measure and print medians, ratios and differences of scores."""
+    device = choose_device(device)
+    choose_precision("bf16", device)  # a CPU that announces more than it can do is capped before its first product
+    tasks = load_tasks(all_suites()["sts"].tasks, DataSource.from_options(str(data)), pairs)
+    texts = sum(len(task.data.texts()) for task in tasks if task.data is not None)
+    with tempfile.TemporaryDirectory() as folder:
+        model = base_shape(Path(folder)) if base else model
+        sides = {
+            (name, precision): side(model, device, precision)
+            for precision in PRECISIONS
+            for name, side in (("zoo-bench", our_side), ("sentence-transformers", peer_side))
+        }
+        rows: list[dict[str, Any]] = []
+        points: dict[tuple[str, str], dict[str, float]] = {}
+        for number in range(rounds + 1):
+            for (name, precision), encode in sides.items():
+                started = time.perf_counter()
+                vectors = encode(tasks if number else tasks[:1])  # the first round warms up: memory, kernels, caches
+                seconds = time.perf_counter() - started
+                if number:
+                    rows.append({"side": name, "precision": precision, "round": number, "seconds": round(seconds, 3)})
+                    points[name, precision] = scores(tasks, vectors)
+                    print(f"{name:22} {precision} round {number}: {seconds:7.2f} s", flush=True)
+    medians = {
+        side: statistics.median(row["seconds"] for row in rows if (row["side"], row["precision"]) == side)
+        for side in sides
+    }
+    exact = points["sentence-transformers", "fp32"]
+    for side, seconds in medians.items():
+        apart = max(abs(points[side][task] - exact[task]) for task in exact)
+        print(f"{side[0]:22} {side[1]}: {seconds:7.2f} s, {texts / seconds:8.1f} texts/s, scores within {apart:.4f}")
+    ours = min(medians["zoo-bench", precision] for precision in PRECISIONS)
+    for precision in PRECISIONS:
+        print(
+            f"ratio to sentence-transformers in {precision}: {medians['sentence-transformers', precision] / ours:.2f}"
+        )
+    if out is not None:
+        about = conditions(device, "transformers", "sentence-transformers")
+        write_csv(out, rows, {"model": "BERT-base shape" if base else Path(model).name, "texts": texts, **about})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,28 @@
+"""What every measurement of speed says of itself, and the CSV file that it goes to."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoo.hardware import cpu_name
+
+
+def conditions(device: str, *packages: str) -> dict[str, Any]:
+    """Return the processor, the device, the threads, and the versions of torch and of the packages named."""
+    import torch
+
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else cpu_name()
+    versions = {package: importlib.metadata.version(package) for package in ("zoo-bench", "torch", *packages)}
+    return {"hardware": name, "device": device, "threads": torch.get_num_threads(), **versions}
+
+
+def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
+    """Write single measurements, each with the conditions behind it."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*rows[0], *about])
+        writer.writeheader()
+        writer.writerows([{**row, **about} for row in rows])

@@ -1,0 +1,61 @@
+"""Linear maps of weights that rest: put once into the layout of the CPU's kernels, with GELU in the same pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+Packed = dict[tuple[Any, ...], tuple[torch.Tensor, torch.Tensor | None]]
+_packed: ContextVar[Packed | None] = ContextVar("packed", default=None)
+
+
+@contextmanager
+def resting_weights() -> Iterator[None]:
+    """Promise that no weight changes inside; elsewhere, as in training, every product reads the weights as they are."""
+    token = _packed.set({})
+    try:
+        yield
+    finally:
+        _packed.reset(token)
+
+
+def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) -> torch.Tensor:
+    """All maps of x (..., in) in one product -> (..., out of all), through GELU if asked: x is read, and cast, once."""
+    kept = _packed.get()
+    if kept is None or not _can_pack(maps, x):
+        y: torch.Tensor = maps[0](x) if len(maps) == 1 else F.linear(x, *_joint(maps))
+        return F.gelu(y) if gelu else y
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    key = (dtype, *map(id, maps))
+    if key not in kept:
+        weight, bias = (None if part is None else part.detach().to(dtype) for part in _joint(maps))
+        kept[key] = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
+    weight, bias = kept[key]
+    activation, algorithm = ("gelu", "none") if gelu else ("none", "")
+    with torch.autocast("cpu", enabled=False):
+        result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.to(dtype), weight, bias, activation, [], algorithm)
+    return result
+
+
+def _can_pack(maps: Sequence[nn.Linear], x: torch.Tensor) -> bool:
+    """True on a CPU whose PyTorch has oneDNN, outside autograd, for plain layers that nothing is hooked to."""
+    return (
+        x.device.type == "cpu"
+        and not torch.is_grad_enabled()
+        and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and all(type(m) is nn.Linear and not m._forward_hooks and not m._forward_pre_hooks for m in maps)
+    )
+
+
+def _joint(maps: Sequence[nn.Linear]) -> tuple[torch.Tensor, torch.Tensor | None]:
+    weight = torch.cat([m.weight for m in maps]) if len(maps) > 1 else maps[0].weight
+    if any(m.bias is None for m in maps):
+        return weight, None
+    return weight, torch.cat([m.bias for m in maps]) if len(maps) > 1 else maps[0].bias
