@@ -118,6 +118,16 @@ def _print_rows(header: list[str], rows: list[list[str]]) -> None:
 @click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
 @click.option("--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only).")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
+@click.option(
+    "--embedding-cache",
+    type=click.FloatRange(0),
+    metavar="GB",
+    default=4.0,
+    show_default=True,
+    envvar="ZOO_BENCH_EMBEDDING_CACHE",
+    show_envvar=True,
+    help="Keep the vectors of texts between runs, up to so much; 0 keeps and reads none.",
+)
 @_plugin_option
 def run(**options: Any) -> int:
     """Train, evaluate and record methods; then print the table."""
@@ -163,6 +173,15 @@ def leaderboard(results: Path, out: Path | None, suite_names: str | None, mteb: 
 @click.option("--task", help="Instead of suites: these tasks, comma-separated.")
 @click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="Of the pairs.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Also so many pairs of a task that differ most.",
+)
+@click.option("--no-texts", is_flag=True, help="Their row numbers only.")
+@_data_option
 def compare(**options: Any) -> int:
     """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
     from benchmark.compare import compare_command
@@ -176,11 +195,13 @@ def compare(**options: Any) -> int:
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The page [default: reports/METHOD.html in the results].")
-def report(method: str, results: Path, out: Path | None) -> None:
-    """Write one HTML page about a method: recipe, scores, seeds, curves, conditions."""
+@click.option("--no-texts", is_flag=True, help="Row numbers of the worst pairs only: for what is published.")
+@_data_option
+def report(method: str, results: Path, out: Path | None, no_texts: bool, data: str | None) -> None:
+    """Write one HTML page about a method: recipe, scores, seeds, curves, hard and worst pairs, conditions."""
     from benchmark.report import make_report
 
-    make_report(method, results, out)
+    make_report(method, results, out, data, texts=not no_texts)
 
 
 @main_group.command()

@@ -8,6 +8,7 @@ from typing import Any
 from benchmark.corpus import load_corpus, load_pairs
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.sources import DataSource
+from benchmark.embedding_cache import EmbeddingCache
 from benchmark.estimate import estimate_seconds
 from benchmark.plan import LoadedTask, Plan, load_tasks, make_plan, texts_needed
 from benchmark.report import make_leaderboard
@@ -114,6 +115,7 @@ def run_command(options: dict[str, Any], command: list[str]) -> int:
         fail_fast=options["fail_fast"],
         command=quote_command(command),
         tensorboard=options["tensorboard"],
+        cache=EmbeddingCache(options["embedding_cache"], say) if options["embedding_cache"] else None,
     )
     outcome = runner.run(plan)
     say(

@@ -6,6 +6,7 @@ import platform
 import shutil
 
 from benchmark.commands import data_rows
+from benchmark.embedding_cache import cache_bytes, embeddings_folder
 from zoo import __version__
 from zoo.backbone import BUNDLED, find_backbone
 from zoo.errors import ZooError
@@ -51,6 +52,7 @@ def doctor_command(data: str | None) -> int:
     except ZooError as error:
         problems += 1
         print(f"cache: BROKEN: {error}")
+    print(f"embedding cache: {embeddings_folder()}, {cache_bytes() / 10**9:.2f} GB (may be deleted at any time)")
     for name, form, rows, found, _ in data_rows(data):
         print(f"data {name} ({form}): {found}; {rows}")
     list(METHODS.load_all())

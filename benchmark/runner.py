@@ -15,22 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from benchmark.corpus import normalised
+from benchmark.embedding_cache import EmbeddingCache, Entry
 from benchmark.plan import Cell, EncoderPlan, LoadedTask, Plan
 from benchmark.results import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records, plain
-from benchmark.tasks.base import PairScores
+from benchmark.tasks.base import PairScores, TaskData
+from benchmark.vectors import VectorStore, facts_of
 from zoo import __version__
-from zoo.conformance import check_vectors, probe
-from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
-from zoo.errors import ContractError, CorruptError, Interrupted, MissingError, ZooError
+from zoo.conformance import probe
+from zoo.encoder import Encoder, FitReport, Run, Runtime
+from zoo.errors import CorruptError, Interrupted, MissingError, ZooError
 from zoo.files import read_json, sha256_file, slug, write_json
 from zoo.hardware import environment, peak_memory_mb, utc_now
 from zoo.recipe import portable_recipe
-
-_MISSING = 10  # words that a record names; never sentences, which are the data sets' own
 
 
 @dataclass
@@ -89,55 +86,6 @@ def tensorboard_log(folder: Path) -> Callable[[int, Mapping[str, float]], None]:
     return log
 
 
-class VectorStore:
-    """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite."""
-
-    def __init__(self, encoder: Encoder, name: str) -> None:
-        self.encoder, self.name = encoder, name
-        self.rows: dict[str, int] = {}
-        self.matrix: Vectors = np.empty((0, encoder.dim), np.float32)
-        self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Encode the texts not yet known."""
-        new = list(dict.fromkeys(text for text in texts if text not in self.rows))
-        if not new:
-            return
-        vectors = self.encoder.encode(new)
-        check_vectors(vectors, new, self.encoder.dim, self.name)
-        covered: Any = self.encoder.covers(new)
-        if not isinstance(covered, np.ndarray) or covered.shape != (len(new),) or covered.dtype != np.bool_:
-            raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(new)},).")
-        if not covered.all():  # one rule for all methods, whatever vector an encoder gives what it does not know
-            vectors = np.where(covered[:, None], vectors, np.float32(0))
-        self.covered = np.concatenate([self.covered, covered])
-        self.rows |= {text: len(self.rows) + i for i, text in enumerate(new)}
-        self.matrix = np.concatenate([self.matrix, vectors])
-
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors (n, dim) of `texts`."""
-        self.add(texts)
-        return self.matrix[[self.rows[text] for text in texts]]
-
-    def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
-        """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
-
-        Raises ContractError where a text that is covered has the zero vector: it has no cosine.
-        """
-        distinct = list(dict.fromkeys(texts))
-        self.add(distinct)
-        rows = [self.rows[text] for text in distinct]
-        covered = self.covered[rows]
-        empty = covered & ~np.asarray(self.matrix.any(axis=1))[rows]
-        if empty.any():
-            raise ContractError(
-                f"{self.name}: {int(empty.sum())} of {len(distinct)} texts that covers() says are known have a zero"
-                f" vector, first {distinct[int(np.argmax(empty))][:80]!r}."
-            )
-        words = [text for text, known in zip(distinct, covered, strict=True) if not known and len(text.split()) == 1]
-        return {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}
-
-
 @dataclass
 class Runner:
     """Runs plans into one results folder."""
@@ -150,6 +98,7 @@ class Runner:
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     tensorboard: Path | None = None  # folder for TensorBoard's event files; None: none are written
+    cache: EmbeddingCache | None = None  # None: every text is encoded
 
     def __post_init__(self) -> None:
         self.records = Records(self.out)
@@ -218,13 +167,29 @@ class Runner:
                 folder.rmdir()  # nothing was learned, so nothing is kept
 
     def _measure(self, encoder_plan: EncoderPlan, cells: list[Cell], folder: Path, stop: Stop) -> None:
+        transductive = encoder_plan.traits.transductive  # fitted on each task's texts: never from the cache
+        made: list[tuple[Encoder, dict[str, Any]]] = []  # the encoder once it was needed, and what it had encoded then
+
+        def obtain() -> Encoder:
+            if not made:
+                encoder = self._obtain(encoder_plan, folder, stop)
+                probe(encoder, encoder_plan.name)
+                made.append((encoder, encoder.encoding_stats()))
+            return made[0][0]
+
+        def entry() -> Entry | None:
+            if self.cache is None or transductive:
+                return None
+            return self.cache.entry(encoder_plan.key, (_read_fit(folder) or {}).get("files"), self.runtime.device)
+
+        store = VectorStore(obtain, encoder_plan.name, entry)
         try:
-            encoder, training = self._obtain(encoder_plan, folder, stop)
-            probe(encoder, encoder_plan.name)
-            before = encoder.encoding_stats()
-            store = VectorStore(encoder, encoder_plan.name)
-            if not encoder_plan.traits.transductive:
+            if transductive:
+                obtain()
+            else:
                 store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
+            if store.cached:
+                self.runtime.progress.say(f"{encoder_plan.name}: {store.cached:,} texts from the embedding cache")
         except Interrupted:
             raise
         except Exception as error:  # one method's failure is recorded; the others go on
@@ -234,18 +199,22 @@ class Runner:
         for cell in cells:
             stop.check()
             started = time.perf_counter()
-            assert cell.task.data is not None
+            data = cell.task.data
+            assert data is not None
             try:
-                adapted = encoder.adapt(cell.task.data.unlabelled()) if encoder_plan.traits.transductive else encoder
-                lookup = store if adapted is encoder else VectorStore(adapted, encoder_plan.name)
-                cell.task.data.device = self.runtime.device
-                coverage = lookup.coverage(cell.task.data.texts())
+                adapted = obtain().adapt(data.unlabelled()) if transductive else None
+                lookup = store if adapted is None or adapted is obtain() else VectorStore(adapted, encoder_plan.name)
+                data.device = self.runtime.device
+                coverage = lookup.coverage(data.texts())
                 # A task that trains the encoder resumes from this folder.
                 own = folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
                 run = Run(own, encoder_plan.seed or 0, stop_signal=stop, **self.run_options)
-                scores = cell.task.data.score_encoder(adapted, lookup, run)
+                if type(data).score_encoder is TaskData.score_encoder:  # vectors are enough
+                    scores = data.score(lookup)
+                else:
+                    scores = data.score_encoder(adapted or obtain(), lookup, run)
                 finite = scores["main"] is not None and math.isfinite(scores["main"])
-                pairs = cell.task.data.pair_scores(lookup) if finite else None
+                pairs = data.pair_scores(lookup) if finite else None
                 shutil.rmtree(own, ignore_errors=True)
             except Interrupted:
                 raise
@@ -255,6 +224,7 @@ class Runner:
             except Exception as error:  # one cell's failure is recorded; the others go on
                 self._fail(encoder_plan, cell, error)
                 continue
+            training = (_read_fit(folder) or {}).get("training")
             self._write(
                 encoder_plan,
                 cell,
@@ -264,12 +234,12 @@ class Runner:
                 scores=scores,
                 coverage=coverage,
                 training=self._with_overlap(training, encoder_plan, cell),
-                encoding=self._encoding(before, encoder.encoding_stats()),
-                facts=adapted.facts(),
+                encoding=self._encoding(made, store.cached),
+                facts=facts_of(adapted or obtain()) if made or store.cached_facts is None else store.cached_facts,
                 seconds=time.perf_counter() - started,
             )
 
-    def _obtain(self, encoder_plan: EncoderPlan, folder: Path, stop: Stop) -> tuple[Encoder, dict[str, Any] | None]:
+    def _obtain(self, encoder_plan: EncoderPlan, folder: Path, stop: Stop) -> Encoder:
         saved = self._load_saved(encoder_plan, folder)
         if saved is not None:
             return saved
@@ -280,7 +250,7 @@ class Runner:
         dev_score = self._dev_score(encoder_plan) if encoder_plan.traits.picks_checkpoint else None
         report = encoder.fit(encoder_plan.corpus, dev_score=dev_score, run=run)
         if not report.fitted:
-            return encoder, None
+            return encoder
         training = self._training_record(report, encoder_plan, dev_score is not None)
         encoder.save(folder / "encoder")
         place = folder / "encoder"  # with sub-folders: a transform's base has one
@@ -288,18 +258,18 @@ class Runner:
         write_json(folder / "fit.json", {"files": hashes, "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             path.unlink()  # the checkpoints served; the log stays
-        return encoder, training
+        return encoder
 
-    def _load_saved(self, encoder_plan: EncoderPlan, folder: Path) -> tuple[Encoder, dict[str, Any]] | None:
+    def _load_saved(self, encoder_plan: EncoderPlan, folder: Path) -> Encoder | None:
         if not (folder / "fit.json").is_file():
             return None
         try:
-            saved = read_json(folder / "fit.json")
+            saved = _fit_of(read_json(folder / "fit.json"))
             for name, expected in saved["files"].items():
                 path = folder / "encoder" / name
                 if not path.is_file() or sha256_file(path) != expected:
                     raise CorruptError(f"{path} is damaged (sha256 differs)")
-            return encoder_plan.cls.load(folder / "encoder", self.runtime), saved["training"]
+            return encoder_plan.cls.load(folder / "encoder", self.runtime)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.runtime.progress.say(f"warning: {encoder_plan.name}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
@@ -322,15 +292,24 @@ class Runner:
 
         return score
 
-    def _encoding(self, before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-        """Return what the measuring itself encoded: without the probe and the dev scores of training."""
-        result = dict(after)
-        for name in ("texts", "tokens", "truncated", "seconds"):
-            if name in after:
-                result[name] = round(after[name] - before[name], 3)
-        if result.get("seconds"):
+    def _encoding(self, made: list[tuple[Encoder, dict[str, Any]]], cached: int) -> dict[str, Any]:
+        """Return what the measuring itself encoded: without the probe and the dev scores of training.
+
+        `cached` texts were not encoded but came from the embedding cache, which does not know how many were truncated.
+        """
+        result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
+        if made:
+            encoder, before = made[0]
+            result = encoder.encoding_stats()
+            for name in ("texts", "tokens", "truncated", "seconds"):
+                if name in result:
+                    result[name] = round(result[name] - before[name], 3)
+        if "seconds" in result:
             for name in ("texts", "tokens"):
-                result[f"{name}_per_second"] = round(result[name] / result["seconds"], 1)
+                rate = round(result[name] / result["seconds"], 1) if result["seconds"] else None
+                result[f"{name}_per_second"] = rate
+        if cached:
+            result |= {"cached": cached, "truncated": None}
         return {**result, "peak_memory_mb": peak_memory_mb(self.runtime.device)}
 
     def _training_record(self, report: FitReport, encoder_plan: EncoderPlan, used_dev: bool) -> dict[str, Any]:
@@ -410,6 +389,21 @@ class Runner:
             print_to = self.runtime.progress.say
             print_to(f"{what}: {status}: {reason}")
         self.records.write(record, pairs)
+
+
+def _fit_of(saved: Any) -> dict[str, Any]:
+    """Return what fit.json holds; raises CorruptError unless it is what `_obtain` wrote."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
+        raise CorruptError("fit.json does not say what was fitted")
+    return saved
+
+
+def _read_fit(folder: Path) -> dict[str, Any] | None:
+    """Return what the encoder in the folder was fitted to, or None without one; a damaged one is found by loading."""
+    try:
+        return _fit_of(read_json(folder / "fit.json"))
+    except (MissingError, CorruptError):
+        return None
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

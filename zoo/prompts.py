@@ -7,7 +7,7 @@ parts are tokenised apart, so that truncation can only cut the sentence.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from torch import nn
 from zoo.backbone import Backbone
 from zoo.errors import UsageError
 from zoo.states import token_states
-from zoo.tokens import TokenTable, clean_text, tokenise
+from zoo.tokens import MEMORY, TokenTable, clean_text, tokenise
 
 Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
 
@@ -94,7 +94,9 @@ class BoundTemplate:
         """The template without a sentence."""
         return self.head + self.tail
 
-    def sentences(self, texts: Sequence[str], max_tokens: int) -> TokenTable:
+    def sentences(
+        self, texts: Sequence[str], max_tokens: int, tokenise: Callable[..., TokenTable] = tokenise
+    ) -> TokenTable:
         """Tokenise the sentences alone, each cut to `max_tokens` tokens."""
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
         if self.period:
@@ -126,7 +128,7 @@ class BoundTemplate:
 
     def table(self, texts: Sequence[str], max_length: int) -> TokenTable:
         """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut."""
-        return self.fill(self.sentences(texts, self.room(max_length)))
+        return self.fill(self.sentences(texts, self.room(max_length), MEMORY.tokenise))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
         """Return where the mask token is (n,) in rows of so many tokens (n,)."""

@@ -1,9 +1,11 @@
-"""Texts to token ids, once: a compact ragged table and the padded batches made from it."""
+"""Texts to token ids, once: a compact ragged table, the padded batches made from it, a memory of known texts."""
 
 from __future__ import annotations
 
+import hashlib
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from zoo.errors import ContractError
 
 _CHUNK = 20_000  # texts handed to the tokenizer at a time: fast, and bounds the memory of its Python lists
+_REMEMBERED = 32_000_000  # characters of the texts whose rows are remembered: some 150 MB with their token ids
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,16 @@ def tokenise(
     tokenizer: Any, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
 ) -> TokenTable:
     """Tokenise all texts in big batches; rows longer than `max_length` tokens (specials included) are cut."""
+    return _tokenise(tokenizer, texts, max_length, add_special_tokens)[0]
+
+
+def _tokenise(
+    tokenizer: Any, texts: Sequence[str], max_length: int | None, add_special_tokens: bool
+) -> tuple[TokenTable, NDArray[np.bool_]]:
+    """Return the table, and which rows (n,) were cut."""
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
-    truncated = 0
+    cut = np.zeros(len(texts), np.bool_)
     for start in range(0, len(texts), _CHUNK):
         chunk = [clean_text(text, start + i) for i, text in enumerate(texts[start : start + _CHUNK])]
         encoded = tokenizer(
@@ -79,19 +89,119 @@ def tokenise(
         lengths.extend(len(row) for row in rows)
         pieces.extend(np.asarray(row, dtype=np.int32) for row in rows)
         if max_length is not None and encoded.encodings is not None:
-            truncated += sum(1 for row, one in zip(rows, encoded.encodings, strict=True) if one.overflowing and row)
+            here = [bool(one.overflowing and row) for row, one in zip(rows, encoded.encodings, strict=True)]
+            cut[start : start + len(here)] = here
     ids = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
-    return TokenTable(ids, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64), truncated)
+    offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
+    return TokenTable(ids, offsets, int(cut.sum())), cut
+
+
+@dataclass
+class _Known:
+    """What one tokenizer made of the texts it has seen; a row that was cut is known for its `max_length` only."""
+
+    table: TokenTable = field(default_factory=lambda: TokenTable(np.empty(0, np.int32), np.zeros(1, np.int64)))
+    lengths: list[int] = field(default_factory=list)
+    whole: dict[str, int] = field(default_factory=dict)
+    cut: dict[tuple[str, int | None], int] = field(default_factory=dict)
+
+    def row(self, text: str, max_length: int | None) -> int | None:
+        row = self.whole.get(text)
+        if row is not None and (max_length is None or self.lengths[row] <= max_length):
+            return row  # no limit that a whole row fits in changes it
+        return self.cut.get((text, max_length))
+
+    def add(self, texts: list[str], table: TokenTable, cut: NDArray[np.bool_], max_length: int | None) -> None:
+        first = len(self.table)
+        for row, (text, was_cut) in enumerate(zip(texts, cut.tolist(), strict=True), first):
+            if was_cut:
+                self.cut[text, max_length] = row
+            else:
+                self.whole[text] = row
+        offsets = np.concatenate([self.table.offsets, table.offsets[1:] + self.table.offsets[-1]])
+        self.table = TokenTable(np.concatenate([self.table.ids, table.ids]), offsets)
+        self.lengths += table.lengths.tolist()
+
+    def take(self, texts: list[str], max_length: int | None) -> TokenTable:
+        rows = np.array([self.row(text, max_length) for text in texts], dtype=np.int64)
+        lengths = self.table.lengths[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        where = np.arange(offsets[-1]) + np.repeat(self.table.offsets[rows] - offsets[:-1], lengths)
+        truncated = sum((text, max_length) in self.cut for text in texts) if self.cut else 0
+        return TokenTable(self.table.ids[where], offsets, truncated)
+
+
+class TokenMemory:
+    """Tokenises as `tokenise` does, but each text once for all encoders whose tokenizers are equal.
+
+    The texts of a benchmark are encoded by many methods on one backbone, and those of the development split again and
+    again while one is trained. What is remembered is bounded: when `most_characters` are reached, all is forgotten,
+    and texts that alone exceed them (a training corpus) are tokenised without being remembered.
+    """
+
+    def __init__(self, most_characters: int = _REMEMBERED) -> None:
+        self.most_characters = most_characters
+        self.characters = 0
+        self._known: dict[tuple[str, bool], _Known] = {}
+        self._identities: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
+
+    def tokenise(
+        self, tokenizer: Any, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
+    ) -> TokenTable:
+        """Return what `tokenise` returns."""
+        texts = [clean_text(text, i) for i, text in enumerate(texts)]
+        identity = self._identity(tokenizer)
+        if identity is None or sum(map(len, texts)) > self.most_characters:
+            return tokenise(tokenizer, texts, max_length=max_length, add_special_tokens=add_special_tokens)
+        known = self._known.setdefault((identity, add_special_tokens), _Known())
+        new = [text for text in dict.fromkeys(texts) if known.row(text, max_length) is None]
+        more = sum(map(len, new))
+        if self.characters + more > self.most_characters:
+            self._known.clear()
+            self.characters = 0
+            known = self._known.setdefault((identity, add_special_tokens), _Known())
+            new = list(dict.fromkeys(texts))
+            more = sum(map(len, new))
+        if new:
+            known.add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens), max_length)
+            self.characters += more
+        return known.take(texts, max_length)
+
+    def _identity(self, tokenizer: Any) -> str | None:
+        """Return a sha256 of all that decides the token ids but the arguments; None where it cannot be seen."""
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            return None
+        length, identity = self._identities.get(tokenizer, (-1, ""))
+        if length != len(tokenizer):  # first seen, or tokens were added since
+            backend.no_truncation()  # each call sets truncation and padding anew; they must not tell equals apart
+            backend.no_padding()
+            content = f"{type(tokenizer).__name__} {tokenizer.truncation_side} {backend.to_str()}"
+            identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+            self._identities[tokenizer] = len(tokenizer), identity
+        return identity
+
+
+MEMORY = TokenMemory()
+"""What this process has tokenised for encoding."""
 
 
 def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
-    """Split rows, longest first, into batches of at most `token_budget` padded tokens (always at least one row)."""
+    """Split rows, longest first, into batches of at most `token_budget` padded tokens (always at least one row).
+
+    A batch that is half full ends where the length changes: rows of one length need no padding.
+    """
     order = np.argsort(-lengths, kind="stable")
+    ordered = lengths[order]
+    changes = np.flatnonzero(np.diff(ordered)) + 1
     batches: list[NDArray[np.int64]] = []
     start = 0
     while start < len(order):
-        longest = max(int(lengths[order[start]]), 1)
-        size = max(token_budget // longest, 1)
-        batches.append(order[start : start + size])
-        start += size
+        size = max(token_budget // max(int(ordered[start]), 1), 1)
+        end = min(start + size, len(order))
+        last = int(np.searchsorted(changes, end, side="right")) - 1
+        if last >= 0 and 2 * (changes[last] - start) >= size:
+            end = int(changes[last])
+        batches.append(order[start:end])
+        start = end
     return batches

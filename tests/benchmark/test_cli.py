@@ -283,7 +283,13 @@ def test_doctor_reports_what_is_here(cli: Cli, data_dir: Path) -> None:
     """Versions, device, cache, data; exit 0 where nothing needed is broken."""
     answer = cli("doctor", "--data", data_dir)
     assert answer.code == 0
-    for part in (__version__, "torch", "backbone zoo-mini: bundled", os.environ["ZOO_BENCH_CACHE"]):
+    for part in (
+        __version__,
+        "torch",
+        "backbone zoo-mini: bundled",
+        os.environ["ZOO_BENCH_CACHE"],
+        "embedding cache: ",
+    ):
         assert part in answer.out
     assert "data STS12 (tokenised): folder" in answer.out
 

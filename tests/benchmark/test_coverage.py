@@ -15,8 +15,8 @@ from scipy import stats
 from benchmark.data.readers import Pairs
 from benchmark.plan import encoder_inputs
 from benchmark.results import Records, check_record
-from benchmark.runner import VectorStore
 from benchmark.tasks.base import PairsData
+from benchmark.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.errors import ContractError
 from zoo.files import sha256_json

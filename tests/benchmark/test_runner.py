@@ -18,7 +18,8 @@ from fakes import FAKES, FITTED, Cli
 from benchmark.data.sources import DataSource
 from benchmark.plan import load_tasks, make_plan
 from benchmark.results import Records, check_record
-from benchmark.runner import Runner, VectorStore, exit_code
+from benchmark.runner import Runner, exit_code
+from benchmark.vectors import VectorStore
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import ContractError, Interrupted
 from zoo.recipe import RecipeSpec
@@ -409,6 +410,55 @@ def test_every_unique_text_is_encoded_once() -> None:
     assert sorted(asked) == ["a b", "c", "d e"]
     plain = FAKES["bag"](FAKES["bag"].Recipe(), Runtime())
     assert (vectors == plain.encode(["c", "d e", "a b", "c"])).all()
+
+
+def test_methods_on_one_backbone_tokenise_a_text_once(
+    cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten methods, other limits of length among them, one tokenizer's work; only what a limit cuts is cut anew."""
+    from zoo import tokens
+
+    tokenised: list[str] = []
+    memory, plain = tokens.TokenMemory(), tokens._tokenise
+    for module in ("zoo.methods.base", "zoo.methods.static"):
+        monkeypatch.setattr(f"{module}.MEMORY", memory)
+
+    def counting(tokenizer: Any, texts: Any, *rest: Any) -> Any:
+        tokenised.extend(texts)
+        return plain(tokenizer, texts, *rest)
+
+    monkeypatch.setattr(tokens, "_tokenise", counting)
+    ten = ["cls", "avg-last", "avg-first-last", "avg-first-last-h1", "avg-top2"]
+    ten += [f"avg-last:max_length={n}" for n in (64, 128, 400)]
+    ten += ["whitening:fit_on=target", "static-avg"]
+    common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs,pocket-words", "--out", tmp_path, *FAST)
+    assert cli("run", "--methods", ",".join(ten), *common).code == 0
+    assert len(records(tmp_path)) == 20
+    assert len(tokenised) == len(set(tokenised)) > 40
+
+
+def test_dev_texts_are_tokenised_once_in_a_training(
+    cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the dev score is asked for; the task's texts are those of the dev score here."""
+    from zoo import tokens
+
+    tokenised: list[str] = []
+    memory, plain = tokens.TokenMemory(), tokens._tokenise
+
+    def counting(tokenizer: Any, texts: Any, *rest: Any) -> Any:
+        tokenised.extend(texts)
+        return plain(tokenizer, texts, *rest)
+
+    monkeypatch.setattr(tokens, "_tokenise", counting)
+    monkeypatch.setattr("zoo.methods.base.MEMORY", memory)
+    common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs", "--seeds", 1, "--train-sentences", 48, *FAST)
+    assert cli("run", "--methods", "simcse:batch_size=8:eval_every=2", *common, "--out", tmp_path).code == 0
+    (record,) = records(tmp_path).values()
+    assert len(record["training"]["dev_scores"]) == 3
+    task = load_tasks(["pocket-pairs"], DataSource(None, hub=False), 20)[0]
+    assert task.data is not None
+    assert {tokenised.count(text) for text in task.data.texts()} == {1}
 
 
 def test_the_store_refuses_bad_vectors() -> None:

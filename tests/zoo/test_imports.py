@@ -36,6 +36,11 @@ def test_the_probe_of_heavy_imports_sees_torch_where_it_is() -> None:
     assert "torch" in heavy_modules_after("from zoo.registry import METHODS; METHODS.get('cls')")
 
 
+def test_a_method_loads_neither_transformers_nor_scikit_learn() -> None:
+    """With vectors in the embedding cache no weights are read, and start-up is most of what a run takes."""
+    assert heavy_modules_after("from zoo.registry import METHODS; METHODS.get('avg')") == "['torch']"
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
 def test_zoo_never_imports_benchmark(path: Path) -> None:
     imported = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from transformers import AutoTokenizer
 
 from zoo import tokens
 from zoo.errors import ContractError
-from zoo.tokens import clean_text, length_sorted_batches, tokenise
+from zoo.tokens import TokenMemory, clean_text, length_sorted_batches, tokenise
 
 TEXTS = ["A small dog runs.", "", "rain", "word " * 40, "Two women talk while a third one reads a letter aloud."]
 
@@ -86,3 +87,91 @@ def test_a_non_string_is_named_with_its_index(tokenizer: Any, bad: Any, monkeypa
     monkeypatch.setattr(tokens, "_CHUNK", 2)
     with pytest.raises(ContractError, match=f"text 3 is {type(bad).__name__}"):
         tokenise(tokenizer, ["a", "b", "c", bad], max_length=None)
+
+
+class Counting:
+    """A tokenizer that notes the texts it is given."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.inner = tokenizer
+        self.seen: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def __len__(self) -> int:
+        return len(self.inner)
+
+    def __call__(self, texts: list[str], **options: Any) -> Any:
+        self.seen += texts
+        return self.inner(texts, **options)
+
+
+def same(one: tokens.TokenTable, other: tokens.TokenTable) -> bool:
+    return (
+        one.ids.tolist() == other.ids.tolist()
+        and one.offsets.tolist() == other.offsets.tolist()
+        and one.truncated == other.truncated
+    )
+
+
+@functools.cache
+def _loaded(folder: Path) -> Any:
+    return AutoTokenizer.from_pretrained(folder)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.integers(0, len(TEXTS) - 1), max_size=8),
+            st.sampled_from([None, 6, 7, 12, 64]),
+            st.booleans(),
+        ),
+        max_size=6,
+    ),
+    st.sampled_from([0, 60, 10_000]),
+)
+def test_remembered_rows_equal_tokenised_ones_whatever_came_before(
+    tiny_bert: Path, calls: list[tuple[list[int], int | None, bool]], most_characters: int
+) -> None:
+    """Any order of calls with any limits, with memory for nothing, for some texts, for all."""
+    tokenizer = _loaded(tiny_bert)
+    memory = TokenMemory(most_characters)
+    for rows, max_length, specials in calls:
+        texts = [TEXTS[i] for i in rows]
+        options: Any = {"max_length": max_length, "add_special_tokens": specials}
+        assert same(memory.tokenise(tokenizer, texts, **options), tokenise(tokenizer, texts, **options))
+
+
+def test_equal_tokenizers_share_rows_and_other_limits_only_cut_again(tiny_bert: Path) -> None:
+    one, two = (Counting(AutoTokenizer.from_pretrained(tiny_bert)) for _ in range(2))
+    memory = TokenMemory()
+    memory.tokenise(one, TEXTS, max_length=512)
+    memory.tokenise(two, [*TEXTS[::2], "new"], max_length=512)
+    assert (one.seen, two.seen) == (TEXTS, ["new"])
+    memory.tokenise(two, TEXTS, max_length=16)
+    memory.tokenise(one, TEXTS, max_length=16)
+    assert (one.seen, two.seen) == (TEXTS, ["new", "word " * 40])
+
+
+def test_another_tokenizer_shares_nothing(tiny_bert: Path, tiny_roberta: Path) -> None:
+    memory = TokenMemory()
+    first = AutoTokenizer.from_pretrained(tiny_bert)
+    memory.tokenise(first, TEXTS, max_length=512)
+    grown = AutoTokenizer.from_pretrained(tiny_bert)
+    memory.tokenise(grown, TEXTS, max_length=512)
+    grown.add_tokens(["runs."])
+    for other in (grown, AutoTokenizer.from_pretrained(tiny_roberta)):
+        table = memory.tokenise(other, TEXTS, max_length=128)
+        assert same(table, tokenise(other, TEXTS, max_length=128))
+        assert not same(table, memory.tokenise(first, TEXTS, max_length=128))
+
+
+def test_what_exceeds_the_memory_is_forgotten(tiny_bert: Path) -> None:
+    counting = Counting(AutoTokenizer.from_pretrained(tiny_bert))
+    memory = TokenMemory(most_characters=12)
+    for text in ("one two", "three", "one two", "four", "a text that is longer than all", "four"):
+        memory.tokenise(counting, [text], max_length=None)
+    assert counting.seen == ["one two", "three", "four", "a text that is longer than all"]
+    memory.tokenise(counting, ["one two"], max_length=None)
+    assert counting.seen[-1] == "one two"

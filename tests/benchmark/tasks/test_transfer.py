@@ -23,11 +23,11 @@ from benchmark.metrics import probe
 from benchmark.metrics.probe import stratified
 from benchmark.metrics.probe_batch import Fold
 from benchmark.metrics.probe_exact import solve_fits
-from benchmark.runner import VectorStore
 from benchmark.suites import all_suites
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import Lookup
 from benchmark.tasks.transfer import TransferData
+from benchmark.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError
 from zoo.recipe import all_recipes, parse_methods
