@@ -251,6 +251,10 @@ def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[
 
 
 def human_training_rows(paths: Iterable[Path], per_class: int | None = None) -> list[tuple[str, str, str]]:
-    """Return the balanced (phrase, paraphrase, label) of the human-scored pairs to train on."""
+    """Return the balanced (phrase, paraphrase, label) of the human-scored pairs to train on.
+
+    Pairs of single words are left out, as of packs: they are half, and score so low that one phrase's length tells it.
+    """
     train, _ = split_ppdb_human(pair for path in paths for pair in read_ppdb_human(path))
-    return balanced(((p.phrase, p.paraphrase, p.label) for p in train), per_class)
+    phrases = (p for p in train if max(len(side.split()) for side in (p.phrase, p.paraphrase)) > 1)
+    return balanced(((p.phrase, p.paraphrase, p.label) for p in phrases), per_class)

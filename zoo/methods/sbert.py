@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
-from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.contrastive import set_dropout
 from zoo.pairs import NLI_LABELS
 from zoo.pooling import Pooling
+from zoo.recipe import later
 from zoo.tokens import tokenise
 from zoo.training.loop import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
+    FastLinear,
     PairObjective,
     PairTask,
     PooledStates,
@@ -34,6 +35,7 @@ class SBERTRecipe(BackboneRecipe):
     pooling: Literal["mean", "max", "cls"] = "mean"  # of the last layer, [CLS] and [SEP] included, also in training
     concatenation: Concatenation = "u;v;|u-v|"
     head_bias: bool = False  # softmax(W_t (u, v, |u - v|)) has none; the released code's has one
+    head_rate: float = later(1.0)  # the heads' learning rate, of the encoder's; not the papers', see FastLinear
     batch_size: int = 16
     learning_rate: float = 2e-5
     epochs: int = 1
@@ -47,7 +49,8 @@ class SBERTRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "batch_size", "learning_rate", "epochs", "adam_epsilon", "train_max_length", "eval_every")
+        positive(self, "batch_size", "learning_rate", "head_rate", "epochs", "adam_epsilon", "train_max_length")
+        positive(self, "eval_every")
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
         if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):
@@ -92,7 +95,7 @@ class SBERT(BackboneEncoder):
         """The backbone, and a new linear head for each task."""
         recipe = self.recipe
         width = parts_of(recipe.concatenation) * self.dim
-        heads = [nn.Linear(width, task.classes, bias=recipe.head_bias) for task in tasks]
+        heads = [FastLinear(width, task.classes, bias=recipe.head_bias, rate=recipe.head_rate) for task in tasks]
         return PairObjective(PooledStates(self.backbone.model, self.pooling), heads, recipe.concatenation)
 
     def settings(self, tasks: list[PairTask]) -> TrainSettings:

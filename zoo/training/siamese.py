@@ -102,6 +102,21 @@ class PooledStates(nn.Module):
         return pooled(self.model, input_ids, attention_mask, self.how)
 
 
+class FastLinear(nn.Linear):
+    """A linear map that moves `rate` times as far in a step of Adam, whose steps do not grow with the gradient."""
+
+    def __init__(self, width: int, classes: int, *, bias: bool, rate: float) -> None:
+        super().__init__(width, classes, bias=bias)
+        self.rate = rate
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.div_(rate)  # it starts as any linear map does
+
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """Features (n, width) -> logits (n, classes)."""
+        return self.rate * super().forward(features)
+
+
 class PairObjective(Objective):
     """Cross-entropy of softmax(head([u; v; |u - v|])), one head a task; both texts go through one encoder."""
 

@@ -231,7 +231,8 @@ def test_the_scored_pairs_are_as_the_catalog_says(data_dir: Path) -> None:
     train, test = split_ppdb_human(pairs)
     assert {"train": len(train), "test": len(test)} == dict(entry.rows)
     rows = human_training_rows(paths)
-    assert Counter(label for *_, label in rows) == dict.fromkeys(PHRASE_LABELS, 2512)
+    assert Counter(label for *_, label in rows) == dict.fromkeys(PHRASE_LABELS, 830)
+    assert all(" " in first.strip() or " " in second.strip() for first, second, _ in rows)  # no pair of single words
     tested = {side for pair in test for side in (pair.phrase, pair.paraphrase)}
     assert not tested & {side for row in rows for side in row[:2]}
     assert human_training_rows(paths, 100) == human_training_rows(paths, 100)

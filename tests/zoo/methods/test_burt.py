@@ -59,6 +59,9 @@ def test_the_ablations_of_table_4_change_one_thing_each(tiny_bert: Path) -> None
         name: {key: value for key, value in vars(recipe_of(name, tiny_bert)).items() if value != full[key]}
         for name in RECIPES
     }
+    small = {
+        "concatenation": "u*v", "head_bias": True, "head_rate": 50, "batch_size": 64, "learning_rate": 1e-4,
+    }  # fmt: skip
     assert changes == {
         "burt": {},
         "burt-albert": {},
@@ -77,6 +80,8 @@ def test_the_ablations_of_table_4_change_one_thing_each(tiny_bert: Path) -> None
         "burt-k1": {"negatives": 1},
         "burt-k5": {"negatives": 5},
         "burt-k7": {"negatives": 7},
+        "burt-small": {"paraphrases": (EQUIVALENCE,), **small},
+        "burt-nli-small": {"objectives": ("nli",), "paraphrases": (EQUIVALENCE,), **small},
     }
     assert RECIPES["burt-albert"].parameters["backbone"].startswith("albert/")
 

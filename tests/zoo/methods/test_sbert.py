@@ -41,12 +41,14 @@ def recipe_of(name: str, folder: Path, **more: Any) -> Any:
 
 
 def test_the_recipes_are_the_paper_s_and_the_code_s(tiny_bert: Path) -> None:
-    assert sorted(RECIPES) == ["sbert", "sbert-st"]
-    paper, code = (recipe_of(name, tiny_bert) for name in RECIPES)
+    assert sorted(RECIPES) == ["sbert", "sbert-small", "sbert-st"]
+    paper, small, code = (recipe_of(name, tiny_bert) for name in sorted(RECIPES))
     assert paper == SBERT.Recipe(backbone=str(tiny_bert))
     assert (paper.batch_size, paper.learning_rate, paper.epochs, paper.warmup) == (16, 2e-5, 1, 0.1)
     differ = {key: value for key, value in vars(code).items() if value != vars(paper)[key]}
     assert differ == {"head_bias": True, "weight_decay": 0.01, "eval_every": 1000}
+    differ = {key: value for key, value in vars(small).items() if value != vars(paper)[key]}
+    assert differ == {"head_rate": 50, "batch_size": 64, "learning_rate": 1e-4}
     assert SBERT.traits(code).picks_checkpoint and not SBERT.traits(paper).picks_checkpoint
     assert SBERT.traits(paper).needs_pairs and not SBERT.traits(paper).needs_corpus
 
@@ -123,8 +125,11 @@ def test_resumed_training_is_bit_equal(eval_every: int | None, tiny_bert: Path, 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"warmup": 1.1}, {"weight_decay": -1.0}, {"adam_betas": (0.9,)}, {"adam_betas": (0.9, 1.0)}, {"epochs": 0}],
-)
+    [
+        {"warmup": 1.1}, {"weight_decay": -1.0}, {"adam_betas": (0.9,)}, {"adam_betas": (0.9, 1.0)}, {"epochs": 0},
+        {"head_rate": 0},
+    ],
+)  # fmt: skip
 def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields))):
         SBERT.Recipe(**fields)

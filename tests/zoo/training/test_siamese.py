@@ -18,6 +18,7 @@ from zoo.pairs import hash_fraction
 from zoo.tokens import TokenTable
 from zoo.training.loop import TrainSettings
 from zoo.training.siamese import (
+    FastLinear,
     PairObjective,
     PairTask,
     accuracy,
@@ -96,6 +97,26 @@ def test_the_loss_of_each_task_equals_numpy(how: Any, number: int) -> None:
         scores = weight @ np.concatenate(WANTED[how](u, v))
         total -= scores[task.labels[row]] - np.log(np.exp(scores).sum())
     assert loss == pytest.approx(total / len(rows), abs=1e-6)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_faster_head_is_a_linear_map_with_a_learning_rate_of_its_own(bias: bool) -> None:
+    """Against Adam with the rate multiplied, on a plain linear map of the same start."""
+    torch.manual_seed(4)
+    plain = nn.Linear(6, 3, bias=bias).double()
+    torch.manual_seed(4)
+    fast = FastLinear(6, 3, bias=bias, rate=50).double()
+    features, labels = torch.randn(20, 6, dtype=torch.float64), torch.arange(20) % 3
+    rates = {plain: 50e-4, fast: 1e-4}
+    start = plain(features)
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=rate, eps=0, weight_decay=0) for m, rate in rates.items()]
+    for _ in range(30):
+        torch.testing.assert_close(fast(features), plain(features), rtol=0, atol=1e-5)
+        for head, optimizer in zip(rates, optimizers, strict=True):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(head(features), labels).backward()
+            optimizer.step()
+    assert (plain(features) - start).abs().max() > 0.1
 
 
 def test_the_first_task_has_every_second_batch_and_the_others_share_the_rest() -> None:
