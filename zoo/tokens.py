@@ -6,6 +6,7 @@ import hashlib
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -86,8 +87,9 @@ def _tokenise(
             verbose=False,
         )
         rows = encoded["input_ids"]
-        lengths.extend(len(row) for row in rows)
-        pieces.extend(np.asarray(row, dtype=np.int32) for row in rows)
+        counts = [len(row) for row in rows]
+        lengths.extend(counts)
+        pieces.append(np.fromiter(chain.from_iterable(rows), np.int32, sum(counts)))
         if max_length is not None and encoded.encodings is not None:
             here = [bool(one.overflowing and row) for row, one in zip(rows, encoded.encodings, strict=True)]
             cut[start : start + len(here)] = here
@@ -157,8 +159,7 @@ class TokenMemory:
         new = [text for text in dict.fromkeys(texts) if known.row(text, max_length) is None]
         more = sum(map(len, new))
         if self.characters + more > self.most_characters:
-            self._known.clear()
-            self.characters = 0
+            self.forget()
             known = self._known.setdefault((identity, add_special_tokens), _Known())
             new = list(dict.fromkeys(texts))
             more = sum(map(len, new))
@@ -166,6 +167,11 @@ class TokenMemory:
             known.add(new, *_tokenise(tokenizer, new, max_length, add_special_tokens), max_length)
             self.characters += more
         return known.take(texts, max_length)
+
+    def forget(self) -> None:
+        """Remember nothing any more."""
+        self._known.clear()
+        self.characters = 0
 
     def _identity(self, tokenizer: Any) -> str | None:
         """Return a sha256 of all that decides the token ids but the arguments; None where it cannot be seen."""

@@ -22,7 +22,7 @@ from zoo.methods.wordvectors import any_row
 from zoo.recipe import later
 from zoo.tokens import MEMORY, TokenTable, clean_text, tokenise
 
-_CHUNK = 20_000  # sentences tokenised at once while counting
+_CHUNK = 20_000  # texts counted, or averaged, at once
 
 STAGES = ("none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun")
 
@@ -146,9 +146,14 @@ class Static(BackboneEncoder):
         self.stats.tokens += len(table.ids)
         self.stats.truncated += table.truncated
         device = self.vectors.device
-        ids = torch.from_numpy(table.ids.astype(np.int64)).to(device)
-        offsets = torch.from_numpy(table.offsets[:-1]).to(device)
-        return torch.nn.functional.embedding_bag(ids, self.vectors, offsets, mode="mean").cpu().numpy()
+        averages = np.empty((len(table), self.dim), np.float32)
+        for start in range(0, len(table), _CHUNK):  # bounds what is needed beside the averages
+            offsets = table.offsets[start : start + _CHUNK + 1]
+            ids = torch.from_numpy(table.ids[offsets[0] : offsets[-1]].astype(np.int64)).to(device)
+            starts = torch.from_numpy(offsets[:-1] - offsets[0]).to(device)
+            bags = torch.nn.functional.embedding_bag(ids, self.vectors, starts, mode="mean")
+            averages[start : start + _CHUNK] = bags.cpu().numpy()
+        return averages
 
     def facts(self) -> dict[str, Any]:
         """Return the tokens that were counted as frequent."""
