@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.analysis.kept import Texts, label, of_task, read_kept, row_named
+from benchmark.analysis.kept import Texts, label, of_task, read_kept, read_records, row_named
 from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import LEVEL, Williams, resample, summarise, williams
@@ -49,7 +49,7 @@ class Comparison:
 def compare_command(options: dict[str, Any]) -> int:
     """`zoo-bench compare`: print, as a table or as JSON, how two methods of a results folder differ."""
     store = Records(options["results"], set_aside=False)
-    found = store.all()
+    found = read_records(store)
     a, b = (row_named(found, name, options["results"]) for name in (options["a"], options["b"]))
     names = [label(records) for records in (a, b)]
     results, left_out = [], []
@@ -116,6 +116,8 @@ def _wanted(
     """Return title, tasks and whether it was asked for of each comparison to be made."""
     if task is not None:
         tasks = tuple(dict.fromkeys(name.strip() for name in task.split(",") if name.strip()))
+        if not tasks:
+            raise UsageError("--task names no task.")
         return [(", ".join(tasks), tasks, True)]
     if suite is not None:
         return [(one.title, one.tasks, True) for one in suites_named(suite)]

@@ -35,7 +35,7 @@ def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -
     for table in tables:
         print_table(table)
     listed = ", ".join(str(path) for path in written)
-    print_safe(f"written: {listed} (and .csv, .json, index.html beside them)", sys.stdout)
+    print_safe(f"written: {listed} (and .csv, .json, .tex, index.html beside them)", sys.stdout)
     return records.corrupt
 
 
@@ -81,8 +81,9 @@ def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:
     known = list(all_suites().values())
     in_suites = {task for one in known for task in one.tasks}
     others = sorted({r["task"]["name"] for r in records} - in_suites)
-    suites = suites_named(names) if names else known
+    if names:
+        return suites_named(names)
     if others:  # tasks of plugins belong to no suite and get a table of their own
         title = "Tasks outside every suite"
-        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
-    return suites
+        known.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
+    return known

@@ -56,6 +56,7 @@ def _can_pack(maps: Sequence[nn.Linear], x: torch.Tensor) -> bool:
 
 def _joint(maps: Sequence[nn.Linear]) -> tuple[torch.Tensor, torch.Tensor | None]:
     weight = torch.cat([m.weight for m in maps]) if len(maps) > 1 else maps[0].weight
-    if any(m.bias is None for m in maps):
+    if all(m.bias is None for m in maps):
         return weight, None
-    return weight, torch.cat([m.bias for m in maps]) if len(maps) > 1 else maps[0].bias
+    biases: list[torch.Tensor] = [m.weight.new_zeros(m.out_features) if m.bias is None else m.bias for m in maps]
+    return weight, torch.cat(biases) if len(maps) > 1 else biases[0]

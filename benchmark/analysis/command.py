@@ -246,19 +246,22 @@ _kept = _options(
 
 def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check what can be checked first, and return the rows by name, the tasks and the records."""
-    from benchmark.analysis.kept import label, rows_named
+    from benchmark.analysis.kept import label, read_records, rows_named
     from benchmark.analysis.plots import check_plots
     from benchmark.cli import _load_plugins
     from benchmark.results import Records
     from benchmark.suites import suite
+    from zoo.errors import UsageError
     from zoo.files import check_writable
 
     if not options["no_plots"]:
         check_plots()
     _load_plugins(options["plugins"])
     store = Records(options["results"], set_aside=False)
-    found = store.all()
+    found = read_records(store)
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
+    if not named:
+        raise UsageError("--methods names no method.")
     rows = [row for name in named for row in rows_named(found, name, options["results"])]
     names = [row[0]["method"]["name"] for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +24,18 @@ from benchmark.results import Record, Records
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.sts import STSBenchmark
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.progress import print_safe
 
 Split = Literal["all", "train", "dev", "test"]
 Ranks = NDArray[np.float64]
+
+
+def read_records(store: Records) -> list[Record]:
+    """Return all records of a folder; those that are damaged are named on standard error."""
+    found = store.all()
+    for path, reason in store.corrupt:
+        print_safe(f"zoo-bench: damaged record left out: {path}: {reason}", sys.stderr)
+    return found
 
 
 def label(records: Sequence[Record]) -> str:
@@ -67,6 +77,7 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     if missing:
         reasons = [r["reason"] for r in mine if r["seed"] in missing and r["reason"]] or ["not run"]
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
+    mine = [r for r in mine if r["status"] == "ok"]  # a cell without data has a record and key of its own
     if len(mine) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
     metric = mine[0]["scores"]["main_metric"]

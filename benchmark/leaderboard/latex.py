@@ -27,8 +27,10 @@ _ESCAPES = {
     "–": "--",
     "—": "---",
     "→": r"$\to$",
+    "`": "",  # Markdown's code
+    "-": "-{}",  # of several: `--data` is no dash
 }
-_SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES)) + "]")
+_SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES.keys() - {"-"})) + "]|-(?=-)")
 NONE = "--"
 
 
@@ -46,7 +48,7 @@ def latex(table: Table) -> str:
     values = [[*(row.values[task] for task in table.suite.tasks), row.average] for row in table.rows]
     comparable = not table.partial and len({row.about["protocol"] for row in table.rows}) == 1
     best = [_best([line[i] for line in values]) if comparable else None for i in range(len(columns))]
-    title = table.suite.title + (" -- TRIAL on cut data, not comparable with anything" if table.partial else "")
+    title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
     note = f"{table.suite.note} Mean ± sample standard deviation over seeds."
     lines = [
         "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.",

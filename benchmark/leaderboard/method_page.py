@@ -12,7 +12,7 @@ from benchmark.analysis.kept import Texts
 from benchmark.leaderboard import published
 from benchmark.leaderboard.method_pairs import pairs_of_row
 from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
-from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.table import Row, Table, encoding_of, overlaps
 from benchmark.leaderboard.write import conditions, environment_lines, number
 from benchmark.results import Record, Records
 from zoo.recipe import RecipeSpec, split_overrides
@@ -130,7 +130,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
     if row.rank is None:
         standing = f"Not ranked: {row.average.reason}."
     else:
-        tied = ", not significantly different from the best" if getattr(row, "tied", None) else ""
+        tied = ", not significantly different from the best" if row.tied else ""
         standing = f"Rank {row.rank} of {ranked} in {table.suite.name}{tied}."
     return {
         "title": table.suite.title,
@@ -196,9 +196,9 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
         said = [_short(value) if key == "name" else f"{key} {_short(value)}" for key, value in corpus.items()]
         facts.append(("Trained on", ", ".join(said)))
         facts.append(("Overlap", _overlap(records)))
-    encoding = next((r["encoding"] for r in records if r["encoding"]), None) or {}
+    encoding = encoding_of(records)
     facts += [(label, _text(encoding[name])) for name, label in _ENCODING.items() if encoding.get(name) is not None]
-    extra = {**(training.get("facts") or {}), **(records[0].get("facts") or {})}
+    extra = {**(training.get("facts") or {}), **next((r["facts"] for r in records if r["facts"]), {})}
     extra = {name: value for name, value in extra.items() if name not in ("dimensions", "parameters")}
     facts += [(name, _text(value)) for name, value in extra.items()]
     facts.append(("Measured", f"{records[0]['started']} to {records[-1]['started']}"))
@@ -207,8 +207,9 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
 
 
 def _overlap(records: list[Record]) -> str:
-    counts = {r["task"]["name"]: (r["training"] or {}).get("corpus_sentences_in_test") for r in records}
-    known = {task: count for task, count in counts.items() if count is not None}
+    known = overlaps(records)
+    if not known:
+        return "not in the records"
     found = [f"{task}: {count:,}" for task, count in known.items() if count]
     if not found:
         return f"none of its sentences is in the texts of the {len(known)} tasks looked at"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmark.leaderboard import published
-from benchmark.leaderboard.table import Row, Table, Value
+from benchmark.leaderboard.table import Row, Table, Value, set_ranks
 from benchmark.leaderboard.write import conditions, environment_lines, role
 from benchmark.results import Record
 from zoo import __version__
@@ -107,8 +107,7 @@ def _one_protocol_each(table: Table) -> list[Table]:
     parts = []
     for protocol in protocols:
         rows = [dataclasses.replace(row) for row in table.rows if row.about["protocol"] == protocol]
-        for rank, row in enumerate(rows, 1):
-            row.rank = rank if row.rank is not None else None
+        set_ranks(rows)
         name, title = f"{table.suite.name}-protocol-{protocol}", f"{table.suite.title}, protocol {protocol}"
         suite = dataclasses.replace(table.suite, name=name, title=title)
         parts.append(dataclasses.replace(table, suite=suite, rows=rows))

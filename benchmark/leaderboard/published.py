@@ -154,9 +154,7 @@ def _reasons(*reasons: str | None) -> Reasons:
 
 def _aggregation(line: Line, aggregated: bool) -> str:
     aggregation = line.row.aggregation or line.table.aggregation
-    if not aggregated or aggregation == "all":
-        return ""
-    return f"aggregation {aggregation}" if aggregation == "not stated" else aggregation
+    return f"aggregation {aggregation}" if aggregated and aggregation != "all" else ""
 
 
 @functools.cache

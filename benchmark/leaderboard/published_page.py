@@ -30,9 +30,8 @@ def published_markdown(table: Table, comparisons: list[Comparison]) -> str:
             theirs = f"{line.row.method} ({line.row.backbone})"
             values = [cells.get(key, "") for key in keys]
             about = comparison.ours.about
-            lines.append(
-                _row([comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()])
-            )
+            told = [comparison.ours.name, _ours(about), theirs, line.source(), *values, comparison.verdict()]
+            lines.append(markdown_row(told))
         lines.append("")
     quoted = cited(suite)
     if quoted:
@@ -41,7 +40,9 @@ def published_markdown(table: Table, comparisons: list[Comparison]) -> str:
         for line, found in quoted:
             values = [line.text(found[key][0]) if key in found else "" for key in keys]
             reasons = dict.fromkeys(reason for _, several in found.values() for reason in several)
-            lines.append(_row([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)]))
+            lines.append(
+                markdown_row([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
+            )
         lines.append("")
     wrong = slips(suite)
     if wrong:
@@ -64,8 +65,9 @@ def _ours(about: dict[str, Any]) -> str:
 
 
 def _header(titles: list[str]) -> list[str]:
-    return [_row(titles), "|" + "|".join([":--"] * len(titles)) + "|"]
+    return [markdown_row(titles), "|" + "|".join([":--"] * len(titles)) + "|"]
 
 
-def _row(cells: list[str]) -> str:
+def markdown_row(cells: list[str]) -> str:
+    """Return a line of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

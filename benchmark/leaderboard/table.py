@@ -12,6 +12,8 @@ from typing import Any
 from benchmark.results import Record, Records
 from benchmark.suites import Suite
 
+_EQUAL = 1e-11  # of averages x100: above the noise of float64, below what a swap of two ranks in one task makes
+
 
 @dataclass(frozen=True)
 class Value:
@@ -84,8 +86,7 @@ def _table(suite: Suite, records: list[Record], trial: bool, store: Records | No
         if name not in measured or any(r["status"] == "ok" for r in group)
     ]
     rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.name, row.row_key))
-    for rank, row in enumerate(rows, 1):
-        row.rank = rank if row.average.mean is not None else None
+    set_ranks(rows)
     ties = ""
     if store is not None:
         from benchmark.leaderboard.significance import mark_ties
@@ -97,6 +98,19 @@ def _table(suite: Suite, records: list[Record], trial: bool, store: Records | No
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
     commands = list(dict.fromkeys(shlex.join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
     return Table(suite, rows, commands, trial, ties)
+
+
+def set_ranks(rows: Sequence[Row]) -> None:
+    """Rank rows, which are sorted: equal averages (the same vectors, say) share a rank, no average has none."""
+    last: Row | None = None
+    for rank, row in enumerate(rows, 1):
+        if row.average.mean is None:
+            row.rank = None
+        elif last is not None and last.average.mean is not None and abs(last.average.mean - row.average.mean) < _EQUAL:
+            row.rank = last.rank
+        else:
+            row.rank = rank
+        last = row
 
 
 def _row(name: str, row_key: str, suite: Suite, records: list[Record]) -> Row:
@@ -161,18 +175,33 @@ def _mean(trainings: Sequence[dict[str, Any]], name: str) -> float | None:
     return statistics.fmean(values) if values else None
 
 
+def overlaps(records: Sequence[Record]) -> dict[str, int]:
+    """Return the training sentences that are test sentences, by task; tasks whose records do not say are left out."""
+    # The corpus is the same for every seed, so each task counts once; a cell that failed says nothing.
+    counts = [(r["task"]["name"], (r["training"] or {}).get("corpus_sentences_in_test")) for r in records]
+    return {task: count for task, count in counts if count is not None}
+
+
+def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
+    """Return what the first record says of encoding; speeds are means over the seeds that have them."""
+    first: dict[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
+    # There is none where the embedding cache had every vector.
+    by_seed = {r["seed"]: r["encoding"] for r in records if (r["encoding"] or {}).get("texts_per_second")}
+    speeds = {name: _mean(list(by_seed.values()), name) for name in ("texts_per_second", "tokens_per_second")}
+    return {**first, **speeds}
+
+
 def _about(records: list[Record], seeds: int) -> dict[str, Any]:
-    first = min(records, key=lambda r: str(r["started"]))
+    measured = [r for r in records if r["status"] == "ok"]
+    first = min(measured or records, key=lambda r: str(r["started"]))
     trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
     training = trainings[0] if trainings else {}
     corpus = training.get("corpus") or {}
-    encoding: dict[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
     peaks = [one.get("peak_memory_mb") for r in records for one in (r["training"], r["encoding"]) if one]
     facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
     environment, setting = first["environment"], _setting(first["method"])
     threads = environment["threads"]
-    # The corpus is the same for every seed: each task counts once.
-    overlaps = {r["task"]["name"]: (r["training"] or {}).get("corpus_sentences_in_test") or 0 for r in records}
+    in_test = overlaps(records)
     backbone = first["method"]["sources"].get("backbone", {})
     return {
         "backbone": backbone.get("name", ""),
@@ -182,14 +211,14 @@ def _about(records: list[Record], seeds: int) -> dict[str, Any]:
         "corpus": corpus.get("name", ""),
         "corpus_sentences": corpus.get("sentences"),
         "corpus_pairs": corpus.get("pairs"),
-        "corpus_sentences_in_test": sum(overlaps.values()) if corpus else None,
+        "corpus_sentences_in_test": sum(in_test.values()) if corpus and in_test else None,
         "transductive": first["method"]["traits"]["transductive"],
         "supervised": setting == "supervised",
         "setting": setting,
         "class": first["method"]["class"],
         "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
-        "texts_per_second": encoding.get("texts_per_second"),
+        "texts_per_second": encoding_of(records)["texts_per_second"],
         "parameters": facts.get("parameters"),
         "dimensions": facts.get("dimensions"),
         "peak_memory_mb": max((peak for peak in peaks if peak is not None), default=None),

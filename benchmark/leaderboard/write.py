@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.latex import latex
-from benchmark.leaderboard.published_page import published_markdown
+from benchmark.leaderboard.published_page import markdown_row, published_markdown
 from benchmark.leaderboard.table import Row, Table
 from zoo.files import atomic_path, write_json, write_text
 from zoo.progress import fit_to
@@ -89,13 +89,12 @@ def markdown(table: Table) -> str:
         "",
     ]
     header = ["#", "Method", *table.suite.columns, "Avg.", "Conditions"]
-    lines.append("| " + " | ".join(header) + " |")
+    lines.append(markdown_row(header))
     lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(table.suite.columns) + 1), ":--"]) + "|")
     for row in table.rows:
         values = [row.values[task].text() for task in table.suite.tasks]
-        name = row.name.replace("|", "\\|")
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
-        lines.append("| " + " | ".join([row.place(), name, *values, average, conditions(row)]) + " |")
+        lines.append(markdown_row([row.place(), row.name, *values, average, conditions(row)]))
     if table.ties:
         lines += ["", table.ties]
     missing = _missing_controls(table)
@@ -112,7 +111,7 @@ def markdown(table: Table) -> str:
 def _cost(table: Table) -> list[str]:
     """Return what each row cost, as Markdown."""
     header = ["Method", "Training, s", "Sentences/s", "Texts/s", "Parameters", "Dim.", "Peak MB", "Device"]
-    lines = ["## Cost", "", "| " + " | ".join(header) + " |", "|:--|" + "--:|" * 6 + ":--|"]
+    lines = ["## Cost", "", markdown_row(header), "|:--|" + "--:|" * 6 + ":--|"]
     for row in table.rows:
         about = row.about
         trained = about["train_seconds"] is not None
@@ -121,8 +120,9 @@ def _cost(table: Table) -> list[str]:
         ]
         names = ("texts_per_second", "parameters", "dimensions", "peak_memory_mb")
         cells = [row.name, *speeds, *(number(about[name], "n/a") for name in names), about["device"]]
-        lines.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |")
-    return [*lines, "", "Training: mean over seeds. Peak: the most of training and measuring. n/a: not in the records."]
+        lines.append(markdown_row(cells))
+    note = "Times and speeds: means over seeds. Peak: the most of training and measuring. n/a: not in the records."
+    return [*lines, "", note]
 
 
 def number(value: float | None, without: str) -> str:

@@ -159,6 +159,7 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
     store.write(make_record("alone", "SUBJ", scores=accuracy))
     for words, code, text in (
         (("goood", "bad"), 2, "Did you mean 'good'?"),
+        (("good", "bad", "--task", ","), 2, "--task names no task"),
         (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
         (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
         (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),
@@ -172,6 +173,26 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
         answer = cli("compare", *words, "--results", folder)
         assert (answer.code, text in answer.err) == (code, True), answer.err
         assert answer.out == ""
+
+
+def test_a_cell_that_had_no_data_at_first_is_no_conflict(store: Records, cli: Cli) -> None:
+    """Its record, of another key, stays beside the one that was measured once the data was there."""
+    words = ("good", "bad", "--results", store.folder, "--task", "MEN")
+    before = compared(cli, *words)
+    store.write(failed(make_record("bad", "MEN", data_sha256="0" * 64), "no data for MEN here", "n/a"))
+    assert compared(cli, *words) == before
+    store.write(make_record("bad", "MEN", data_sha256="1" * 64))
+    assert "records of different data" in cli("compare", *words).err
+
+
+def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
+    """What it lacks is not only "not run"; looking moves no file."""
+    (path,) = (store.folder / "records" / "bad").glob("men-*.json")
+    path.write_text("{", encoding="utf-8")
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    assert answer.code == 1
+    assert "damaged record left out: " in answer.err and path.name in answer.err
+    assert path.exists()
 
 
 def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -> None:

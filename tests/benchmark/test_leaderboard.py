@@ -221,6 +221,31 @@ def test_overlap_with_the_test_texts_is_counted_once_whatever_the_seeds() -> Non
         assert "⚠ 6 training sentences are test sentences" in markdown(table_of(records))
 
 
+def test_a_cell_that_failed_hides_no_overlap() -> None:
+    """The other seeds say it; where no record says, it is unknown and not 0."""
+    records = complete("m", range(2))
+    for record in records:
+        record["training"] = {"corpus": {"name": "wiki", "sentences": 100}, "corpus_sentences_in_test": 3}
+    broken = next(i for i, r in enumerate(records) if (r["seed"], r["task"]["name"]) == (1, "STS14"))
+    records[broken] = failed({**records[broken], "training": None}, "the loss is nan")
+    assert table_of(records).rows[0].about["corpus_sentences_in_test"] == 21
+    for record in records:
+        record["training"] = {"corpus": {"name": "wiki", "sentences": 100}}
+    assert table_of(records).rows[0].about["corpus_sentences_in_test"] is None
+
+
+def test_the_device_is_that_of_what_was_measured() -> None:
+    """A first attempt elsewhere, without a score, says nothing of the numbers; nor do vectors of the cache of speed."""
+    records = complete("m", range(3))
+    elsewhere = {**records[0]["environment"], "cpu": "another cpu"}
+    attempt = failed(make_record("m", "STS12", 0, data_sha256="0" * 64, environment=elsewhere), "no data", "n/a")
+    attempt["started"] = "2026-01-01T00:00:00Z"
+    for record in records:
+        record["encoding"] = {"texts_per_second": (None, 400.0, 600.0)[record["seed"]]}
+    (row,) = table_of([attempt, *records]).rows
+    assert (row.about["device"], row.about["texts_per_second"]) == ("a cpu, 2 threads", 500.0)
+
+
 def test_trial_records_have_a_table_of_their_own(tmp_path: Path) -> None:
     """--limit never stands beside full data."""
     full, trial = complete("m"), complete("m", row="trial", limit=50)
@@ -289,6 +314,8 @@ def test_commands_stand_on_top_and_can_be_pasted_into_a_shell() -> None:
 def test_names_and_reasons_cannot_break_the_markdown_table() -> None:
     """A bar or a line break in a method's name or a reason stays one cell, one line."""
     records = [*complete("a|b", tasks=SEVEN[:6]), failed(make_record("a|b", "SICK-R"), "first line\nsecond | line")]
+    for record in records:
+        record["method"]["sources"]["backbone"]["name"] = "tiny|er"
     text = markdown(table_of(records))
     header, _, row, *cost = (line for line in text.splitlines() if line.startswith("|"))
     assert len({line.replace("\\|", "").count("|") for line in cost}) == 1
@@ -306,6 +333,14 @@ def test_ranks_follow_the_average() -> None:
     ]
     for order in (records, records[::-1]):
         assert [(row.name, row.rank) for row in table_of(order).rows] == [("top", 1), ("mid", 2), ("low", 3)]
+
+
+def test_equal_averages_share_a_rank() -> None:
+    """1, 2, 2, 4, up to the last bits of the mean; a row without an average has none."""
+    levels = {"top": 0.8, "b": 0.5, "a": 0.5 + 1e-15, "low": 0.2}
+    records = [make_record(name, task, main=level) for name, level in levels.items() for task in SEVEN]
+    rows = table_of([*records, make_record("half", "STS12")]).rows
+    assert {row.name: row.rank for row in rows} == {"top": 1, "a": 2, "b": 2, "low": 4, "half": None}
 
 
 def test_a_record_outside_every_suite_is_in_no_table() -> None:
@@ -386,3 +421,13 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
+
+
+def test_only_the_suites_that_are_named(tmp_path: Path) -> None:
+    """A plugin's task has a table of its own, but not where another suite is asked for."""
+    for record in [*complete("m"), make_record("m", "some-plugin-task")]:
+        Records(tmp_path).write(record)
+    make_leaderboard(tmp_path, tmp_path / "one", "sts")
+    make_leaderboard(tmp_path, tmp_path / "all")
+    assert not (tmp_path / "one" / "other.md").exists()
+    assert (tmp_path / "all" / "other.md").exists()

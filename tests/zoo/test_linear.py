@@ -30,6 +30,13 @@ def test_the_product_of_all_maps(count: int, bias: bool, gelu: bool) -> None:
         torch.testing.assert_close(found, expected.detach(), atol=1e-5, rtol=0)
 
 
+def test_a_bias_in_some_of_the_maps_only() -> None:
+    layers, x = [*maps(1), *maps(1, bias=False)], torch.randn(7, 48)
+    with torch.inference_mode(), resting_weights():
+        found = linear(layers, x)
+        torch.testing.assert_close(found, torch.cat([layer(x) for layer in layers], -1), atol=1e-5, rtol=0)
+
+
 def test_in_bfloat16_under_autocast() -> None:
     layers, x = maps(2), torch.randn(9, 48)
     with torch.inference_mode(), resting_weights(), torch.autocast("cpu", dtype=torch.bfloat16):

@@ -155,8 +155,10 @@ function barPlot(section) {
     const longest = Math.max(...section.columns.map((name) => name.length)) * 7 + 10;
     const group = Math.max((room - left) / section.columns.length, rows.length * 9 + 12, longest);
     const width = left + group * section.columns.length;
-    const ticks = niceTicks(Math.min(0, ...cells.map((cell) => cell.mean)), Math.max(1, ...cells.map((cell) => cell.mean + (cell.sd || 0))), 5);
-    const [low, high] = [ticks[0], Math.max(...ticks, ...cells.map((cell) => cell.mean + (cell.sd || 0)))];
+    const low = Math.min(0, ...cells.map((cell) => cell.mean - (cell.sd || 0)));
+    const highest = Math.max(1, ...cells.map((cell) => cell.mean + (cell.sd || 0)));
+    const ticks = niceTicks(low, highest, 5);
+    const high = Math.max(highest, ...ticks);
     const y = (value) => height - 28 - ((value - low) / (high - low)) * (height - 42);
     const svg = frame(width, height, "Scores per task of the ticked rows");
     yAxis(svg, ticks, y, left, width);

@@ -98,3 +98,4 @@ def test_any_name_is_escaped(name: str) -> None:
 def test_escapes_are_single_characters_not_of_escapes() -> None:
     assert escape(r"\{") == r"\textbackslash{}\{"
     assert escape("a\n b") == "a b"
+    assert escape("`all`: --data, STS12-16 — no ---") == "all: -{}-data, STS12-16 --- no -{}-{}-"

@@ -283,6 +283,20 @@ def test_rows_tied_with_the_best_are_marked(browser: Browser, small: Path) -> No
     assert "≈ not significantly different from rank 1" in browser.tip().splitlines()
 
 
+def test_a_bar_below_zero_ends_above_the_names(browser: Browser, tmp_path: Path) -> None:
+    """A negative correlation has a bar that hangs from zero, within the plot."""
+    records = method_records("low", -0.25, range(2))
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    browser.open(tmp_path / "page.html")
+    script = """
+    const bars = [...document.querySelectorAll("rect.bar")].map((bar) => bar.getBoundingClientRect().bottom);
+    const name = [...document.querySelectorAll("figure.wide svg > text")].find((one) => one.textContent === "STS12");
+    return [bars, name.getBoundingClientRect().top];"""
+    bars, name = browser.run(script)  # in one go: the plots are drawn anew when the page gets its width
+    assert len(bars) == 7
+    assert max(bars) <= name
+
+
 def test_ticked_rows_are_in_the_plots(browser: Browser, small: Path) -> None:
     """A bar for each value of each ticked row; a curve for each seed; a point for each complete row with a cost."""
     browser.open(small)

@@ -157,8 +157,8 @@ def test_wmean_and_mean_are_not_all() -> None:
     found = [c for key, c in _all("ptbert").items() if "repo log" in key and "STS12" in {x.task for x in c.cells}]
     assert [c.verdict() for c in found] == [
         "compared (theirs: one checkpoint)",
-        "not comparable: wmean",
-        "not comparable: mean",
+        "not comparable: aggregation wmean",
+        "not comparable: aggregation mean",
     ]
 
 
