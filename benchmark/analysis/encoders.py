@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.analysis.kept import read_records
 from benchmark.results import Record, Records
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
@@ -80,7 +81,7 @@ def _saved(
     if results is None:
         raise UsageError(f"{spec.name} is trained: {train} and name that results folder with --results.")
     records: dict[str, Record] = {}
-    for record in Records(results, set_aside=False).all():
+    for record in read_records(Records(results, set_aside=False)):
         if record["method"]["name"] != spec.name or record["status"] != "ok":
             continue
         if sources is None or record["method"]["sources"] == sources:

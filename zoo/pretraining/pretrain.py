@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zoo.backbone import find_backbone
 from zoo.encoder import FitReport, Run, Runtime
 from zoo.errors import UsageError
-from zoo.files import read_json, write_json, write_tensors, write_text
+from zoo.files import write_json, write_tensors, write_text
 from zoo.pretraining.mlm import HeldOut, MLMObjective, held_out_scores
 from zoo.pretraining.starts import StartRecipe, start_weights
 from zoo.pretraining.text import TokenStream, tokenise_files
@@ -303,9 +303,3 @@ def curve_svg(log: list[dict[str, Any]], width: int = 640, height: int = 320) ->
         f'<text x="{width - 20}" y="{height - 15}" text-anchor="end" {style}>step {steps[-1]}</text>'
         f'<text x="{width / 2}" y="15" text-anchor="middle" {style}>training loss</text></svg>\n'
     )
-
-
-def read_facts(folder: Path) -> dict[str, Any]:
-    """Return what a pretrained folder says of itself."""
-    facts: dict[str, Any] = read_json(folder / "pretraining.json")
-    return facts
