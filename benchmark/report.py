@@ -81,9 +81,8 @@ def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:
     known = list(all_suites().values())
     in_suites = {task for one in known for task in one.tasks}
     others = sorted({r["task"]["name"] for r in records} - in_suites)
-    if names:
-        return suites_named(names)
+    suites = suites_named(names) if names else known
     if others:  # tasks of plugins belong to no suite and get a table of their own
         title = "Tasks outside every suite"
-        known.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
-    return known
+        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
+    return suites

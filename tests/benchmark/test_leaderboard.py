@@ -421,13 +421,3 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
-
-
-def test_only_the_suites_that_are_named(tmp_path: Path) -> None:
-    """A plugin's task has a table of its own, but not where another suite is asked for."""
-    for record in [*complete("m"), make_record("m", "some-plugin-task")]:
-        Records(tmp_path).write(record)
-    make_leaderboard(tmp_path, tmp_path / "one", "sts")
-    make_leaderboard(tmp_path, tmp_path / "all")
-    assert not (tmp_path / "one" / "other.md").exists()
-    assert (tmp_path / "all" / "other.md").exists()
