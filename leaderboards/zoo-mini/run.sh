@@ -19,5 +19,5 @@ run --suite $three --seeds 5 --methods simcse,ptbert,promptbert
 run --suite $three --seeds 3 --methods simcse-small,moco,flow,consert-small,burt,burt-nli,sbert
 run --suite $three --seeds 3 --methods whitening-nli,whitening-nli-h0,whitening-target,whitening-full,avg-first-last-h1,avg-top2
 run --suite $three --seeds 1 --methods \
-  burt-nli-pi,burt-nli-ptc,burt-human,sbert-whitening,sbert-flow,simcse-sup-small,infersent:lstm_dim=256:epochs=1,optiprompt,isbert,ct:steps=320
+  burt-uv,burt-diff,burt-nli-pi,burt-nli-ptc,burt-human,sbert-whitening,sbert-flow,simcse-sup-small,infersent:lstm_dim=256:epochs=1,optiprompt,isbert,ct:steps=320
 run --suite transfer-fast --seeds 1 --methods simcse,burt-small,promptbert,simcse-small
