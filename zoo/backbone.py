@@ -67,9 +67,9 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except Exception as error:  # whatever the reason it is not in the cache: next, the hub itself
         not_cached = error
     at = f" at revision {revision}" if revision else ""
+    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the reason goes into records, which others read
     looked = (
-        f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}),"
-        f" not in the hub cache {HF_HUB_CACHE}"
+        f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
     )
     remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone zoo-mini."
     hint = did_you_mean(name, BUNDLED)

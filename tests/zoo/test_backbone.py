@@ -68,6 +68,14 @@ def test_a_missing_hub_model_offline_is_told_at_once_with_the_remedy() -> None:
         assert words in str(caught.value)
 
 
+def test_the_reason_names_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes into records, and they are published."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(Path.home() / "some" / "hub"))
+    with pytest.raises(MissingError, match="not in the hub cache ~") as caught:
+        find_backbone("nobody/nothing-of-this-name")
+    assert str(Path.home()) not in str(caught.value)
+
+
 def test_an_unreachable_hub_is_asked_once_and_told_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
