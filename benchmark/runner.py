@@ -26,7 +26,7 @@ from zoo.conformance import probe
 from zoo.encoder import Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, Interrupted, MissingError, ZooError
 from zoo.files import read_json, sha256_file, slug, write_json
-from zoo.hardware import environment, peak_memory_mb, utc_now
+from zoo.hardware import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipe import portable_recipe
 
 
@@ -167,6 +167,7 @@ class Runner:
                 folder.rmdir()  # nothing was learned, so nothing is kept
 
     def _measure(self, encoder_plan: EncoderPlan, cells: list[Cell], folder: Path, stop: Stop) -> None:
+        forget_peak_memory(self.runtime.device)  # that of the encoders before
         transductive = encoder_plan.traits.transductive  # fitted on each task's texts: never from the cache
         made: list[tuple[Encoder, dict[str, Any]]] = []  # the encoder once it was needed, and what it had encoded then
 

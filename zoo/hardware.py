@@ -9,6 +9,7 @@ import platform
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -202,11 +203,26 @@ def peak_memory_mb(device: str) -> float | None:
 
         return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
     try:
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return round(int(status.partition("VmHWM:")[2].split()[0]) / 2**10, 1)
+    except (OSError, IndexError, ValueError):  # not Linux
+        pass
+    try:
         import resource
     except ImportError:  # Windows
         return None
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+
+
+def forget_peak_memory(device: str) -> None:
+    """Make `peak_memory_mb` start again from the memory in use; where that cannot be done, it goes on."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.reset_peak_memory_stats(device)
+    with suppress(OSError):  # not Linux, or not allowed
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def utc_now() -> str:

@@ -115,14 +115,15 @@ def set_ranks(rows: Sequence[Row]) -> None:
 
 def _row(name: str, row_key: str, suite: Suite, records: list[Record]) -> Row:
     seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
-    notes: list[str] = []
+    reasons: dict[str, list[str]] = {}
     scores: dict[str, dict[Any, float]] = {}
     values = {}
     for task in suite.tasks:
         mine = [r for r in records if r["task"]["name"] == task]
         scores[task], values[task] = _task_value(task, mine, seeds)
-        if values[task].reason:
-            notes.append(f"{task}: {values[task].reason}")
+        if reason := values[task].reason:
+            reasons.setdefault(reason, []).append(task)
+    notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
     return Row(name, row_key, values, _average(suite, scores, seeds), _about(records, len(seeds)), notes=notes)
 
 

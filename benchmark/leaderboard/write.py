@@ -71,18 +71,22 @@ def conditions(row: Row) -> str:
         parts.append(f"{supervised}{size} of {about['corpus']}")
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
-    if about["corpus_sentences_in_test"]:
-        parts.append(f"⚠ {about['corpus_sentences_in_test']} training sentences are test sentences")
+    if overlap := about["corpus_sentences_in_test"]:
+        these = (
+            "1 training sentence is a test sentence"
+            if overlap == 1
+            else f"{overlap} training sentences are test sentences"
+        )
+        parts.append(f"⚠ {these}")
     if about["seeds"] > 1:
         parts.append(f"{about['seeds']} seeds")
     return ", ".join(parts)
 
 
 def markdown(table: Table) -> str:
-    """Return the table as Markdown, the commands that made it on top, the reasons for every n/a below."""
+    """Return the table as Markdown; below it costs, the reasons for every n/a, and the commands that made it."""
     trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
-    lines = [f"# {table.suite.title}{trial}", "", "Made by:", "", "```"]
-    lines += [*table.commands, "```", ""]
+    lines = [f"# {table.suite.title}{trial}", ""]
     lines += [
         table.suite.note,
         "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
@@ -104,7 +108,7 @@ def markdown(table: Table) -> str:
     notes = [f"- {row.name}: {note}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
-    lines += ["", *environment_lines(table)]
+    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environment_lines(table)]
     return "\n".join(lines) + "\n"
 
 

@@ -13,7 +13,15 @@ import torch
 
 from zoo import hardware
 from zoo.errors import UsageError
-from zoo.hardware import choose_device, choose_precision, cpu_bf16, environment, peak_memory_mb, utc_now
+from zoo.hardware import (
+    choose_device,
+    choose_precision,
+    cpu_bf16,
+    environment,
+    forget_peak_memory,
+    peak_memory_mb,
+    utc_now,
+)
 
 
 @pytest.fixture
@@ -156,3 +164,16 @@ def test_environment_is_plain_and_peak_memory_positive() -> None:
     assert json.loads(json.dumps(stated)) == stated
     assert stated["packages"]["torch"] == torch.__version__ and stated["gpu"] is None
     assert (peak_memory_mb("cpu") or 0) > 50
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux lets a process forget its peak")
+def test_the_peak_of_one_job_is_not_that_of_the_job_before() -> None:
+    forget_peak_memory("cpu")
+    before = peak_memory_mb("cpu")
+    big = bytearray(b"x" * 2**28)
+    with_it = peak_memory_mb("cpu")
+    del big
+    forget_peak_memory("cpu")
+    after = peak_memory_mb("cpu")
+    assert before is not None and with_it is not None and after is not None
+    assert with_it > before + 200 and after < with_it - 200

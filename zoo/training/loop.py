@@ -26,7 +26,7 @@ from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.encoding import out_of_memory
 from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, UsageError
 from zoo.files import read_tensors, write_tensors, write_text
-from zoo.hardware import keep_freed_memory, matrix_speed, peak_memory_mb
+from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.progress import Progress
 from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state, undisturbed
 from zoo.training.processes import gather, own_rank
@@ -177,8 +177,7 @@ class Training:
         started = self.started = self.last_saved = time.monotonic()
         first_step = self.step
         self.model.train()
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
+        forget_peak_memory(self.runtime.device)
         with self.progress.bar("training", self.total_steps) as bar:
             while self.step < self.total_steps:
                 self._stop_if_asked()
