@@ -33,6 +33,7 @@ from zoo.training.stepdown import train_by_accuracy
 class InferSentRecipe(BackboneRecipe):
     """The defaults are the paper's (sections 3.3 and 4); the token vectors are the backbone's, where it has GloVe's."""
 
+    token_rms: float = 0.5  # they are made as large as GloVe's: from BERT's, a tenth of it, this SGD learns nothing
     lstm_dim: int = 2048  # of each direction: vectors are twice as wide
     concatenation: Concatenation = "u;v;|u-v|;u*v"
     classifier_dim: int = 512
@@ -51,7 +52,8 @@ class InferSentRecipe(BackboneRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         fields = (
-            "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm train_max_length"
+            "token_rms lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm "
+            "train_max_length"
         )
         positive(self, *fields.split())
         if self.shrink <= 1 or not 0 < self.dev_share < 1:
@@ -115,7 +117,8 @@ class InferSent(BackboneEncoder):
             self.head = self._new_head()
 
     def _new_head(self) -> BiLSTMMax:
-        words = self.backbone.model.get_input_embeddings().weight
+        words = self.backbone.model.get_input_embeddings().weight.detach()
+        words = words * (self.recipe.token_rms / words.square().mean().sqrt())
         return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
 
     @classmethod
