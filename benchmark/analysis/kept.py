@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from benchmark.data.readers import Pairs
 from benchmark.data.sources import DataSource
+from benchmark.metrics.correlation import ranks
 from benchmark.plan import LoadedTask, load_tasks
 from benchmark.results import Record, Records
 from benchmark.tasks.base import PairsData
@@ -84,13 +85,6 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     if not mine[0].get("pairs") and metric != "all_spearman":
         raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks.")
     return mine
-
-
-def ranks(values: NDArray[Any]) -> Ranks:
-    """Return the ranks (n,) of values from 1 up, ties at their average."""
-    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)
-    result: Ranks = (np.cumsum(counts) - (counts - 1) / 2)[group]
-    return result
 
 
 def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.results import Record, Records
+from zoo.errors import UsageError
 from zoo.files import slug, write_json
 
 TASKS = {
@@ -37,6 +38,7 @@ def export(results: Path, out: Path) -> list[Path]:
     """Write <out>/<model>/<revision>/<task>.json for every finished STS cell; returns the paths.
 
     A model is a method; each of its seeds, and each of its conditions, is a revision. Trials (--limit) are left out.
+    Raises UsageError for a cell measured on two versions of its data.
     """
     written = []
     for record in Records(results, set_aside=False).all():
@@ -45,6 +47,11 @@ def export(results: Path, out: Path) -> list[Path]:
             continue
         name, revision = record["method"]["name"], _revision(record)
         folder = out / f"zoo-bench__{slug(name)}" / revision
+        if folder / f"{task}.json" in written:
+            raise UsageError(
+                f"{name} was measured on {record['task']['name']} with two versions of the data in {results}, "
+                "and MTEB's files have room for one; move the records of one into a folder of their own."
+            )
         write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})
         written.append(folder / f"{task}.json")
         write_json(written[-1], task_result(record))

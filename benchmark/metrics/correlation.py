@@ -29,12 +29,12 @@ def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> d
     if constant:
         return {"spearman": None, "pearson": None}
     return {
-        "spearman": float(np.corrcoef(_ranks(predicted), _ranks(gold))[0, 1]),
+        "spearman": float(np.corrcoef(ranks(predicted), ranks(gold))[0, 1]),
         "pearson": float(np.corrcoef(predicted, gold)[0, 1]),
     }
 
 
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
     """Return ranks (n,) from 1; equal values share the mean of theirs."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)

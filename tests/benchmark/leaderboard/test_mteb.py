@@ -14,6 +14,7 @@ from fakes import failed, make_record
 from benchmark.leaderboard.mteb import TASKS, export, task_result
 from benchmark.results import Records
 from benchmark.suites import suite
+from zoo.errors import UsageError
 from zoo.files import read_json
 
 MTEB_NAMES = {"STS12", "STS13", "STS14", "STS15", "STS16", "STSBenchmark", "SICK-R"}
@@ -82,6 +83,12 @@ def test_seeds_and_methods_have_folders_of_their_own_and_trials_none(tmp_path: P
     metas = [read_json(path) for path in (tmp_path / "mteb").rglob("model_meta.json")]
     assert {meta["name"] for meta in metas} == {"zoo-bench/m", "zoo-bench/x:a=b/c"}
     assert len({meta["revision"] for meta in metas}) == 3
+
+
+def test_a_cell_on_two_versions_of_its_data_is_refused_by_name(tmp_path: Path) -> None:
+    both = [sts_record("bag", "STS13-raw", data_sha256=character * 64) for character in "ab"]
+    with pytest.raises(UsageError, match="bag was measured on STS13-raw with two versions"):
+        exported(tmp_path, *both)
 
 
 def test_mteb_reads_the_file(tmp_path: Path) -> None:
