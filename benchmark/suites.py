@@ -9,6 +9,10 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.files import resource_folder
 from zoo.recipe import build, read_yaml
 
+_ORDER = (
+    "sts sts-raw words words-more phrases relatedness transfer transfer-fast transfer-exact finetune pocket".split()
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
@@ -26,10 +30,11 @@ class Suite:
 
 
 def all_suites() -> dict[str, Suite]:
-    """Return every suite by name."""
+    """Return every suite by name, in the order of pages: the papers' main tables first."""
     folder = resource_folder(__file__, "configs") / "suites"
     suites = {}
-    for path in sorted(folder.glob("*.yaml")):
+    places = {name: place for place, name in enumerate(_ORDER)}
+    for path in sorted(folder.glob("*.yaml"), key=lambda path: (places.get(path.stem, len(places)), path.stem)):
         content = read_yaml(path)
         suites[path.stem] = build(Suite, {**content, "name": path.stem}, str(path))
     return suites

@@ -301,14 +301,14 @@ def test_the_three_files_agree(tmp_path: Path) -> None:
             assert row[header.index("Avg.")].split(" ")[0] == f"{entry['average']['mean']:.2f}"
 
 
-def test_commands_stand_on_top_and_can_be_pasted_into_a_shell() -> None:
+def test_commands_stand_below_the_table_and_can_be_pasted_into_a_shell() -> None:
     """Every command once, in the order they were given, quoted where a shell needs it."""
     odd = ["zoo-bench", "run", "--methods", "cls,avg-*", "--corpus", "my texts.txt"]
     records = complete("a", command=odd) + complete("b", started="2026-01-01T00:00:00Z")
     text = markdown(table_of(records))
     block = text.split("```")[1].strip().splitlines()
     assert [shlex.split(line) for line in block] == [["zoo-bench", "run", "--methods", "b"], odd]
-    assert text.index("```") < text.index("| # |")
+    assert text.index("```") > text.index("| # |")
 
 
 def test_names_and_reasons_cannot_break_the_markdown_table() -> None:

@@ -40,7 +40,7 @@ def test_the_data_block_holds_the_table() -> None:
     assert alpha["cells"][0]["by_seed"] == [[0, 40.0], [1, 40.1], [2, 40.2]]
     gamma = section["rows"][-1]
     assert gamma["cells"][0] == {"mean": None, "sd": None, "seeds": 0, "reason": "no data here"}
-    assert gamma["notes"] == [f"{task}: no data here" for task in SEVEN[:2]]
+    assert gamma["notes"] == [f"{', '.join(SEVEN[:2])}: no data here"]
 
 
 def test_curves_are_the_dev_scores_in_the_order_of_the_steps() -> None:
