@@ -9,15 +9,14 @@ run() {
 }
 data=$1
 every=sts,words,words-more,phrases,relatedness
-three=sts,words,phrases
+untrained='bag-of-words,random,cls,avg-*,glove,static-*,prompt,prompt-denoise,sif,sif-tokens,usif,usif-tokens,whitening*'
+small=simcse-small,simcse-sup-small,consert-small
+shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4
+published=moco,flow,isbert,optiprompt
 export OMP_NUM_THREADS=1 ZOO_BENCH_EMBEDDING_CACHE=0 # every row pays for its own encoding
 
-run --suite $every,transfer-fast --seeds 3 --methods \
-  bag-of-words,random,cls,avg-last,avg-first-last,glove,static-avg,static-freq-sub-case-pun,prompt,prompt-denoise,sif,sif-tokens,whitening
-run --suite $every --seeds 3 --methods burt-small,burt-nli-small,sbert-small
-run --suite $three --seeds 5 --methods simcse,ptbert,promptbert
-run --suite $three --seeds 3 --methods simcse-small,moco,flow,consert-small,burt,burt-nli,sbert
-run --suite $three --seeds 3 --methods whitening-nli,whitening-nli-h0,whitening-target,whitening-full,avg-first-last-h1,avg-top2
-run --suite $three --seeds 1 --methods \
-  burt-uv,burt-diff,burt-nli-pi,burt-nli-ptc,burt-human,sbert-whitening,sbert-flow,simcse-sup-small,infersent:lstm_dim=256:epochs=1,optiprompt,isbert,ct:steps=320
-run --suite transfer-fast --seeds 1 --methods simcse,burt-small,promptbert,simcse-small
+run --suite $every,transfer-fast --seeds 3 --methods "$untrained"
+run --suite $every --seeds 5 --methods simcse,ptbert,promptbert
+run --suite $every --seeds 3 --methods "burt*,sbert*,$small,$shortened,$published"
+run --suite transfer-fast --seeds 1 --methods "burt*,sbert*,simcse,ptbert,promptbert,$small,$shortened,$published"
+run --suite finetune --seeds 1 --methods avg-last,burt,burt-small,simcse-small
