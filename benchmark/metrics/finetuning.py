@@ -24,9 +24,10 @@ from zoo.encoding import EncodingStats, encode_table
 from zoo.errors import MissingError
 from zoo.methods.base import BackboneEncoder
 from zoo.progress import Progress
-from zoo.tokens import tokenise
+from zoo.tokens import TokenTable
 from zoo.training.loop import Collate, Objective, TrainSettings, train
 from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, parts_of
+from zoo.training.vocabulary import training_only
 
 _BATCH = 16
 _EPOCHS = 4
@@ -58,7 +59,7 @@ def _pools(cls: type[BackboneEncoder]) -> bool:
 def trainable(encoder: Encoder) -> BackboneEncoder:
     """Return the encoder where its vectors are what a transformer's forward gives; raises MissingError elsewhere."""
     if isinstance(encoder, BackboneEncoder) and hasattr(encoder, "backbone") and _pools(type(encoder)):
-        table = tokenise(encoder.backbone.tokenizer, PROBES, max_length=encoder.length_limit)
+        table = encoder.token_table(list(PROBES))
         forward = encode_table(
             table,
             encoder.forward,
@@ -77,19 +78,35 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
     )
 
 
+def _met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
+    """Return the ids of all tokens that training on the first rows meets: theirs, and those that a forward adds."""
+    met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
+    hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, given: met.append(given[0].flatten().cpu())
+    )
+    with hook, torch.no_grad():
+        encoder.forward(*(tensor.to(encoder.runtime.device) for tensor in table.padded([0], encoder.backbone.pad_id)))
+    return torch.cat(met).unique()  # type: ignore[no-untyped-call, no-any-return]
+
+
 @contextmanager
-def _lent(encoder: Encoder, run: Run) -> Iterator[tuple[BackboneEncoder, nn.Module]]:
-    lent = trainable(encoder)
-    module = _Trainable(lent)
+def _lent(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
+    """All weights of the encoder, to be trained on the first rows of the table."""
+    module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    runtime = lent.runtime
+    frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]
+    module.requires_grad_(True)  # what its own training left alone is trained here
+    runtime = encoder.runtime
     torch.manual_seed(run.seed)
-    lent.runtime = replace(runtime, progress=Progress.silent())  # no bar for every dev score
+    encoder.runtime = replace(runtime, progress=Progress.silent())  # no bar for every dev score
     try:
-        yield lent, module
+        with training_only(encoder.backbone.model, _met(encoder, table, rows)):
+            yield module
     finally:
-        lent.runtime = runtime
+        encoder.runtime = runtime
         module.load_state_dict(before)
+        for parameter in frozen:
+            parameter.requires_grad_(False)
         module.eval()
 
 
@@ -141,8 +158,9 @@ def fine_tuned_by_score(
     The epoch with the best `dev_score` of the encoder is kept. Raises MissingError for an encoder that has no trainable
     forward, TrainingError and Interrupted as training does.
     """
-    with _lent(encoder, run) as (lent, module):
-        table = tokenise(lent.backbone.tokenizer, [*pairs[0], *pairs[1]], max_length=lent.length_limit)
+    lent = trainable(encoder)
+    table = lent.token_table([*pairs[0], *pairs[1]])
+    with _lent(lent, table, len(table), run) as module:
         targets = torch.from_numpy(gold.astype(np.float32))
 
         def collate(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
@@ -166,10 +184,10 @@ def fine_tuned_accuracy(
 
     There is no development part: the last weights are measured. Raises as `fine_tuned_by_score` does.
     """
-    with _lent(encoder, run) as (lent, module):
-        texts = [*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]]
-        table = tokenise(lent.backbone.tokenizer, texts, max_length=lent.length_limit)
-        numbers = np.arange(len(texts))
+    lent = trainable(encoder)
+    table = lent.token_table([*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]])
+    with _lent(lent, table, 2 * len(train_labels), run) as module:
+        numbers = np.arange(len(table))
         cuts = np.cumsum([len(train_labels), len(train_labels), len(labels)])
         first, second, test_first, test_second = np.split(numbers, cuts)
         classes = int(train_labels.max()) + 1

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from benchmark.data.readers import Pairs
 from benchmark.data.readers_transfer import Labelled
 from benchmark.data.sources import DataSource
 from benchmark.metrics import finetuning
+from benchmark.metrics.correlation import correlations, cosine
 from benchmark.tasks import TASKS
 from benchmark.tasks.finetune import FinetuneData, LabelledFinetuneData, ScoredFinetuneData
 from zoo.encoder import Encoder, Run, Runtime
@@ -98,6 +102,30 @@ def test_a_seeded_encoder_is_fine_tuned_once_by_its_seed(tiny_bert: Path, tmp_pa
     finished = tmp_path / "a" / "seed-5" / "scores.json"
     finished.write_text(json.dumps({"accuracy": 0.123}), encoding="utf-8")
     assert data.score_encoder(encoder, encoder.encode, Run(tmp_path / "a", seed=5))["main"] == 0.123
+
+
+@pytest.mark.parametrize("method", ["avg-last", "prompt", "optiprompt"])
+def test_only_the_tokens_that_are_met_are_trained(
+    method: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The score is that of training all embeddings, templates included; what was frozen is trained here."""
+    cls, recipe = parse_methods(method, all_recipes())[0].resolve({"backbone": str(tiny_bert)})
+    encoder: Any = cls(recipe, Runtime())
+    encoder.backbone.model.requires_grad_(method != "optiprompt")
+    monkeypatch.setattr(finetuning, "_EPOCHS", 2)
+    data, run = scored(None), Run(tmp_path / "few", seed=1)
+    few = data.fine_tune(encoder, run)
+    assert {p.requires_grad for p in encoder.backbone.model.parameters()} == {method != "optiprompt"}
+    monkeypatch.setattr(finetuning, "training_only", lambda *_: nullcontext())
+    encoder.backbone.model.requires_grad_(True)
+    assert data.fine_tune(encoder, replace(run, folder=tmp_path / "all")) == pytest.approx(few, abs=1e-4)
+    assert few["pearson"] != pytest.approx(before_training(encoder, data), abs=1e-3)
+
+
+def before_training(encoder: Encoder, data: ScoredFinetuneData) -> float | None:
+    """Pearson of the test split without fine-tuning."""
+    test = data.splits["test"]
+    return correlations(cosine(encoder.encode(test.first), encoder.encode(test.second)), test.gold)["pearson"]
 
 
 def test_the_loss_of_scores(encoder: Average) -> None:
