@@ -13,6 +13,7 @@ from typing import Any
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
 from zoo.files import read_json, resource_folder, sha256_file, sha256_json, write_json, write_tensors
+from zoo.hardware import keep_few_kernels
 
 BUNDLED = ("zoo-mini",)
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
@@ -216,6 +217,8 @@ class Backbone:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
         from transformers.utils import logging as transformers_logging
 
+        if runtime.device == "cpu":
+            keep_few_kernels()
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
         try:

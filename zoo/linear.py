@@ -14,13 +14,6 @@ from torch import nn
 Packed = dict[tuple[Any, ...], tuple[torch.Tensor, torch.Tensor | None]]
 _packed: ContextVar[Packed | None] = ContextVar("packed", default=None)
 
-_SIZES = 8  # of products, between one power of two and the next
-
-
-def filling(rows: int) -> int:
-    """Return how many rows to add to `rows` so that products have few sizes: the CPU's kernels keep memory for each."""
-    return -rows % max((1 << rows.bit_length() >> 1) // _SIZES, 1)
-
 
 @contextmanager
 def resting_weights() -> Iterator[None]:
@@ -44,13 +37,10 @@ def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) ->
         weight, bias = (None if part is None else part.detach().to(dtype) for part in _joint(maps))
         kept[key] = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
     weight, bias = kept[key]
-    rows = x.shape[0]
-    if x.dim() == 2 and (more := filling(rows)):
-        x = F.pad(x, (0, 0, 0, more))
     activation, algorithm = ("gelu", "none") if gelu else ("none", "")
     with torch.autocast("cpu", enabled=False):
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.to(dtype), weight, bias, activation, [], algorithm)
-    return result[:rows]
+    return result
 
 
 def _can_pack(maps: Sequence[nn.Linear], x: torch.Tensor) -> bool:

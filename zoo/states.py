@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 
 from zoo.dropout import dropout as drop
-from zoo.linear import filling, linear
+from zoo.linear import linear
 from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
 PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 """Model types whose layers are those of BERT; all others run their own forward."""
 
 _SHORT = 64  # tokens up to which three products beat the fused attention, in bfloat16 on a CPU
-_SIZES = 16  # that a packed batch can have in training, for one padded size
+_SIZES = 16  # that a packed batch can have, for one padded size
 
 
 def token_states(
@@ -76,7 +76,6 @@ class Rows:
     mask: torch.Tensor  # (n, length), 1 for tokens
     tokens: torch.Tensor  # (total,): their places in the flattened batch, then those of a little padding
     starts: torch.Tensor  # (n,): where each row begins in the packed sequence
-    more: int  # zeros that follow the packed sequence, so that products have few sizes
     bias: torch.Tensor | None  # (n, 1, 1, length), added to attention scores; None where nothing is padded
 
     @classmethod
@@ -88,25 +87,19 @@ class Rows:
         if bool(padded.any()):
             bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
         tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
-        # With a size for every batch, freed memory would never fit the next one, and be lost.
-        more = 0
-        if torch.is_grad_enabled():  # by padding: zeros would take random numbers from the dropout of all that follows
-            step = max(mask.numel() // _SIZES, 1)
-            tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
-        else:
-            more = filling(len(tokens))
-        return cls(mask, tokens, lengths.cumsum(0) - lengths, more, bias)
+        # Some padding fills up: with a size for every batch, freed memory would never fit the next one, and be lost.
+        step = max(mask.numel() // _SIZES, 1)
+        tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
+        return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
 
     def take(self, states: torch.Tensor) -> torch.Tensor:
-        """Padded states (n, length, dim) -> those of the tokens, then zeros (total, dim)."""
-        taken: torch.Tensor = states.flatten(0, 1)
-        if self.bias is not None:
-            taken = _Take.apply(taken, self.tokens)  # type: ignore[no-untyped-call]
-        return F.pad(taken, (0, 0, 0, self.more)) if self.more else taken
+        """Padded states (n, length, dim) -> those of the tokens (total, dim)."""
+        flat = states.flatten(0, 1)
+        taken: torch.Tensor = flat if self.bias is None else _Take.apply(flat, self.tokens)  # type: ignore[no-untyped-call]
+        return taken
 
     def pad(self, states: torch.Tensor) -> torch.Tensor:
         """States of the tokens (total, dim) -> (n, length, dim)."""
-        states = states[: len(self.tokens)]
         if self.bias is not None:
             states = _Pad.apply(states, self.tokens, self.mask.numel())  # type: ignore[no-untyped-call]
         return states.view(*self.mask.shape, -1)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.linear import filling, linear, resting_weights
+from zoo.linear import linear, resting_weights
 
 
 def maps(count: int, bias: bool = True) -> list[nn.Linear]:
@@ -28,20 +28,6 @@ def test_the_product_of_all_maps(count: int, bias: bool, gelu: bool) -> None:
             first, again = (linear(layers, x, gelu=gelu) for _ in range(2))
     for found in (plain, first, again):
         torch.testing.assert_close(found, expected.detach(), atol=1e-5, rtol=0)
-
-
-def test_products_have_few_sizes_and_waste_little() -> None:
-    sizes = {rows + filling(rows) for rows in range(1, 4097)}
-    assert len(sizes) <= 8 * 12 + 1
-    assert all(0 <= 8 * filling(rows) < max(rows, 8) for rows in range(1, 4097))
-
-
-def test_rows_that_fill_up_do_not_come_back() -> None:
-    layers, x = maps(2), torch.randn(33, 48)
-    assert filling(33) == 3
-    with torch.inference_mode(), resting_weights():
-        found = linear(layers, x)
-    torch.testing.assert_close(found, torch.cat([layer(x) for layer in layers], -1).detach(), atol=1e-5, rtol=0)
 
 
 def test_a_bias_in_some_of_the_maps_only() -> None:

@@ -10,7 +10,6 @@ import torch
 
 from zoo.backbone import Backbone
 from zoo.encoder import Runtime
-from zoo.linear import filling, linear
 from zoo.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 from zoo.states import pooled, token_states
 
@@ -48,27 +47,6 @@ def test_states_are_those_of_the_models_own_forward(model: Any, lengths: torch.T
         torch.testing.assert_close(a[mask == 1], b[mask == 1], atol=1e-6, rtol=0)
     (last,) = token_states(model, ids, mask)
     torch.testing.assert_close(last, found[-1], atol=0, rtol=0)
-
-
-@pytest.mark.parametrize("lengths", [torch.arange(9, 42), torch.full((7,), 19)], ids=["ragged", "equal"])
-def test_without_gradients_products_have_few_sizes(
-    model: Any, lengths: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """oneDNN keeps memory for every size that it has met: encoding must not bring it ever new ones."""
-    sizes = set()
-
-    def watched(maps: Any, x: torch.Tensor, **options: Any) -> torch.Tensor:
-        sizes.add(x.shape[0])
-        return linear(maps, x, **options)
-
-    monkeypatch.setattr("zoo.states.linear", watched)
-    ids, mask = batch(model, lengths)
-    with torch.inference_mode():
-        expected = own_states(model, ids, mask)
-        found = token_states(model, ids, mask, every=True)
-    assert sizes == {int(lengths.sum()) + filling(int(lengths.sum()))} != {int(lengths.sum())}
-    for a, b in zip(found, expected, strict=True):
-        torch.testing.assert_close(a[mask == 1], b[mask == 1], atol=1e-5, rtol=0)
 
 
 def test_one_position_of_each_row(model: Any) -> None:
