@@ -10,8 +10,9 @@ from zoo.files import resource_folder
 from zoo.recipe import build, read_yaml
 
 _ORDER = (
-    "sts sts-raw words words-more phrases relatedness transfer transfer-fast transfer-exact finetune pocket".split()
-)
+    "sts sts-raw words words-more phrases relatedness transfer transfer-more transfer-fast transfer-more-fast"
+    " transfer-exact transfer-more-exact finetune pocket"
+).split()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -290,7 +290,14 @@ def test_a_run_makes_records_and_a_table(cli: Cli, data_dir: Path, tmp_path: Pat
     assert {(r["scores"]["protocol"], r["scores"]["setting"]) for r in records} == {("senteval", "fast")}
     table = (tmp_path / "transfer-fast-trial.md").read_text("utf-8")
     assert "protocol senteval, fast" in table
-    for suite in ("transfer", "transfer-fast", "transfer-exact"):
-        protocol = "exact" if suite.endswith("exact") else "senteval"
-        assert f"protocol {protocol}" in all_suites()[suite].title
-        assert f"protocol {protocol}" in all_suites()[suite].note
+
+
+@pytest.mark.parametrize("suite", sorted(name for name in all_suites() if name.startswith("transfer")))
+def test_a_suite_is_of_one_protocol(suite: str) -> None:
+    """Its title and note say which, and all its tasks are of it."""
+    protocol = "protocol exact" if suite.endswith("exact") else "protocol senteval"
+    assert protocol in all_suites()[suite].title and protocol in all_suites()[suite].note
+    setting = suite.removeprefix("transfer").removeprefix("-more")
+    names = ("SST5", "SICK-E") if "more" in suite else ("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC")
+    assert all_suites()[suite].tasks == tuple(name + setting for name in names)
+    assert ("fast" in setting) == ("fast" in all_suites()[suite].title)
