@@ -113,10 +113,12 @@ def markdown(table: Table) -> str:
 
 
 def _cost(table: Table) -> list[str]:
-    """Return what each row cost, as Markdown."""
+    """Return what each row with a score cost, as Markdown."""
     header = ["Method", "Training, s", "Sentences/s", "Texts/s", "Parameters", "Dim.", "Peak MB", "Device"]
     lines = ["## Cost", "", markdown_row(header), "|:--|" + "--:|" * 6 + ":--|"]
     for row in table.rows:
+        if all(value.mean is None for value in row.values.values()):
+            continue
         about = row.about
         trained = about["train_seconds"] is not None
         speeds = [

@@ -195,6 +195,9 @@ def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
     text = (tmp_path / "sts.md").read_text(encoding="utf-8")
     assert "| learned | 2,000 | 40 | 812 | 109,482,240 | 768 | 1,001 | a cpu, 2 threads |" in text
     assert "| plain | – | – | n/a | n/a | n/a | n/a | a cpu, 2 threads |" in text
+    nowhere = [{**record, "status": "n/a", "reason": "none", "scores": None} for record in complete("nowhere")]
+    scores, _, cost = markdown(table_of(records + nowhere)).partition("## Cost")
+    assert "| nowhere | n/a |" in scores and "| nowhere |" not in cost  # nothing was measured
 
 
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
