@@ -142,7 +142,7 @@ def run(**options: Any) -> int:
     "--results", type=click.Path(path_type=Path), default=Path(RESULTS), show_default=True, help="Results folder."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
-@click.option("--suite", "suite_names", help="Only these suites, comma-separated.")
+@click.option("--suite", "suite_names", help="Only these suites, comma-separated; the page has all.")
 @click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")
 def leaderboard(results: Path, out: Path | None, suite_names: str | None, mteb: Path | None, strict: bool) -> int:

@@ -19,20 +19,22 @@ from zoo.recipe import all_recipes, split_overrides
 
 
 def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -> list[tuple[Path, str]]:
-    """Write and print the tables of a results folder, of the suites named (comma-separated) or of all.
+    """Write and print the tables of a results folder, of the suites named (comma-separated) or all; the page has all.
 
     Returns the damaged records that were set aside. Raises MissingError when there is no record of these suites.
     """
     records = Records(results)
     found = _read(records)
-    tables = build_tables(found, _suites(found, suite_names), records)
-    if not tables:
+    named = {one.name for one in _suites(found, suite_names)}
+    tables = build_tables(found, _suites(found), records)
+    wanted = [table for table in tables if table.suite.name in named]
+    if not wanted:
         raise MissingError(
             f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results."
         )
-    written = write_tables(tables, out)
+    written = write_tables(wanted, out)
     write_page(tables, out / "index.html", found)
-    for table in tables:
+    for table in wanted:
         print_table(table)
     listed = ", ".join(str(path) for path in written)
     print_safe(f"written: {listed} (and .csv, .json, .tex, index.html beside them)", sys.stdout)

@@ -24,6 +24,7 @@ from benchmark.leaderboard.write import conditions as markdown_conditions
 from benchmark.report import make_leaderboard
 from benchmark.results import Records
 from benchmark.suites import all_suites, suite
+from zoo.errors import MissingError
 
 SEVEN = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
@@ -350,6 +351,20 @@ def test_a_record_outside_every_suite_is_in_no_table() -> None:
     """Tables hold their own suite's tasks only."""
     tables = build_tables([*complete("m"), make_record("m", "some-plugin-task")], all_suites().values())
     assert [table.suite.name for table in tables] == ["sts"]
+
+
+def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of one suite writes its own tables; the page is that of the folder and does not shrink to it."""
+    store = Records(tmp_path)
+    for record in [*complete("m"), make_record("m", "pocket-pairs")]:
+        store.write(record)
+    make_leaderboard(tmp_path, tmp_path / "out", "pocket")
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.md")) == ["pocket.md"]
+    assert "STS12" not in capsys.readouterr().out
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
+    with pytest.raises(MissingError, match="no records"):
+        make_leaderboard(tmp_path, tmp_path / "out", "words")
 
 
 _PRINT = """
