@@ -179,7 +179,7 @@ def keep_freed_memory() -> None:
 def keep_few_kernels() -> None:
     """Let oneDNN keep the code of its last 16 products instead of 1,024, unless its settings say otherwise.
 
-    Texts of a new length bring products of new sizes, half a megabyte each; made anew, they cost no time that shows.
+    Texts of a new length bring products of new sizes, 0.5 to 2 MB each; made anew, they cost no time that shows.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # its own, and PyTorch's beside it
         os.environ.setdefault(name, "16")  # read at their first use
