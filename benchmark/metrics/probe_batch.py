@@ -18,8 +18,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.optim.adam import adam
-from torch.optim.rmsprop import rmsprop
 
 from benchmark.metrics.probe_models import Classifier, Hidden, Linear
 
@@ -240,65 +238,50 @@ class _Trainer:
         tail = (torch.arange(size, device=device) < filled) / filled.to(torch.float32)
         penalties = self.penalties[where]
         gradients = [torch.empty_like(w) for w in weights]
-        step = [torch.tensor(float(epochs * batches), device=device) for _ in weights]
+        step = torch.zeros((), device=device)
         flat = torch.empty(index.shape[1], self.x.shape[1], device=device)
         x = flat.view(len(tracks), size, -1)
-        for number in range(len(index)):
-            torch.index_select(self.x, 0, index[number], out=flat)
-            last = number % batches == batches - 1
-            self.model.gradient(weights, x, targets[number], tail if last else 1.0 / size, penalties, gradients)
-            self._update(weights, gradients, first, second, step)
+        for number, (chosen, wanted) in enumerate(zip(index.unbind(), targets.unbind(), strict=True), 1):
+            torch.index_select(self.x, 0, chosen, out=flat)
+            last = number % batches == 0
+            self.model.gradient(weights, x, wanted, tail if last else 1.0 / size, penalties, gradients)
+            self._update(weights, gradients, first, second, step.fill_(epochs * batches + number))
 
     def _update(
-        self,
-        weights: list[Tensor],
-        gradients: list[Tensor],
-        first: list[Tensor],
-        second: list[Tensor],
-        step: list[Tensor],
+        self, weights: list[Tensor], gradients: list[Tensor], first: list[Tensor], second: list[Tensor], step: Tensor
     ) -> None:
+        """Take one step; the penalties are in the gradients, for every fit has its own."""
         rate = self.recipe.learning_rate
         if self.recipe.optimiser == "adam":
-            adam(
+            # The kernel under torch.optim.Adam(fused=True), whose checks take several times as long as a small step.
+            torch._fused_adam_(
                 weights,
                 gradients,
                 first,
                 second,
                 [],
-                step,
-                fused=True,
-                foreach=False,
-                amsgrad=False,
+                [step] * len(weights),
+                lr=rate,
                 beta1=0.9,
                 beta2=0.999,
-                lr=rate,
-                weight_decay=0.0,  # it is in the gradients: every fit has its own
+                weight_decay=0.0,
                 eps=1e-8,
+                amsgrad=False,
                 maximize=False,
             )
-        else:
-            rmsprop(
-                weights,
-                gradients,
-                second,
-                [],
-                [],
-                step,
-                foreach=False,
-                lr=rate,
-                alpha=0.99,
-                eps=1e-8,
-                weight_decay=0.0,
-                momentum=0.0,
-                centered=False,
-            )
+            return
+        for w, g, square in zip(weights, gradients, second, strict=True):  # RMSprop, alpha 0.99
+            square.mul_(0.99).addcmul_(g, g, value=0.01)
+            w.addcdiv_(g, square.sqrt().add_(1e-8), value=-rate)
 
     def _evaluate(self, tracks: list[_Track], weights: list[Tensor]) -> NDArray[np.float64]:
         """Return the development accuracy of every fit of a block."""
         counts = []
         for number, track in enumerate(tracks):
-            scores = self.model.scores([w[number : number + 1] for w in weights], self.x[track.dev][None])
-            counts.append((scores[0].argmax(1) == self.labels[track.dev]).sum(1))
+            rows = torch.index_select(self.x, 0, track.dev)[None]  # four times as fast as indexing, on a CPU
+            scores = self.model.scores([w[number : number + 1] for w in weights], rows)
+            # argmax(1) finds the same class, the first of equals, in twenty times the time.
+            counts.append((scores[0].max(1).indices == self.labels[track.dev]).sum(1))
         correct = torch.stack(counts).cpu().numpy()
         sizes = np.array([[len(track.dev)] for track in tracks])
         return np.asarray(correct / sizes, dtype=np.float64)

@@ -25,6 +25,14 @@ def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -
     return layer
 
 
+def _weigh(error: Tensor, scale: Tensor | float) -> float:
+    """Weigh the errors (F, ..., B) of the rows in place; a weight that all rows share is left to the next product."""
+    if isinstance(scale, float):
+        return scale
+    error.mul_(scale.view(len(scale), *[1] * (error.dim() - 2), -1))
+    return 1.0
+
+
 class Classifier(ABC):
     """Softmax classifiers under mean cross-entropy plus a penalty on all weights, biases too."""
 
@@ -87,16 +95,17 @@ class Linear(Classifier):
         (w,), (g,) = weights, out
         torch.mul(w, penalties[:, :, None, None], out=g)
         if self.classes == 2:
-            error = torch.bmm(w[:, :, 1] - w[:, :, 0], x.transpose(1, 2)).sigmoid_().sub_(targets)
-            error.mul_(scale if isinstance(scale, float) else scale[:, None])
+            (w_no, w_yes), (g_no, g_yes) = w.unbind(2), g.unbind(2)
+            error = torch.bmm(w_yes - w_no, x.transpose(1, 2)).sigmoid_().sub_(targets)
+            common = _weigh(error, scale)
             towards = torch.bmm(error, x)
-            g[:, :, 1].add_(towards)
-            g[:, :, 0].sub_(towards)
+            g_yes.add_(towards, alpha=common)
+            g_no.sub_(towards, alpha=common)
             return
         folds, fits, classes, width = w.shape
         error = self.scores(weights, x).softmax(2).sub_(targets)
-        error.mul_(scale if isinstance(scale, float) else scale[:, None, None])
-        g.view(folds, fits * classes, width).baddbmm_(error.view(folds, fits * classes, -1), x)
+        common = _weigh(error, scale)
+        g.view(folds, fits * classes, width).baddbmm_(error.view(folds, fits * classes, -1), x, alpha=common)
 
 
 class Hidden(Classifier):
@@ -141,7 +150,7 @@ class Hidden(Classifier):
         folds, fits, units, width = below.shape
         units_on, scores = self._layers(weights, x)
         error = scores.softmax(2).sub_(targets)
-        error.mul_(scale if isinstance(scale, float) else scale[:, None, None])
+        error.mul_(_weigh(error, scale))
         out[2].add_(error.sum(3, keepdim=True))
         error = error.view(folds * fits, self.classes, -1)
         out[1].view(folds * fits, -1, units).baddbmm_(error, units_on.transpose(1, 2))
