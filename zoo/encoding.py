@@ -19,6 +19,8 @@ from zoo.tokens import TokenTable, clean_text, length_sorted_batches
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
 
+_SLICE = 100_000  # texts encoded at a time: beside the vectors, memory stays the same however many there are
+
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
 
@@ -111,7 +113,20 @@ def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
 def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
     """Encode each distinct text once and spread the result back to the order of `texts`."""
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
-    position: dict[str, int] = {}
-    index = np.fromiter((position.setdefault(text, len(position)) for text in texts), np.int64, len(texts))
-    vectors = encode(list(position))
-    return vectors if len(position) == len(texts) else vectors[index]
+    distinct = list(dict.fromkeys(texts))
+    vectors = _in_slices(distinct, encode)
+    if len(distinct) == len(texts):
+        return vectors
+    position = {text: i for i, text in enumerate(distinct)}
+    return vectors[[position[text] for text in texts]]
+
+
+def _in_slices(texts: list[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
+    if len(texts) <= _SLICE:
+        return encode(texts)
+    first = encode(texts[:_SLICE])
+    vectors = np.empty((len(texts), first.shape[1]), first.dtype)
+    vectors[:_SLICE] = first
+    for start in range(_SLICE, len(texts), _SLICE):
+        vectors[start : start + _SLICE] = encode(texts[start : start + _SLICE])
+    return vectors
