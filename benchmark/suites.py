@@ -10,8 +10,8 @@ from zoo.files import resource_folder
 from zoo.recipe import build, read_yaml
 
 _ORDER = (
-    "sts sts-raw words words-more phrases relatedness transfer transfer-more transfer-fast transfer-more-fast"
-    " transfer-exact transfer-more-exact finetune pocket"
+    "sts sts-raw words words-more words-context phrases relatedness transfer transfer-more"
+    " transfer-fast transfer-more-fast transfer-exact transfer-more-exact finetune pocket"
 ).split()
 
 

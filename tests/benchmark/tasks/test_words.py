@@ -68,6 +68,12 @@ def test_burt_s_five_sets_in_its_order() -> None:
     assert {*all_suites()["words"].tasks, *all_suites()["words-more"].tasks} == set(SETS)
 
 
+def test_every_task_is_a_column_of_some_table() -> None:
+    """All but PPDB, whose pack is the user's own."""
+    tabled = {task for one in all_suites().values() for task in one.tasks}
+    assert set(TASKS.names()) - tabled == {"PPDB"}
+
+
 @pytest.mark.parametrize("name", list(SETS))
 def test_rows_and_scores_on_glove(name: str, data_dir: Path, glove: dict[str, NDArray[np.float32]]) -> None:
     """All pairs count: a word without a vector has cosine 0 with every other; `covered` is without those pairs."""
