@@ -126,10 +126,14 @@ class _Known:
 
     def take(self, texts: list[str], max_length: int | None) -> TokenTable:
         rows = np.array([self.row(text, max_length) for text in texts], dtype=np.int64)
+        truncated = sum((text, max_length) in self.cut for text in texts) if self.cut else 0
+        first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        if last - first == len(rows) and (np.diff(rows) == 1).all():  # in the order they came: nothing is copied
+            offsets = self.table.offsets[first : last + 1]
+            return TokenTable(self.table.ids[offsets[0] : offsets[-1]], offsets - offsets[0], truncated)
         lengths = self.table.lengths[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         where = np.arange(offsets[-1]) + np.repeat(self.table.offsets[rows] - offsets[:-1], lengths)
-        truncated = sum((text, max_length) in self.cut for text in texts) if self.cut else 0
         return TokenTable(self.table.ids[where], offsets, truncated)
 
 

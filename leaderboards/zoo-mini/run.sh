@@ -10,7 +10,7 @@ run() { # a cell without a score (bag-of-words has none on most word pairs) must
     --train-sentences 4096 --train-pairs 8000 "$@" || status=$?
 }
 data=$1
-every=sts,words,words-more,phrases,relatedness,transfer-fast,transfer-more-fast
+every=sts,words,words-more,words-context,phrases,relatedness,transfer-fast,transfer-more-fast
 untrained='bag-of-words,random,cls,avg-*,glove,static-*,prompt,prompt-denoise,sif,sif-tokens,usif,usif-tokens,whitening*'
 small=simcse-small,simcse-sup-small,consert-small
 shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4
@@ -21,8 +21,9 @@ export OMP_NUM_THREADS=1 ZOO_BENCH_EMBEDDING_CACHE=0 # every row pays for its ow
 run --suite $every --seeds 3 --methods "$untrained"
 run --suite $every --seeds 5 --methods simcse,ptbert,promptbert
 run --suite $every --seeds 3 --methods "burt*,sbert*,$small,$shortened,$published"
-run --suite finetune --seeds 1 --methods "cls,avg-last,prompt,simcse,moco,ptbert,isbert,optiprompt,promptbert,sbert,burt"
-run --suite finetune --seeds 1 --methods "$shortened,consert-small,simcse-small,burt-small,$unlearned"
+run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,isbert,optiprompt"
+run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
+run --suite finetune --seeds 5 --methods simcse,ptbert,promptbert
 out=$here/../zoo-mini-raw # apart: checkpoints are chosen on STS-B's untokenised dev part, so that the encoders are others
 run --suite sts-raw --seeds 3 --methods "$untrained"
 run --suite sts-raw --seeds 5 --methods simcse,ptbert,promptbert
