@@ -50,14 +50,16 @@ def compare_command(options: dict[str, Any]) -> int:
     """`zoo-bench compare`: print, as a table or as JSON, how two methods of a results folder differ."""
     store = Records(options["results"], set_aside=False)
     found = read_records(store)
-    a, b = (row_named(found, name, options["results"]) for name in (options["a"], options["b"]))
+    asked = _asked(options["suite"], options["task"])
+    tasks = {task for _, names in asked for task in names}
+    a, b = (row_named(found, name, options["results"], tasks) for name in (options["a"], options["b"]))
     names = [label(records) for records in (a, b)]
     results, left_out = [], []
-    for title, tasks, required in _wanted(a, b, options["suite"], options["task"]):
+    for title, of_suite in asked or _in_common(a, b):
         try:
-            results.append(compare(title, tasks, a, b, store, options["resamples"]))
+            results.append(compare(title, of_suite, a, b, store, options["resamples"]))
         except ZooError as error:
-            if required:
+            if asked:
                 raise
             left_out.append(f"{title}: left out: {error}")
     if not results:
@@ -110,23 +112,22 @@ def _print_pairs(task: str, lines: list[dict[str, Any]]) -> None:
             print_safe(f"    {text}", sys.stdout)
 
 
-def _wanted(
-    a: list[Record], b: list[Record], suite: str | None, task: str | None
-) -> list[tuple[str, tuple[str, ...], bool]]:
-    """Return title, tasks and whether it was asked for of each comparison to be made."""
-    if task is not None:
-        tasks = tuple(dict.fromkeys(name.strip() for name in task.split(",") if name.strip()))
-        if not tasks:
+def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Return title and tasks of each comparison that was asked for; none: all that can be made."""
+    if tasks is not None:
+        names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
+        if not names:
             raise UsageError("--task names no task.")
-        return [(", ".join(tasks), tasks, True)]
-    if suite is not None:
-        return [(one.title, one.tasks, True) for one in suites_named(suite)]
+        return [(", ".join(names), names)]
+    return [] if suites is None else [(one.title, one.tasks) for one in suites_named(suites)]
+
+
+def _in_common(a: list[Record], b: list[Record]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return title and tasks of the suites of which both rows have something."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
     # Suites without pair scores are asked for only where there are no others, to say what is missing.
-    return [
-        (one.title, one.tasks, False) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)
-    ]
+    return [(one.title, one.tasks) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]
 
 
 def compare(

@@ -262,13 +262,14 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
     if not named:
         raise UsageError("--methods names no method.")
-    rows = [row for name in named for row in rows_named(found, name, options["results"])]
+    tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
+    tasks = list(dict.fromkeys(tasks or suite(options["suite_name"]).tasks))
+    rows = [row for name in named for row in rows_named(found, name, options["results"], tasks)]
     names = [row[0]["method"]["name"] for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
-    tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
     options["out"] = options["out"] or options["results"] / "analysis"
     check_writable(options["out"])
-    return by_name, list(dict.fromkeys(tasks or suite(options["suite_name"]).tasks)), store
+    return by_name, tasks, store
 
 
 @analyze.command()

@@ -9,7 +9,7 @@ import fnmatch
 import functools
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -44,10 +44,10 @@ def label(records: Sequence[Record]) -> str:
     return f"{records[0]['method']['name']} [{records[0]['row_key'][:8]}]"
 
 
-def rows_named(found: Sequence[Record], name: str, folder: Path) -> list[list[Record]]:
+def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
     """Return the records of each measured row with this method name, or label; globs (`simcse*`) match names.
 
-    Raises UsageError where there is none.
+    Where some of them have a score of one of `tasks`, those only. Raises UsageError where there is none.
     """
     rows: dict[tuple[str, str], list[Record]] = {}
     for record in found:
@@ -57,13 +57,14 @@ def rows_named(found: Sequence[Record], name: str, folder: Path) -> list[list[Re
     if not rows:
         known = sorted({record["method"]["name"] for record in found})
         raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
-    measured = [row for row in rows.values() if any(r["status"] == "ok" for r in row)]
-    return measured or list(rows.values())
+    measured = {key: {r["task"]["name"] for r in row if r["status"] == "ok"} for key, row in rows.items()}
+    wanted = [key for key in rows if not measured[key].isdisjoint(tasks)] or [key for key in rows if measured[key]]
+    return [rows[key] for key in wanted or rows]
 
 
-def row_named(found: Sequence[Record], name: str, folder: Path) -> list[Record]:
-    """Return the records of the one row of this name; raises UsageError where there are several."""
-    rows = rows_named(found, name, folder)
+def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
+    """Return the records of the one row of this name (see `rows_named`); raises UsageError where there are several."""
+    rows = rows_named(found, name, folder, tasks)
     if len(rows) > 1:
         labels = ", ".join(repr(label(row)) for row in rows)
         raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")

@@ -204,3 +204,14 @@ def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -
     assert f"'bad [{key}]'" in answer.err
     (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--task", "MEN")["comparisons"]
     assert comparison["lines"][0]["b"] == pytest.approx(10)
+
+
+def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
+    """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
+    store.write(make_record("bad", "STS12", row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
+    for words in (("--task", "MEN"), ("--suite", "words")):
+        (comparison,) = compared(cli, "good", "bad", "--results", store.folder, *words)["comparisons"]
+        line = comparison["lines"][-1]
+        task = line["task"]
+        assert line["b"] == pytest.approx(100 * rho(scores_of("bad", task, None), GOLD[task]))
+    assert "several conditions" in cli("compare", "good", "bad", "--results", store.folder).err
