@@ -19,7 +19,7 @@ from zoo.tokens import TokenTable, clean_text, length_sorted_batches
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
 
-_SLICE = 100_000  # texts encoded at a time: beside the vectors, memory stays the same however many there are
+_SLICE = 50_000  # texts encoded at a time: beside the vectors, memory stays the same however many there are
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
@@ -122,11 +122,12 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
 
 
 def _in_slices(texts: list[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
-    if len(texts) <= _SLICE:
-        return encode(texts)
     first = encode(texts[:_SLICE])
+    if len(texts) <= _SLICE:
+        return first
     vectors = np.empty((len(texts), first.shape[1]), first.dtype)
     vectors[:_SLICE] = first
+    del first  # a slice's own vectors are never held while the next one is encoded
     for start in range(_SLICE, len(texts), _SLICE):
         vectors[start : start + _SLICE] = encode(texts[start : start + _SLICE])
     return vectors

@@ -226,12 +226,15 @@ class _Trainer:
     ) -> None:
         size, device = self.recipe.batch_size, self.x.device
         batches = -(-tracks[0].count // size)
-        rows = np.zeros((len(tracks), self.recipe.epoch_size, batches * size), np.int64)
-        for track, row in zip(tracks, rows, strict=True):
-            for number, order in enumerate(track.passes):
-                row[number, : track.count] = track.rows[order]
-        index = torch.from_numpy(rows).to(device).view(len(tracks), -1, size).transpose(0, 1).contiguous()
-        targets = self.model.targets(self.labels[index])
+        # (steps, folds, size) from the start, and narrow: turning big arrays round took longer than filling them.
+        rows = np.zeros((self.recipe.epoch_size * batches, len(tracks), size), np.int32)
+        one_pass = np.zeros(batches * size, np.int32)
+        for number, track in enumerate(tracks):
+            for which, order in enumerate(track.passes):
+                one_pass[: track.count] = track.rows[order]
+                rows[which * batches : (which + 1) * batches, number] = one_pass.reshape(batches, size)
+        index = torch.from_numpy(rows).to(device)
+        targets = self.model.targets(torch.index_select(self.labels, 0, index.flatten()).view(index.shape))
         index = index.flatten(1)
         # The last batch of a pass is smaller; rows that only fill it up weigh nothing.
         filled = torch.tensor([track.count - (batches - 1) * size for track in tracks], device=device)[:, None]
