@@ -4,11 +4,15 @@ Each fit minimises the mean cross-entropy of its rows + penalty/2 ‖W‖², W o
 SentEval's fits descend (there the intercept is penalised too) without stopping early. It is scikit-learn's
 LogisticRegression with C = 1/(rows · penalty), and C = 2/(rows · penalty) for two classes, where scikit-learn has the
 difference of the two weight vectors.
+
+L-BFGS starts from a guess of the curvature. Here it is the covariance of the vectors times the mean covariance of the
+predicted classes, plus the penalty: inverted at once in the axes of both. With no more than a multiple of the identity,
+most fits on real vectors need hundreds of iterations, and some are not done after 2000.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +25,7 @@ from zoo.errors import TrainingError
 
 _HISTORY = 10  # pairs of steps and gradient changes that stand for the curvature
 _ITERATIONS = 2000
+_ROTATED = 2048  # dimensions; beyond, finding the principal axes costs more than it saves, and the given ones stand in
 
 
 @dataclass
@@ -58,7 +63,8 @@ def solve_fits(
     """
     x = torch.from_numpy(np.asarray(vectors, dtype=np.float64)).to(device)
     centre = x.mean(0)  # moves only the free intercept, and makes the problem far better conditioned
-    x = torch.cat([x - centre, torch.ones(len(x), 1, dtype=x.dtype, device=x.device)], 1)
+    x, axes = _in_principal_axes(x - centre)
+    x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype, device=x.device)], 1)
     classes = int(labels.max()) + 1
     y = torch.from_numpy(labels).to(device)
     target = (y == 1)[None] if classes == 2 else y == torch.arange(classes, device=device)[:, None]
@@ -68,14 +74,23 @@ def solve_fits(
     ridge = torch.from_numpy(penalties).to(device) / (2 if classes == 2 else 1)
     solver = _Solver(x, target.to(x.dtype), weight[torch.from_numpy(fold_of).to(device)], ridge)
     w, largest, iterations = solver.run(tolerance)
-    coefficients = w[:, :, :-1].cpu().numpy()
-    intercepts = (w[:, :, -1] - w[:, :, :-1] @ centre).cpu().numpy()
-    solved = Solved(coefficients, intercepts, largest, iterations, np.full(len(fold_of), np.nan), vectors)
+    coefficients = w[:, :, :-1] if axes is None else w[:, :, :-1] @ axes.T
+    intercepts = (w[:, :, -1] - coefficients @ centre).cpu().numpy()
+    dev_accuracies = np.full(len(fold_of), np.nan)
+    solved = Solved(coefficients.cpu().numpy(), intercepts, largest, iterations, dev_accuracies, vectors)
     for fit, number in enumerate(fold_of):
         dev = folds[number].dev
         if dev is not None:
             solved.dev[fit] = np.mean(solved.predict(fit, dev) == labels[dev])
     return solved
+
+
+def _in_principal_axes(x: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Return centred x (rows, dim) in axes where dimensions do not correlate, and these (dim, dim); None: its own."""
+    if x.shape[1] > _ROTATED:
+        return x, None
+    axes: Tensor = torch.linalg.eigh(x.T @ x).eigenvectors
+    return x @ axes, axes
 
 
 class _Solver:
@@ -86,6 +101,7 @@ class _Solver:
         self.ridge = ridge[:, None, None] * torch.ones(x.shape[1], dtype=x.dtype, device=x.device)
         self.ridge[..., -1] = 0  # the intercept is free
         self.bound = ridge
+        self.variance = x.square().mean(0)
 
     def _scores(self, w: Tensor) -> Tensor:
         return (w.flatten(0, 1) @ self.x.T).view(*w.shape[:2], -1)
@@ -99,6 +115,18 @@ class _Solver:
         loss: Tensor = (weighted.flatten(0, 1) @ self.x).view(w.shape)
         return loss + self.ridge[fits] * w
 
+    def _inverse(self, error: Tensor, fits: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return what divides an array like w by the guessed curvature at the scores that have this error."""
+        p = error + self.target
+        weighted = p * self.weight[fits]
+        covariance = torch.diag_embed(weighted.sum(2)) - weighted @ p.mT  # of the classes, one of them left out if two
+        values, axes = torch.linalg.eigh(covariance)
+        if p.shape[1] > 1:
+            values[:, 0] = 0  # adding the same to all classes changes nothing: only the penalty sees it
+        curvature = values[:, :, None] * self.variance + self.ridge[fits]
+        inverse = torch.where(curvature > 0, 1 / curvature, 0)
+        return lambda v: axes @ (inverse * (axes.mT @ v))
+
     @torch.no_grad()
     def run(self, tolerance: float) -> tuple[Tensor, NDArray[np.float64], int]:
         """Return weights, the largest gradient entry of each fit, and the iterations made."""
@@ -108,7 +136,8 @@ class _Solver:
         fits = torch.arange(count, device=self.x.device)
         w = final.clone()
         z = self._scores(w)
-        gradient = self._gradient(w, self._error(z), fits)
+        error = self._error(z)
+        gradient = self._gradient(w, error, fits)
         history: list[tuple[Tensor, Tensor, Tensor]] = []
         iteration = 0
         for iteration in range(1, _ITERATIONS + 1):
@@ -116,7 +145,7 @@ class _Solver:
             if done.any() or iteration == _ITERATIONS:
                 final[fits], largest[fits] = w, gradient.flatten(1).abs().amax(1)
                 keep = ~done
-                fits, w, z, gradient = fits[keep], w[keep], z[keep], gradient[keep]
+                fits, w, z, error, gradient = fits[keep], w[keep], z[keep], error[keep], gradient[keep]
                 history = [(s[keep], t[keep], r[keep]) for s, t, r in history]
                 if not len(fits):
                     break
@@ -125,7 +154,7 @@ class _Solver:
                         f"{len(fits)} of {count} regressions of protocol exact have not converged after {iteration}"
                         f" iterations (largest gradient {gradient.abs().max():.1e}); use protocol senteval."
                     )
-            direction = _direction(gradient, history)
+            direction = _direction(gradient, history, self._inverse(error, fits))
             length, z, error = self._search(w, z, direction, gradient, fits)
             step = length[:, None, None] * direction
             w = w + step
@@ -176,7 +205,9 @@ class _Solver:
         return length, at, error
 
 
-def _direction(gradient: Tensor, history: list[tuple[Tensor, Tensor, Tensor]]) -> Tensor:
+def _direction(
+    gradient: Tensor, history: list[tuple[Tensor, Tensor, Tensor]], inverse: Callable[[Tensor], Tensor]
+) -> Tensor:
     """Return the L-BFGS direction (two loops over the history), for every fit its own."""
 
     def dot(a: Tensor, b: Tensor) -> Tensor:
@@ -184,17 +215,16 @@ def _direction(gradient: Tensor, history: list[tuple[Tensor, Tensor, Tensor]]) -
         return total[:, None, None]
 
     result: Tensor = -gradient
-    if not history:
-        norm: Tensor = gradient.flatten(1).norm(dim=1)
-        return result / norm.clamp_min(1.0)[:, None, None]
     kept = []
     for step, change, curvature in reversed(history):
         share = dot(step, result) / curvature[:, None, None]
         result = result - share * change
         kept.append(share)
-    step, change, curvature = history[-1]
-    scale = curvature[:, None, None] / dot(change, change)
-    result = result * torch.where(scale.isfinite(), scale, 1.0)
+    result = inverse(result)
+    if history:
+        step, change, curvature = history[-1]
+        scale = curvature[:, None, None] / dot(change, inverse(change))
+        result = result * torch.where(scale.isfinite(), scale, 1.0)
     for (step, change, curvature), share in zip(history, reversed(kept), strict=True):
         result = result + (share - dot(change, result) / curvature[:, None, None]) * step
     return result
