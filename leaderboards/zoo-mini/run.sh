@@ -10,7 +10,8 @@ run() { # a cell without a score (bag-of-words has none on most word pairs) must
     --train-sentences 4096 --train-pairs 8000 "$@" || status=$?
 }
 data=$1
-every=sts,words,words-more,words-context,phrases,relatedness,transfer-fast,transfer-more-fast
+probes=transfer,transfer-more,transfer-fast,transfer-more-fast,transfer-exact,transfer-more-exact
+every=sts,words,words-more,words-context,phrases,relatedness,$probes
 untrained='bag-of-words,random,cls,avg-*,glove,static-*,prompt,prompt-denoise,sif,sif-tokens,usif,usif-tokens,whitening*'
 small=simcse-small,simcse-sup-small,consert-small
 shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4
