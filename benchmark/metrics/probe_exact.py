@@ -25,7 +25,7 @@ from zoo.errors import TrainingError
 
 _HISTORY = 10  # pairs of steps and gradient changes that stand for the curvature
 _ITERATIONS = 2000
-_ROTATED = 2048  # dimensions; beyond, finding the principal axes costs more than it saves, and the given ones stand in
+_ROTATED = 2048  # dimensions; finding the principal axes costs their cube, and beyond this the given axes stand in
 
 
 @dataclass
