@@ -151,9 +151,9 @@ def leaderboard(results: Path, out: Path | None, suite_names: str | None, mteb: 
 
     corrupt = make_leaderboard(results, out or results, suite_names)
     if mteb is not None:
-        from benchmark.leaderboard.mteb import export
+        from benchmark.leaderboard import mteb as mteb_form
 
-        _say(f"written: {len(export(results, mteb))} result files in MTEB's form below {mteb}")
+        _say(f"written: {len(mteb_form.export(results, mteb))} result files in MTEB's form below {mteb}")
     return 1 if corrupt and strict else 0
 
 
@@ -202,6 +202,28 @@ def report(method: str, results: Path, out: Path | None, no_texts: bool, data: s
     from benchmark.report import make_report
 
     make_report(method, results, out, data, texts=not no_texts)
+
+
+@main_group.command()
+@click.argument("method")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--results",
+    "--out",
+    "results",
+    type=click.Path(path_type=Path),
+    default=Path(RESULTS),
+    show_default=True,
+    help="Results folder.",
+)
+@click.option("--seed", type=click.IntRange(0), help="Which of the trained ones [default: the first].")
+@_plugin_option
+def export(method: str, folder: Path, results: Path, seed: int | None, plugins: tuple[Path, ...]) -> None:
+    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card."""
+    _load_plugins(plugins)
+    from benchmark.export import export_encoder
+
+    export_encoder(method, folder, results, seed)
 
 
 @main_group.command()

@@ -72,6 +72,10 @@ class Records:
         """Return where the record of a cell lies: method, task, then seed-independent content key."""
         return self.folder / "records" / slug(name) / f"{slug(task)}-{key[:16]}.json"
 
+    def encoder_folder(self, name: str, encoder_key: str) -> Path:
+        """Return the folder of an encoder that learned something: `encoder`, fit.json and the training's log."""
+        return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
+
     def read(self, path: Path) -> Record | None:
         """Return a record, or None when there is none; a damaged file is renamed to *.corrupt and listed."""
         if not path.exists():

@@ -28,6 +28,7 @@ from zoo.errors import CorruptError, Interrupted, MissingError, ZooError
 from zoo.files import read_json, sha256_file, slug, write_json
 from zoo.hardware import environment, forget_peak_memory, peak_memory_mb, utc_now
 from zoo.recipe import portable_recipe
+from zoo.saved import save
 
 
 @dataclass
@@ -144,7 +145,7 @@ class Runner:
                 self._write(encoder_plan, cell, status=status, reason=cell.task.reason)
         if not ready or encoder_plan.missing is not None:
             return
-        folder = self.out / "encoders" / f"{slug(encoder_plan.name)}-{encoder_plan.key[:16]}"
+        folder = self.records.encoder_folder(encoder_plan.name, encoder_plan.key)
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(folder.name + ".lock"))
         waited = False
@@ -253,7 +254,7 @@ class Runner:
         if not report.fitted:
             return encoder
         training = self._training_record(report, encoder_plan, dev_score is not None)
-        encoder.save(folder / "encoder")
+        save(encoder, folder / "encoder")
         place = folder / "encoder"  # with sub-folders: a transform's base has one
         hashes = {p.relative_to(place).as_posix(): sha256_file(p) for p in sorted(place.rglob("*")) if p.is_file()}
         write_json(folder / "fit.json", {"files": hashes, "training": training})

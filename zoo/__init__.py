@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
     from zoo.registry import register_method
+    from zoo.saved import create, load, save
 
 _LAZY = {
     "Corpus": "zoo.encoder",
@@ -22,7 +23,10 @@ _LAZY = {
     "Run": "zoo.encoder",
     "Runtime": "zoo.encoder",
     "Traits": "zoo.encoder",
+    "create": "zoo.saved",
+    "load": "zoo.saved",
     "register_method": "zoo.registry",
+    "save": "zoo.saved",
 }
 
 __all__ = [
@@ -34,7 +38,10 @@ __all__ = [
     "Runtime",
     "Traits",
     "__version__",
+    "create",
+    "load",
     "register_method",
+    "save",
 ]
 
 

@@ -247,12 +247,16 @@ class Backbone:
         """Return the sha256 of all parameters and buffers as they are now."""
         return sha256_weights(self.model)
 
+    def write_checkpoint(self, folder: Path) -> None:
+        """Write model, config and tokenizer as they are now, in the layout of the transformers library."""
+        self.model.config.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        write_tensors(folder / "model.safetensors", self.model.state_dict(), {"format": "pt"})
+
     def save(self, folder: Path, *, trained: bool) -> None:
-        """Write model, config and tokenizer when trained; an untouched backbone is only named, with its sha256."""
+        """Write the checkpoint when trained; an untouched backbone is only named, with its sha256."""
         if trained:
-            self.model.config.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
-            write_tensors(folder / "model.safetensors", self.model.state_dict(), {"format": "pt"})
+            self.write_checkpoint(folder)
         write_json(
             folder / "backbone.json",
             {**self.source.identity(), "location": self.source.location, "trained": trained},

@@ -59,7 +59,7 @@ def check_vectors(vectors: Any, texts: Sequence[str], dim: int, name: str) -> No
         )
 
 
-def _deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+def deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     """Largest difference between two sets of vectors, relative to the mean norm."""
     scale = float(np.linalg.norm(b.astype(np.float64), axis=1).mean()) or 1.0
     return float(np.abs(a.astype(np.float64) - b).max()) / scale
@@ -72,10 +72,10 @@ def probe(encoder: Encoder, name: str) -> None:
     order = [5, 2, 7, 0, 3, 6, 1, 4]
     again = encoder.encode([PROBES[i] for i in order])
     check_vectors(again, PROBES, encoder.dim, name)
-    deviation = _deviation(again, vectors[order])
-    if deviation > TOLERANCE[encoder.runtime.precision]:
+    off = deviation(again, vectors[order])
+    if off > TOLERANCE[encoder.runtime.precision]:
         raise ContractError(
-            f"{name}: vectors depend on the order of the texts (largest deviation {deviation:.1e}); encode() must"
+            f"{name}: vectors depend on the order of the texts (largest deviation {off:.1e}); encode() must"
             " return one vector a text, in the order given, whatever its neighbours."
         )
 
@@ -131,8 +131,8 @@ def _fit(encoder: Encoder, name: str, corpus: Corpus) -> str | None:
 
 
 def _same(a: Encoder, b: Encoder) -> str | None:
-    deviation = _deviation(a.encode(list(PROBES)), b.encode(list(PROBES)))
-    return None if deviation <= 1e-6 else f"largest deviation {deviation:.1e}"
+    off = deviation(a.encode(list(PROBES)), b.encode(list(PROBES)))
+    return None if off <= 1e-6 else f"largest deviation {off:.1e}"
 
 
 def _round_trip(cls: type[Encoder], encoder: Encoder, runtime: Runtime) -> str | None:

@@ -96,6 +96,12 @@ class Registry(Generic[T]):
         self._scan()
         return self._entries[name].origin
 
+    def name_of(self, cls: type[Any]) -> str | None:
+        """Return the name that a class is registered under, or None."""
+        self._scan()
+        names = (name for name, entry in self._entries.items() if _target(entry.target) == _target(cls))
+        return next(names, None)
+
     def summary(self, name: str) -> str:
         """Return the first line of the class's docstring where it is loaded already, else where it is defined."""
         target = self._entries[name].target

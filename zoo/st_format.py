@@ -13,13 +13,11 @@ import torch
 from zoo.backbone import BackboneSource
 from zoo.encoder import Runtime
 from zoo.errors import MissingError, UsageError
-from zoo.files import read_json, read_tensors
+from zoo.files import read_json, read_tensors, write_json, write_tensors
 from zoo.pooling import Pooling
 
-_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "torch.nn.modules.activation.Tanh": torch.tanh,
-    "torch.nn.modules.linear.Identity": lambda x: x,
-}
+TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.tanh, IDENTITY: lambda x: x}
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Normalize(torch.nn.Module):
 
 
 class Dense(torch.nn.Module):
-    """A linear layer and its activation; `odd` names an activation that is not known."""
+    """A linear layer and its activation; `odd` names what it does besides, or an activation that is not known."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -116,7 +114,7 @@ class Dense(torch.nn.Module):
         super().__init__()
         self.register_buffer("weight", weight.float())
         self.register_buffer("bias", None if bias is None else bias.float())
-        self.activation = _ACTIVATIONS.get(activation)
+        self.named, self.activation = activation, _ACTIVATIONS.get(activation)
         self.odd = None if self.activation else f"activation {activation}"
 
     @classmethod
@@ -124,7 +122,18 @@ class Dense(torch.nn.Module):
         """Read a Dense module's folder."""
         tensors, _ = read_tensors(folder / "model.safetensors")
         config = read_json(folder / "config.json")
-        return cls(tensors["linear.weight"], tensors.get("linear.bias"), config.get("activation_function", ""))
+        dense = cls(tensors["linear.weight"], tensors.get("linear.bias"), config.get("activation_function", ""))
+        if config.get("use_residual"):
+            dense.odd = "a Dense module with a residual"
+        return dense
+
+    def write(self, folder: Path) -> None:
+        """Write what `read` reads into an existing folder."""
+        tensors = {"linear.weight": self.weight, "linear.bias": self.bias}
+        write_tensors(folder / "model.safetensors", {k: v for k, v in tensors.items() if v is not None})
+        outputs, inputs = self.weight.shape
+        sizes = {"in_features": inputs, "out_features": outputs, "bias": self.bias is not None}
+        write_json(folder / "config.json", {**sizes, "activation_function": self.named})
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
         """(n, dim) -> (n, dim out)."""

@@ -12,7 +12,6 @@ from benchmark.analysis.kept import read_records
 from benchmark.results import Record, Records
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
-from zoo.files import slug
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods
 
 
@@ -81,7 +80,8 @@ def _saved(
     if results is None:
         raise UsageError(f"{spec.name} is trained: {train} and name that results folder with --results.")
     records: dict[str, Record] = {}
-    for record in read_records(Records(results, set_aside=False)):
+    store = Records(results, set_aside=False)
+    for record in read_records(store):
         if record["method"]["name"] != spec.name or record["status"] != "ok":
             continue
         if sources is None or record["method"]["sources"] == sources:
@@ -92,7 +92,7 @@ def _saved(
     conditions = {record["row_key"] for record in records.values()}
     chosen = []
     for key, record in sorted(records.items(), key=lambda item: (item[1]["row_key"], item[1]["seed"] or 0)):
-        folder = results / "encoders" / f"{slug(spec.name)}-{key[:16]}" / "encoder"
+        folder = store.encoder_folder(spec.name, key) / "encoder"
         if not folder.is_dir():
             raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")
         # The same recipe trained in different ways (corpus, precision ...) is told apart as the leaderboard does.

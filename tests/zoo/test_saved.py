@@ -1,0 +1,101 @@
+"""Encoders to use: `create` makes a recipe's, `load` gives back what was saved, of whatever method."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zoo
+from zoo.conformance import PROBES
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.methods.pooled import Average
+from zoo.registry import METHODS
+
+ONE_RECIPE_A_METHOD = {
+    "random": "random",
+    "bag-of-words": "bag-of-words",
+    "cls": "cls",
+    "avg": "avg-last",
+    "static": "static-freq",
+    "wordvectors": "glove",
+    "sif": "sif",
+    "sif-tokens": "usif-tokens",
+    "whitening": "whitening:k=8",
+    "flow": "flow-nli-h0",
+    "simcse": "simcse-sup",
+    "moco": "moco:queue_size=64",
+    "ptbert": "ptbert",
+    "ct": "ct",
+    "isbert": "isbert",
+    "twoviews": "clear",
+    "sbert": "sbert",
+    "burt": "burt",
+    "infersent": "infersent:lstm_dim=8",
+    "prompt": "prompt",
+    "promptbert": "promptbert",
+    "optiprompt": "optiprompt",
+}
+NO_BACKBONE = ("random", "bag-of-words", "wordvectors", "sif")
+
+
+def test_every_method_is_here() -> None:
+    """`pretrained` has other words for its backbone, and a test of its own."""
+    assert {*ONE_RECIPE_A_METHOD, "pretrained"} == set(METHODS.names())
+
+
+@pytest.mark.parametrize("method", ONE_RECIPE_A_METHOD)
+def test_any_encoder_comes_back_from_its_folder_alone(method: str, tiny_bert: Path, tmp_path: Path) -> None:
+    name = ONE_RECIPE_A_METHOD[method]
+    encoder = zoo.create(name if method in NO_BACKBONE else f"{name}:backbone={tiny_bert}")
+    zoo.save(encoder, tmp_path)
+    again = zoo.load(tmp_path)
+    assert type(again) is type(encoder) and again.fingerprint() == encoder.fingerprint()
+    assert np.array_equal(again.encode(PROBES), encoder.encode(PROBES))
+
+
+def test_a_trained_encoder_comes_back_trained(tiny_bert: Path, tmp_path: Path) -> None:
+    """A run's folder is taken as well as the folder in it."""
+    encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=4:learning_rate=0.01")
+    before = encoder.encode(PROBES)
+    encoder.fit(zoo.Corpus("toy", [f"sentence number {i}" for i in range(16)]), run=zoo.Run())
+    zoo.save(encoder, tmp_path / "run" / "encoder")
+    for place in (tmp_path / "run", str(tmp_path / "run" / "encoder")):
+        vectors = zoo.load(place).encode(PROBES)
+        assert np.array_equal(vectors, encoder.encode(PROBES)) and not np.allclose(vectors, before)
+
+
+def test_a_name_that_is_not_one_recipe_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"unknown method 'simcze'.*simcse"):
+        zoo.create("simcze")
+    with pytest.raises(UsageError, match=r"'static-freq-s\*' names 3 recipes"):
+        zoo.create("static-freq-s*")
+
+
+def test_a_folder_that_does_not_say_its_method_asks_for_it(tiny_bert: Path, tmp_path: Path) -> None:
+    """Encoder.save alone writes no method.json; so did runs of older versions."""
+    encoder = zoo.create(f"avg-last:backbone={tiny_bert}")
+    encoder.save(tmp_path)
+    with pytest.raises(MissingError, match="nothing says which method it is of; name it"):
+        zoo.load(tmp_path)
+    assert np.array_equal(zoo.load(tmp_path, method="avg").encode(PROBES), encoder.encode(PROBES))
+    with pytest.raises(MissingError, match="is not a folder"):
+        zoo.load(tmp_path / "nowhere")
+
+
+def test_a_plugin_that_is_not_loaded_is_named(tiny_bert: Path, tmp_path: Path) -> None:
+    class Stranger(Average):
+        pass
+
+    zoo.save(Stranger(Average.Recipe(backbone=str(tiny_bert)), zoo.Runtime()), tmp_path)
+    with pytest.raises(MissingError, match=r"saved by .*Stranger .*not registered here"):
+        zoo.load(tmp_path)
+    said = json.loads((tmp_path / "method.json").read_text(encoding="utf-8"))
+    (tmp_path / "method.json").write_text(json.dumps({**said, "method": "elsewhere"}), encoding="utf-8")
+    with pytest.raises(MissingError, match="method 'elsewhere'"):
+        zoo.load(tmp_path)
+    (tmp_path / "method.json").write_text('{"method": "av', encoding="utf-8")
+    with pytest.raises(CorruptError, match=r"method\.json"):
+        zoo.load(tmp_path)

@@ -1,0 +1,60 @@
+"""Encoders to use: made from a recipe, or read from the folder that they were saved in, whatever their method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zoo.errors import MissingError, UsageError
+from zoo.files import read_json, write_json
+from zoo.recipe import all_recipes, parse_methods
+from zoo.registry import METHODS
+
+if TYPE_CHECKING:
+    from zoo.encoder import Encoder, Runtime
+
+_METHOD = "method.json"
+
+
+def create(method: str, runtime: Runtime | None = None) -> Encoder:
+    """Return the encoder of one recipe, `name:key=value` as --methods takes it; what has to be trained is untrained.
+
+    Raises UsageError for a name that is not known, or more than one.
+    """
+    from zoo.encoder import Runtime
+
+    specs = parse_methods(method, all_recipes())
+    if len(specs) != 1:
+        raise UsageError(f"{method!r} names {len(specs)} recipes; name one.")
+    cls, recipe = specs[0].resolve()
+    return cls(recipe, runtime or Runtime())
+
+
+def save(encoder: Encoder, folder: Path) -> None:
+    """Write the encoder, and which method it is of, so that `load` needs the folder alone."""
+    encoder.save(folder)
+    write_json(folder / _METHOD, {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__})
+
+
+def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | None = None) -> Encoder:
+    """Return the encoder that `save` or a run put into a folder.
+
+    Raises MissingError where nothing is saved or the method is not registered here (a plugin's), CorruptError for a
+    damaged file. `method` names the method of a folder that does not say it: one that Encoder.save wrote by itself.
+    """
+    folder = Path(folder)
+    if not (folder / "recipe.json").is_file() and (folder / "encoder" / "recipe.json").is_file():
+        folder = folder / "encoder"  # a run's folder holds the training's log as well
+    if method is None:
+        if not folder.is_dir():
+            raise MissingError(f"{folder} is not a folder; name one that a run wrote, results/encoders/NAME-KEY.")
+        if not (folder / _METHOD).is_file():
+            raise MissingError(f"{folder} has no {_METHOD}, so nothing says which method it is of; name it: method=...")
+        saved = read_json(folder / _METHOD)
+        method = saved["method"]
+        if method is None or method not in METHODS:
+            raise MissingError(
+                f"{folder} was saved by {saved['class']} (method {method!r}), which is not registered here; import or"
+                " install the plugin that registers it."
+            )
+    return METHODS.get(method).load(folder, runtime)
