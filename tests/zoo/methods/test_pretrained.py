@@ -72,6 +72,11 @@ def test_a_dense_module_with_another_activation_goes_through_the_library(tiny_be
     assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
 
 
+def test_a_dense_module_with_a_residual_goes_through_the_library(tiny_bert: Path, tmp_path: Path) -> None:
+    dense = modules.Dense(32, 32, activation_function=torch.nn.Identity(), use_residual=True)
+    assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
+
+
 def test_an_unknown_module_goes_through_the_library_and_keeps_the_contract(tiny_bert: Path, tmp_path: Path) -> None:
     folder = build(tmp_path / "m", tiny_bert, modules.LayerNorm(32))
     assert assert_same(folder).library is not None
