@@ -12,16 +12,19 @@ run() { # a cell without a score (bag-of-words has none on most word pairs) must
 data=$1
 probes=transfer,transfer-more,transfer-fast,transfer-more-fast,transfer-exact,transfer-more-exact
 every=sts,words,words-more,words-context,phrases,relatedness,$probes
-untrained='bag-of-words,random,cls,avg-*,glove,static-*,prompt,prompt-denoise,sif,sif-tokens,usif,usif-tokens,whitening*'
-small=simcse-small,simcse-sup-small,consert-small
+untrained='bag-of-words,random,cls,avg-*,glove,static-*,prompt,prompt-*,sif,sif-tokens,usif,usif-tokens,whitening*'
+files=fasttext,word2vec,wordvectors # n/a: they need vectors of one's own, as *roberta* and burt-albert need weights
+contrastive='simcse-*,moco,moco-*,ptbert-*,ct-*,isbert*,clear*,consert*,esimcse*,flow*,promptbert-*,optiprompt*'
 shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4
+small=simcse-small,simcse-sup-small,consert-small # and those below: a recipe or two of each method
 published=moco,flow,isbert,optiprompt
 unlearned=random,bag-of-words,glove,static-avg,sif,sif-tokens,whitening,flow # n/a: nothing in them is fine-tuned
 export OMP_NUM_THREADS=1 ZOO_BENCH_EMBEDDING_CACHE=0 # every row pays for its own encoding
 
 run --suite $every --seeds 3 --methods "$untrained"
 run --suite $every --seeds 5 --methods simcse,ptbert,promptbert
-run --suite $every --seeds 3 --methods "burt*,sbert*,$small,$shortened,$published"
+run --suite $every --seeds 3 --methods "burt*,sbert*,$contrastive,$shortened"
+run --suite $every --seeds 3 --methods "infersent-repo:lstm_dim=256:epochs=4,$files"
 run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,isbert,optiprompt"
 run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
 run --suite finetune --seeds 5 --methods simcse,ptbert,promptbert
