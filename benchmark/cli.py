@@ -21,6 +21,15 @@ _plugin_option = click.option(
     type=click.Path(path_type=Path),
     help="Python file that registers methods or tasks.",
 )
+_results_option = click.option(
+    "--results",
+    "--out",
+    "results",
+    type=click.Path(path_type=Path),
+    default=Path(RESULTS),
+    show_default=True,
+    help="Results folder.",
+)
 _data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
 
 
@@ -160,15 +169,7 @@ def leaderboard(results: Path, out: Path | None, suite_names: str | None, mteb: 
 @main_group.command()
 @click.argument("a")
 @click.argument("b")
-@click.option(
-    "--results",
-    "--out",
-    "results",
-    type=click.Path(path_type=Path),
-    default=Path(RESULTS),
-    show_default=True,
-    help="Results folder.",
-)
+@_results_option
 @click.option("--suite", help="Only these suites, comma-separated [default: all that both were measured on].")
 @click.option("--task", help="Instead of suites: these tasks, comma-separated.")
 @click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="Of the pairs.")
@@ -207,15 +208,7 @@ def report(method: str, results: Path, out: Path | None, no_texts: bool, data: s
 @main_group.command()
 @click.argument("method")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--results",
-    "--out",
-    "results",
-    type=click.Path(path_type=Path),
-    default=Path(RESULTS),
-    show_default=True,
-    help="Results folder.",
-)
+@_results_option
 @click.option("--seed", type=click.IntRange(0), help="Which of the trained ones [default: the first].")
 @_plugin_option
 def export(method: str, folder: Path, results: Path, seed: int | None, plugins: tuple[Path, ...]) -> None:
