@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zoo.errors import MissingError, UsageError
+from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, write_json
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
@@ -51,6 +51,8 @@ def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | No
         if not (folder / _METHOD).is_file():
             raise MissingError(f"{folder} has no {_METHOD}, so nothing says which method it is of; name it: method=...")
         saved = read_json(folder / _METHOD)
+        if not isinstance(saved, dict) or not {"method", "class"} <= saved.keys():
+            raise CorruptError(f"{folder / _METHOD} does not say the method; name it: method=...")
         method = saved["method"]
         if method is None or method not in METHODS:
             raise MissingError(

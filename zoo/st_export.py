@@ -21,7 +21,7 @@ from zoo.st_format import IDENTITY, TANH, Dense, Normalize
 from zoo.training.heads import TanhHead
 
 _POOLING = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}
-_PACKAGE = "sentence_transformers.models"  # the names that every version of the package knows
+_PACKAGE = "sentence_transformers.models"  # as released models name them; version 6.2 maps them to its own
 
 
 def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
