@@ -233,6 +233,7 @@ def all_recipes() -> dict[str, RecipeSpec]:
 
 
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
+_COMMA = re.compile(r",(?![^\[]*\])")  # none within [a, b], which is one value
 
 
 def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
@@ -253,7 +254,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
     Raises UsageError for an unknown name (with suggestions), an empty glob or a method named twice.
     """
     chosen: dict[str, RecipeSpec] = {}
-    for item in (part.strip() for part in text.split(",")):
+    for item in (part.strip() for part in _COMMA.split(text)):
         if not item:
             continue
         name, overrides = split_overrides(item, "--methods")

@@ -90,6 +90,7 @@ def compare(data: Path, senteval: Path, method: str, tasks: str, setting: str, r
     source = DataSource(data, hub=False)
     _warm_up(setting)
     results: list[dict[str, Any]] = []
+    report = {"method": method, "setting": setting, "environment": environment("cpu"), "results": results}
     for name in tasks.split(","):
         store.add(TASKS.get(name)().load(source).texts())
         pairs = []
@@ -109,8 +110,8 @@ def compare(data: Path, senteval: Path, method: str, tasks: str, setting: str, r
             f" = {cpu:.0f}, wall time {wall:.0f}",
             flush=True,
         )
-    if out is not None:
-        write_json(out, {"method": method, "setting": setting, "environment": environment("cpu"), "results": results})
+        if out is not None:  # after every task: all of them take an hour
+            write_json(out, report)
 
 
 @main.command()

@@ -211,6 +211,15 @@ def test_overrides_are_typed_named_and_leave_the_recipe_alone() -> None:
     assert (second.learning_rate, second.batch_size) == (3e-5, 64)
 
 
+def test_an_override_may_be_a_list() -> None:
+    """Its commas part no methods."""
+    text = "burt-small:objectives=[nli, pi]:negatives=1,burt:paraphrases=[],cls"
+    specs = parse_methods(text, RECIPES)
+    assert [spec.name for spec in specs] == ["burt-small:objectives=[nli, pi]:negatives=1", "burt:paraphrases=[]", "cls"]
+    _, recipe = specs[0].resolve({})
+    assert (recipe.objectives, recipe.negatives) == (("nli", "pi"), 1)  # type: ignore[attr-defined]
+
+
 def test_an_override_may_hold_a_path_with_colons() -> None:
     spec = parse_methods(r"pretrained:model=C:\models\x:pooling=cls", RECIPES)[0]
     recipe = spec.resolve()[1]
