@@ -213,9 +213,9 @@ def test_overrides_are_typed_named_and_leave_the_recipe_alone() -> None:
 
 def test_an_override_may_be_a_list() -> None:
     """Its commas part no methods."""
-    text = "burt-small:objectives=[nli, pi]:negatives=1,burt:paraphrases=[],cls"
-    specs = parse_methods(text, RECIPES)
-    assert [spec.name for spec in specs] == ["burt-small:objectives=[nli, pi]:negatives=1", "burt:paraphrases=[]", "cls"]
+    names = ["burt-small:objectives=[nli, pi]:negatives=1", "burt:paraphrases=[]", "cls"]
+    specs = parse_methods(",".join(names), RECIPES)
+    assert [spec.name for spec in specs] == names
     _, recipe = specs[0].resolve({})
     assert (recipe.objectives, recipe.negatives) == (("nli", "pi"), 1)  # type: ignore[attr-defined]
 
