@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.analysis.kept import label, read_records, row_named
+from benchmark.markdown import markdown_row
 from benchmark.results import Record, Records
 from zoo.errors import MissingError, UsageError
 from zoo.progress import print_safe
@@ -94,7 +95,7 @@ def model_card(name: str, records: Sequence[Record]) -> str:
 
 def _scored(record: Record) -> str:
     scores = record["scores"]
-    return f"| {record['task']['name']} | {scores['main_metric']} | {100 * scores['main']:.2f} |"
+    return markdown_row([record["task"]["name"], scores["main_metric"], f"{100 * scores['main']:.2f}"])
 
 
 def _trained(training: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.markdown import markdown_row
 from zoo import __version__
 from zoo.files import write_json, write_text
 from zoo.progress import print_safe
@@ -53,10 +54,9 @@ def _score(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.2f}"
 
 
-def _cell(template: str) -> str:
-    # In a Markdown table a bar ends the cell even inside backticks.
+def _code(template: str) -> str:
     ticks = "``" if "`" in template else "`"
-    return ticks + template.replace("|", "\\|") + ticks
+    return ticks + template + ticks
 
 
 def markdown(table: SearchTable) -> str:
@@ -77,9 +77,9 @@ def markdown(table: SearchTable) -> str:
         for row in (row for row in rows if row["stage"] == stage):
             score = f"**{_score(row['spearman'])}**" if row["template"] in best else _score(row["spearman"])
             published = "" if row["published"] is None else _score(row["published"])
-            lines.append(f"| {_cell(row['template'])} | {score} | {published} |")
+            lines.append(markdown_row([_code(row["template"]), score, published]))
         lines.append("")
-    notes = [f"- {_cell(row['template'])}: {row['reason']}" for row in rows if row["spearman"] is None]
+    notes = [f"- {_code(row['template'])}: {row['reason']}" for row in rows if row["spearman"] is None]
     if notes:
         lines += ["Not available:", "", *notes, ""]
     device = environment["gpu"] or f"{environment['cpu']}, {environment['threads']} threads"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmark.markdown import markdown_row
 from benchmark.results import plain
 from zoo import __version__
 from zoo.files import atomic_path, write_json, write_text
@@ -99,15 +100,11 @@ def markdown(analysis: Analysis, command: str) -> str:
     for table in analysis.tables:
         if table.data_only:
             continue
-        lines += ["", f"## {table.title}", "", _markdown_row(table.columns)]
+        lines += ["", f"## {table.title}", "", markdown_row(table.columns)]
         lines.append("|" + "|".join(":--" if digits is None else "--:" for digits in table.columns.values()) + "|")
-        lines += [_markdown_row(row) for row in table.cells()]
+        lines += [markdown_row(row) for row in table.cells()]
         lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + f"\n\nzoo-bench {__version__}.\n"
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmark.leaderboard.published import AVERAGE, Comparison, cited, published, slips
 from benchmark.leaderboard.table import Table
+from benchmark.markdown import markdown_row
 
 
 def published_markdown(table: Table, comparisons: list[Comparison]) -> str:
@@ -66,8 +67,3 @@ def _ours(about: dict[str, Any]) -> str:
 
 def _header(titles: list[str]) -> list[str]:
     return [markdown_row(titles), "|" + "|".join([":--"] * len(titles)) + "|"]
-
-
-def markdown_row(cells: list[str]) -> str:
-    """Return a line of a Markdown table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
