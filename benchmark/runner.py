@@ -198,14 +198,20 @@ class Runner:
             for cell in cells:
                 self._fail(encoder_plan, cell, error)
             return
+        if transductive:  # tasks on the same texts one after the other, for what is fitted on them serves all
+            cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
+        fitted_on: list[str] | None = None
+        lookup = store
         for cell in cells:
             stop.check()
             started = time.perf_counter()
             data = cell.task.data
             assert data is not None
             try:
-                adapted = obtain().adapt(data.unlabelled()) if transductive else None
-                lookup = store if adapted is None or adapted is obtain() else VectorStore(adapted, encoder_plan.name)
+                if transductive and (texts := data.unlabelled()) != fitted_on:
+                    fitted_on, lookup = None, store  # lets go of the one before
+                    lookup = VectorStore(obtain().adapt(texts), encoder_plan.name)
+                    fitted_on = texts
                 data.device = self.runtime.device
                 coverage = lookup.coverage(data.texts())
                 # A task that trains the encoder resumes from this folder.
@@ -214,7 +220,7 @@ class Runner:
                 if type(data).score_encoder is TaskData.score_encoder:  # vectors are enough
                     scores = data.score(lookup)
                 else:
-                    scores = data.score_encoder(adapted or obtain(), lookup, run)
+                    scores = data.score_encoder(lookup.encoder, lookup, run)
                 finite = scores["main"] is not None and math.isfinite(scores["main"])
                 pairs = data.pair_scores(lookup) if finite else None
                 shutil.rmtree(own, ignore_errors=True)
@@ -237,7 +243,7 @@ class Runner:
                 coverage=coverage,
                 training=self._with_overlap(training, encoder_plan, cell),
                 encoding=self._encoding(made, store.cached),
-                facts=facts_of(adapted or obtain()) if made or store.cached_facts is None else store.cached_facts,
+                facts=facts_of(lookup.encoder) if made or store.cached_facts is None else store.cached_facts,
                 seconds=time.perf_counter() - started,
             )
 

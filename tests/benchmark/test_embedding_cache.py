@@ -245,6 +245,21 @@ def test_a_transductive_encoder_is_never_answered_from_the_cache(
     for out in ("a", "b"):
         assert cli(*common, "--out", tmp_path / out).code == 0
     assert len(learned) == 2 and cache_bytes() == 0
+    plugin = tmp_path / "again.py"
+    plugin.write_text(
+        "from benchmark.tasks import register_task\n"
+        "from benchmark.tasks.pocket import PocketWords\n"
+        "@register_task('again')\n"
+        "class Again(PocketWords):\n"
+        "    title = 'The same texts'\n"
+    )
+    tasks = ("--plugin", plugin, "--tasks", "pocket-words,pocket-pairs,again")
+    assert cli(*common, *tasks, "--out", tmp_path / "c").code == 0
+    assert len(learned) == 4  # once for both tasks on the same texts
+    scores = {task: record["scores"] for (_, task), record in records(tmp_path / "c").items()}
+    assert scores["pocket-words"] == scores["again"] != scores["pocket-pairs"]
+    (before,) = (record["scores"] for record in records(tmp_path / "a").values())
+    assert scores["pocket-words"] == before
 
 
 def test_a_task_that_trains_the_encoder_gets_a_real_one(fakes: None, cli: Cli, tmp_path: Path) -> None:
