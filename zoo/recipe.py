@@ -244,7 +244,10 @@ def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
         key, _, value = pair.partition("=")
         if key in overrides:
             raise UsageError(f"{where}: {item}: {key!r} is set twice.")
-        overrides[key] = parse_yaml(value, f"{where} {item}")
+        try:
+            overrides[key] = parse_yaml(value, f"{where} {item}")
+        except UsageError as error:
+            raise UsageError(f'{error} A text with such signs needs quotes: {key}="{value}".') from error
     return name, overrides
 
 

@@ -235,6 +235,7 @@ def test_an_override_may_hold_a_path_with_colons() -> None:
         ("ptbert:states=words", "'words' is not one of"),
         ("simcse:temperature=[1", "--methods"),
         ("simcse:epochs=1:epochs=2", "'epochs' is set twice"),
+        ("burt:concatenation=|u-v|", 'needs quotes: concatenation="|u-v|"'),
     ],
 )
 def test_a_bad_override_is_refused(text: str, words: str) -> None:
