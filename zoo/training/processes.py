@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 from typing import Any
 
 import torch
@@ -13,7 +15,22 @@ from zoo.encoder import Runtime
 
 def own_process(runtime: Runtime) -> PartialState:
     """Return what this process is among those that `accelerate launch` or `torchrun` started; usually the only one."""
-    return PartialState(cpu=torch.device(runtime.device).type == "cpu")
+    state = PartialState(cpu=torch.device(runtime.device).type == "cpu")
+    if state.num_processes > 1:
+        _leave_at_exit()
+    return state
+
+
+@functools.cache  # registered once
+def _leave_at_exit() -> None:
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    # Now and then gloo's threads abort a process that ends as a member, though all its work is done. NCCL's end may
+    # wait for the other processes, which may have failed.
+    if distributed.is_initialized() and distributed.get_backend() == "gloo":
+        distributed.destroy_process_group()
 
 
 def own_rank() -> int:
