@@ -25,6 +25,7 @@ Rows = NDArray[np.int64]
 
 _DEV_SHARE = 0.05  # of the rows, drawn for early stopping where a fit has no development rows of its own
 _CACHED = 3 * 2**20  # bytes of minibatches that a step gathers on a CPU: they should stay in its cache
+_FEW = 5  # folds: half of twice as many are not worth a thread of their own
 
 
 @dataclass(frozen=True)
@@ -179,20 +180,23 @@ class _Trainer:
     def _packs(self, workers: int) -> list[Rows]:
         """Return blocks (folds, fits a fold) that hold all active fits; their folds take equally many steps a pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
-        unfinished = set(self.fold_of[self.active].tolist())
-        for fit, fold in enumerate(self.fold_of.tolist()):
-            if self.active[fit] or (self._launch_bound() and fold in unfinished):
-                of_fold[fold].append(fit)
-        alike: dict[tuple[int, int], list[list[int]]] = defaultdict(list)
-        for fold, fits in of_fold.items():
-            alike[len(fits), -(-self.tracks[fold].count // self.recipe.batch_size)].append(fits)
+        for fit in np.argsort(~self.active, kind="stable").tolist():  # those that train on come first
+            of_fold[self.fold_of[fit]].append(fit)
+        left = {fold: int(self.active[fits].sum()) for fold, fits in of_fold.items()}
+        alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for fold in sorted(of_fold, key=lambda fold: left[fold]):
+            if left[fold]:
+                alike[len(of_fold[fold]), -(-self.tracks[fold].count // self.recipe.batch_size)].append(fold)
         packs: list[Rows] = []
         for group in alike.values():
-            largest = len(group)
+            blocks = 1
             if not self._launch_bound():
-                in_cache = _CACHED // (self.recipe.batch_size * self.x.shape[1] * 4)
-                largest = max(1, min(in_cache, -(-len(group) // workers)))
-            packs += np.array_split(np.array(group, dtype=np.int64), -(-len(group) // largest))
+                in_cache = max(1, _CACHED // (self.recipe.batch_size * self.x.shape[1] * 4))
+                # As many for each worker, for a round ends with its last block; small ones wait for the interpreter.
+                blocks = min(workers * -(-len(group) // (workers * in_cache)), max(1, len(group) // _FEW))
+            for folds in np.array_split(group, blocks):
+                # A fold with fewer active fits than the last one of its block takes finished ones along.
+                packs.append(np.array([of_fold[fold][: left[folds[-1]]] for fold in folds], dtype=np.int64))
         return sorted(packs, key=lambda pack: -pack.size)
 
     @torch.no_grad()
@@ -241,14 +245,15 @@ class _Trainer:
         tail = (torch.arange(size, device=device) < filled) / filled.to(torch.float32)
         penalties = self.penalties[where]
         gradients = [torch.empty_like(w) for w in weights]
-        step = torch.zeros((), device=device)
+        steps = torch.arange(1.0, len(rows) + 1, device=device).add_(epochs * batches)
         flat = torch.empty(index.shape[1], self.x.shape[1], device=device)
         x = flat.view(len(tracks), size, -1)
-        for number, (chosen, wanted) in enumerate(zip(index.unbind(), targets.unbind(), strict=True), 1):
+        write_gradients = self.model.gradients(weights, x, penalties, gradients)
+        parts = zip(index.unbind(), targets.unbind(), steps.unbind(), strict=True)
+        for number, (chosen, wanted, step) in enumerate(parts, 1):
             torch.index_select(self.x, 0, chosen, out=flat)
-            last = number % batches == 0
-            self.model.gradient(weights, x, wanted, tail if last else 1.0 / size, penalties, gradients)
-            self._update(weights, gradients, first, second, step.fill_(epochs * batches + number))
+            write_gradients(wanted, tail if number % batches == 0 else 1.0 / size)
+            self._update(weights, gradients, first, second, step)
 
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], first: list[Tensor], second: list[Tensor], step: Tensor

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -33,6 +34,10 @@ def _weigh(error: Tensor, scale: Tensor | float) -> float:
     return 1.0
 
 
+Gradients = Callable[[Tensor, Tensor | float], None]
+"""(targets, scale): `scale` is 1/B, or the weights (F, B) of the rows."""
+
+
 class Classifier(ABC):
     """Softmax classifiers under mean cross-entropy plus a penalty on all weights, biases too."""
 
@@ -48,64 +53,71 @@ class Classifier(ABC):
         """Return the class scores (F, R, C, B) of x (F, B, D)."""
 
     @abstractmethod
-    def gradient(
-        self,
-        weights: list[Tensor],
-        x: Tensor,
-        targets: Tensor,
-        scale: Tensor | float,
-        penalties: Tensor,
-        out: list[Tensor],
-    ) -> None:
-        """Write the gradients for one minibatch x (F, B, D); `scale` is 1/B or the weights (F, B) of the rows."""
+    def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
+        """Return what writes the gradients for the minibatch that x (F, B, D) holds when it is called.
+
+        Tensors are read and written where they are, so that a step makes no views anew.
+        """
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return what `gradient` takes for labels (steps, F, B): one-hot (steps, F, 1, C, B)."""
+        """Return what `Gradients` take for labels (steps, F, B): one-hot (steps, F, 1, C, B)."""
         classes = torch.arange(self.classes, device=labels.device)[:, None]
         return (labels[:, :, None, None, :] == classes).to(torch.float32)
 
 
 class Linear(Classifier):
-    """Logistic regression: weights (F, R, C, D)."""
+    """Logistic regression: weights (F, R, C, D).
+
+    Of two classes the first one's weights are kept with the other sign, for then both have the same gradient but for
+    the penalty; Adam and RMSprop take the same steps under either sign.
+    """
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
         """One linear layer."""
-        return [_drawn(self.classes, dim, padded, torch.Generator().manual_seed(seed))]
+        layer = _drawn(self.classes, dim, padded, torch.Generator().manual_seed(seed))
+        if self.classes == 2:
+            layer[0].neg_()
+        return [layer]
 
     def scores(self, weights: list[Tensor], x: Tensor) -> Tensor:
         """One batched product."""
         (w,) = weights
         folds, fits, classes, width = w.shape
-        return torch.bmm(w.view(folds, fits * classes, width), x.transpose(1, 2)).view(folds, fits, classes, -1)
+        scores = torch.bmm(w.view(folds, fits * classes, width), x.transpose(1, 2)).view(folds, fits, classes, -1)
+        if classes == 2:
+            scores[:, :, 0].neg_()
+        return scores
 
     def targets(self, labels: Tensor) -> Tensor:
         """With two classes: whether it is the second one (steps, F, 1, B)."""
         return labels[:, :, None].to(torch.float32) if self.classes == 2 else super().targets(labels)
 
-    def gradient(
-        self,
-        weights: list[Tensor],
-        x: Tensor,
-        targets: Tensor,
-        scale: Tensor | float,
-        penalties: Tensor,
-        out: list[Tensor],
-    ) -> None:
+    def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
         """Two batched products; with two classes they are half as wide, for only the difference of scores counts."""
         (w,), (g,) = weights, out
-        torch.mul(w, penalties[:, :, None, None], out=g)
-        if self.classes == 2:
-            (w_no, w_yes), (g_no, g_yes) = w.unbind(2), g.unbind(2)
-            error = torch.bmm(w_yes - w_no, x.transpose(1, 2)).sigmoid_().sub_(targets)
-            common = _weigh(error, scale)
-            towards = torch.bmm(error, x)
-            g_yes.add_(towards, alpha=common)
-            g_no.sub_(towards, alpha=common)
-            return
         folds, fits, classes, width = w.shape
-        error = self.scores(weights, x).softmax(2).sub_(targets)
-        common = _weigh(error, scale)
-        g.view(folds, fits * classes, width).baddbmm_(error.view(folds, fits * classes, -1), x, alpha=common)
+        transposed, penalties = x.transpose(1, 2), penalties[:, :, None, None]
+        if classes == 2:
+            no, yes = w.unbind(2)
+            apart, towards = torch.empty_like(yes), torch.empty_like(g[:, :, :1])
+            error, sums = x.new_empty(folds, fits, x.shape[1]), towards.squeeze(2)
+
+            def of_two(targets: Tensor, scale: Tensor | float) -> None:
+                torch.add(yes, no, out=apart)
+                torch.bmm(apart, transposed, out=error).sigmoid_().sub_(targets)
+                torch.baddbmm(sums, error, x, beta=0, alpha=_weigh(error, scale), out=sums)
+                torch.addcmul(towards, w, penalties, out=g)
+
+            return of_two
+        flat, flat_g = w.view(folds, fits * classes, width), g.view(folds, fits * classes, width)
+
+        def of_many(targets: Tensor, scale: Tensor | float) -> None:
+            scores = torch.bmm(flat, transposed).view(folds, fits, classes, -1)
+            error = scores.softmax(2).sub_(targets)
+            torch.mul(w, penalties, out=g)
+            flat_g.baddbmm_(error.view(folds, fits * classes, -1), x, alpha=_weigh(error, scale))
+
+        return of_many
 
 
 class Hidden(Classifier):
@@ -134,26 +146,23 @@ class Hidden(Classifier):
         """Two batched products."""
         return self._layers(weights, x)[1]
 
-    def gradient(
-        self,
-        weights: list[Tensor],
-        x: Tensor,
-        targets: Tensor,
-        scale: Tensor | float,
-        penalties: Tensor,
-        out: list[Tensor],
-    ) -> None:
+    def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
         """Backpropagation through both layers."""
-        for w, g in zip(weights, out, strict=True):
-            torch.mul(w, penalties[:, :, None, None], out=g)
         below, above, _ = weights
         folds, fits, units, width = below.shape
-        units_on, scores = self._layers(weights, x)
-        error = scores.softmax(2).sub_(targets)
-        error.mul_(_weigh(error, scale))
-        out[2].add_(error.sum(3, keepdim=True))
-        error = error.view(folds * fits, self.classes, -1)
-        out[1].view(folds * fits, -1, units).baddbmm_(error, units_on.transpose(1, 2))
-        back = torch.bmm(above.view(folds * fits, -1, units).transpose(1, 2), error)
-        back.mul_(units_on).mul_(1 - units_on)
-        out[0].view(folds, fits * units, width).baddbmm_(back.view(folds, fits * units, -1), x)
+        penalties = penalties[:, :, None, None]
+
+        def of_both(targets: Tensor, scale: Tensor | float) -> None:
+            for w, g in zip(weights, out, strict=True):
+                torch.mul(w, penalties, out=g)
+            units_on, scores = self._layers(weights, x)
+            error = scores.softmax(2).sub_(targets)
+            error.mul_(_weigh(error, scale))
+            out[2].add_(error.sum(3, keepdim=True))
+            error = error.view(folds * fits, self.classes, -1)
+            out[1].view(folds * fits, -1, units).baddbmm_(error, units_on.transpose(1, 2))
+            back = torch.bmm(above.view(folds * fits, -1, units).transpose(1, 2), error)
+            back.mul_(units_on).mul_(1 - units_on)
+            out[0].view(folds, fits * units, width).baddbmm_(back.view(folds, fits * units, -1), x)
+
+        return of_both

@@ -175,7 +175,7 @@ def test_gradients_are_those_of_autograd(model: Classifier) -> None:
         expected = torch.autograd.grad(weighted.sum() + (penalties / 2 * norms).sum(), weights)
         found = [torch.full_like(w, torch.nan) for w in weights]
         with torch.no_grad():
-            model.gradient(weights, x, model.targets(labels[None])[0], scale, penalties, found)
+            model.gradients(weights, x, penalties, found)(model.targets(labels[None])[0], scale)
         for ours, theirs in zip(found, expected, strict=True):
             torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=1e-4)
 
