@@ -4,7 +4,8 @@ python -m benchmark.speed.transfer compare --data DIR --senteval FOLDER [--tasks
 python -m benchmark.speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
 
 `compare` encodes every sentence once; then each side reads the task's files, looks its vectors up, trains and scores.
-Both run on one thread and process time is compared, so that other work on the machine does not count. SentEval runs
+Both run on one thread and process time is compared, so that other work on the machine does not count; with more
+threads (`--threads 2`) wall time is, on a machine that does nothing else. SentEval runs
 neither on a current Python nor without a GPU; docs/transfer.md has the line that mends a copy of it. `memory` runs a
 task of MR's size on random vectors and states the most memory that this process has used.
 """
@@ -79,12 +80,16 @@ def main() -> None:
 @click.option("--method", default="avg-last", show_default=True, help="A recipe, with its overrides.")
 @click.option("--tasks", default="TREC,MRPC,CR", show_default=True)
 @click.option("--setting", type=click.Choice(["full", "fast"]), default="full", show_default=True)
+@click.option("--threads", default=1, show_default=True, help="Of either side.")
 @click.option("--rounds", default=1, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="JSON file for every single measurement.")
-def compare(data: Path, senteval: Path, method: str, tasks: str, setting: str, rounds: int, out: Path | None) -> None:
+def compare(
+    data: Path, senteval: Path, method: str, tasks: str, setting: str, threads: int, rounds: int, out: Path | None
+) -> None:
     """Print the accuracies and times of both sides and their ratio, task by task."""
     sys.path.insert(0, str(senteval))
-    torch.set_num_threads(1)
+    torch.set_num_threads(threads)
+    compared, label = ("cpu_seconds", "process time") if threads == 1 else ("wall_seconds", "wall time")
     cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
     store = VectorStore(cls(recipe, Runtime()), method)
     source = DataSource(data, hub=False)
@@ -102,16 +107,17 @@ def compare(data: Path, senteval: Path, method: str, tasks: str, setting: str, r
                 {"task": name, "round": number, "side": side, **found}
                 for side, found in (("zoo-bench", us), ("SentEval", them))
             ]
-        cpu, wall = (statistics.median(t[key] / u[key] for u, t in pairs) for key in ("cpu_seconds", "wall_seconds"))
+        ratio = statistics.median(t[compared] / u[compared] for u, t in pairs)
         us, them = pairs[-1]
         print(
             f"{name:6} {setting}: SentEval {them['acc']:.2f} (dev {them['devacc']:.2f}), here {us['acc']:.2f}"
-            f" (dev {us['devacc']:.2f}); process time {them['cpu_seconds']:.1f} s : {us['cpu_seconds']:.2f} s"
-            f" = {cpu:.0f}, wall time {wall:.0f}",
+            f" (dev {us['devacc']:.2f}); {label} {them[compared]:.1f} s : {us[compared]:.2f} s = {ratio:.0f}",
             flush=True,
         )
         if out is not None:  # after every task: all of them take an hour
             write_json(out, report)
+    us_all, them_all = (sum(r[compared] for r in results if r["side"] == side) for side in ("zoo-bench", "SentEval"))
+    print(f"all: {label} {them_all:.1f} s : {us_all:.2f} s = {them_all / us_all:.0f}")
 
 
 @main.command()
