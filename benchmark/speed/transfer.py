@@ -1,13 +1,15 @@
 """SentEval's transfer tasks: this project's probes beside SentEval's own code, on the same vectors, alternating.
 
 python -m benchmark.speed.transfer compare --data DIR --senteval FOLDER [--tasks TREC,MRPC,CR] [--setting full]
+python -m benchmark.speed.transfer alone --data DIR [--method RECIPE] [--setting full] [--device cuda]
 python -m benchmark.speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
 
 `compare` encodes every sentence once; then each side reads the task's files, looks its vectors up, trains and scores.
-Both run on one thread and process time is compared, so that other work on the machine does not count; with more
-threads (`--threads 2`) wall time is, on a machine that does nothing else. SentEval runs
-neither on a current Python nor without a GPU; docs/transfer.md has the line that mends a copy of it. `memory` runs a
-task of MR's size on random vectors and states the most memory that this process has used.
+Both run on one thread and process time is compared, so that other work on the machine does not count; with `--threads`
+for this side, or `--peer-threads` for SentEval, wall time is, and nothing else should run. SentEval runs
+neither on a current Python nor without a GPU; docs/transfer.md has the line that mends a copy of it. `alone` times this
+project's side only, on any device. `memory` runs a task of MR's size on random vectors and states the most memory that
+this process has used.
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ from benchmark.tasks import TASKS
 from benchmark.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.files import write_json
-from zoo.hardware import environment, peak_memory_mb
+from zoo.hardware import choose_device, environment, peak_memory_mb
 from zoo.recipe import all_recipes, parse_methods
 
+_SEVEN = "MRPC,TREC,CR,SST2,MPQA,MR,SUBJ"
 
-def ours(name: str, setting: str, data: DataSource, store: VectorStore) -> dict[str, Any]:
+
+def ours(name: str, setting: str, data: DataSource, store: VectorStore, device: str = "cpu") -> dict[str, Any]:
     """Return accuracies x100 of this project's task."""
-    task = TASKS.get(name if setting == "full" else f"{name}-{setting}")()
-    scores = task.load(data).score(store)
+    loaded = TASKS.get(name if setting == "full" else f"{name}-{setting}")().load(data)
+    loaded.device = device
+    scores = loaded.score(store)
     found = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
     return found | ({"f1": 100 * scores["f1"]} if "f1" in scores else {})
 
@@ -53,8 +58,9 @@ def theirs(name: str, setting: str, folder: Path, store: VectorStore) -> dict[st
     return {key: float(scores[key]) for key in ("acc", "devacc", "f1") if key in scores}
 
 
-def timed(side: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Return what a side found, with its process time and wall time in seconds."""
+def timed(threads: int, side: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
+    """Return what a side found on so many threads, with its process time and wall time in seconds."""
+    torch.set_num_threads(threads)
     cpu, wall = time.process_time(), time.perf_counter()
     found = side(*arguments)
     return found | {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.perf_counter() - wall}
@@ -71,7 +77,13 @@ def _warm_up(setting: str) -> None:
 
 @click.group(help=__doc__)
 def main() -> None:
-    """Two commands."""
+    """Three commands."""
+
+
+def _store(method: str, device: str) -> VectorStore:
+    """Return what encodes for all tasks with a recipe."""
+    cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
+    return VectorStore(cls(recipe, Runtime(device=device)), method)
 
 
 @main.command()
@@ -80,28 +92,37 @@ def main() -> None:
 @click.option("--method", default="avg-last", show_default=True, help="A recipe, with its overrides.")
 @click.option("--tasks", default="TREC,MRPC,CR", show_default=True)
 @click.option("--setting", type=click.Choice(["full", "fast"]), default="full", show_default=True)
-@click.option("--threads", default=1, show_default=True, help="Of either side.")
+@click.option("--threads", default=1, show_default=True, help="Of this side.")
+@click.option("--peer-threads", default=1, show_default=True, help="Of SentEval, whose steps are too small to share.")
 @click.option("--rounds", default=1, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="JSON file for every single measurement.")
 def compare(
-    data: Path, senteval: Path, method: str, tasks: str, setting: str, threads: int, rounds: int, out: Path | None
+    data: Path,
+    senteval: Path,
+    method: str,
+    tasks: str,
+    setting: str,
+    threads: int,
+    peer_threads: int,
+    rounds: int,
+    out: Path | None,
 ) -> None:
     """Print the accuracies and times of both sides and their ratio, task by task."""
     sys.path.insert(0, str(senteval))
-    torch.set_num_threads(threads)
-    compared, label = ("cpu_seconds", "process time") if threads == 1 else ("wall_seconds", "wall time")
-    cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
-    store = VectorStore(cls(recipe, Runtime()), method)
-    source = DataSource(data, hub=False)
+    torch.set_num_threads(1)
+    alike = threads == peer_threads == 1
+    compared, label = ("cpu_seconds", "process time") if alike else ("wall_seconds", "wall time")
+    store, source = _store(method, "cpu"), DataSource(data, hub=False)
     _warm_up(setting)
     results: list[dict[str, Any]] = []
-    report = {"method": method, "setting": setting, "environment": environment("cpu"), "results": results}
+    report = {"method": method, "setting": setting, "threads": threads, "peer_threads": peer_threads}
+    report |= {"environment": environment("cpu"), "results": results}
     for name in tasks.split(","):
         store.add(TASKS.get(name)().load(source).texts())
         pairs = []
         for number in range(rounds):
-            us = timed(ours, name, setting, source, store)
-            them = timed(theirs, name, setting, data, store)
+            us = timed(threads, ours, name, setting, source, store)
+            them = timed(peer_threads, theirs, name, setting, data, store)
             pairs.append((us, them))
             results += [
                 {"task": name, "round": number, "side": side, **found}
@@ -121,6 +142,31 @@ def compare(
 
 
 @main.command()
+@click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Holds downstream/.")
+@click.option("--method", default="avg-last", show_default=True, help="A recipe, with its overrides.")
+@click.option("--tasks", default=_SEVEN, show_default=True)
+@click.option("--setting", type=click.Choice(["full", "fast", "exact"]), default="full", show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="JSON file for every single measurement.")
+def alone(data: Path, method: str, tasks: str, setting: str, device: str, out: Path | None) -> None:
+    """Print the time of this project's probes, task by task, encoding left out."""
+    device, threads = choose_device(device), torch.get_num_threads()
+    store, source = _store(method, device), DataSource(data, hub=False)
+    random = np.random.RandomState(0)
+    nested(random.randn(90, 8).astype(np.float32), np.arange(90) % 2, FAST, device)  # the first steps warm up
+    results: list[dict[str, Any]] = []
+    for name in tasks.split(","):
+        store.add(TASKS.get(name)().load(source).texts())
+        results.append({"task": name, **timed(threads, ours, name, setting, source, store, device)})
+        print(f"{name:6} {setting}: {results[-1]['acc']:.2f}, {results[-1]['wall_seconds']:.2f} s", flush=True)
+    total = sum(result["wall_seconds"] for result in results)
+    print(f"all {len(results)}, {store.encoder.dim} dimensions, {device}: {total:.1f} s of wall time")
+    if out is not None:
+        about = {"method": method, "dim": store.encoder.dim, "setting": setting, "environment": environment(device)}
+        write_json(out, about | {"results": results})
+
+
+@main.command()
 @click.option("--setting", type=click.Choice(["full", "fast", "exact"]), default="full", show_default=True)
 @click.option("--rows", default=10662, show_default=True)
 @click.option("--dim", default=768, show_default=True)
@@ -130,7 +176,10 @@ def memory(setting: str, rows: int, dim: int) -> None:
     x, y = random.randn(rows, dim).astype(np.float32), np.arange(rows) % 2
     x[:, 0] += y
     start = peak_memory_mb("cpu")
-    found = timed(lambda: {"acc": nested(x, y, {s.name: s for s in (FULL, FAST, EXACT)}[setting]).accuracy})
+    found = timed(
+        torch.get_num_threads(),
+        lambda: {"acc": nested(x, y, {s.name: s for s in (FULL, FAST, EXACT)}[setting]).accuracy},
+    )
     print(
         f"{rows} x {dim}, {setting}: at most {peak_memory_mb('cpu')} MB resident (before the probe {start}),"
         f" process time {found['cpu_seconds']:.1f} s, accuracy {found['acc']:.2f}"

@@ -1,0 +1,170 @@
+"""What a GPU has to be able to do, done on one (or on a pretended one) and on the CPU; prints what came out as JSON.
+
+python -m tests.on_gpu PART FOLDER
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "pooling": "mean"}
+# One recipe of every way to vectors and of every kind of training but InferSent's: only CUDA has its LSTM cell.
+RECIPES = """avg-last burt cls consert clear ct esimcse flow isbert moco-reorder optiprompt prompt promptbert ptbert
+ptbert-repo sbert sif simcse simcse-mlm simcse-sup static-head whitening whitening-target pretrained""".split()
+
+
+def backbone(folder: Path) -> Path:
+    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer, and no dropout to differ by."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    config = BertConfig(vocab_size=30522, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shape)
+    BertForMaskedLM(config).save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(ROOT / "zoo" / "models" / "zoo-mini" / name, folder)
+    return folder
+
+
+def encoders(device: str, folder: Path) -> dict[str, Any]:
+    """The conformance check of many recipes (training, saving and loading among it): what is wrong with each."""
+    from zoo.conformance import check
+    from zoo.encoder import Runtime
+    from zoo.recipe import all_recipes
+
+    model = str(backbone(folder / "bert"))
+    found = {}
+    for name in RECIPES:
+        cls, recipe = all_recipes()[name].resolve()
+        fields = {**SMALL, "backbone": model, "model": model}
+        known = {key: value for key, value in fields.items() if hasattr(recipe, key)}
+        recipe = type(recipe)(**{**vars(recipe), **known})
+        found[name] = {what: wrong for what, wrong in check(cls, recipe, Runtime(device=device), name) if wrong}
+    return found
+
+
+def probes(device: str, folder: Path) -> dict[str, Any]:
+    """Accuracies of the probes, two and three classes, each protocol, and the relatedness regression."""
+    from benchmark.metrics import relatedness
+    from benchmark.metrics.probe import EXACT, FAST, FULL, cross_validated, nested, split
+
+    found = {}
+    hidden = dataclasses.replace(FAST, name="hidden", recipe=dataclasses.replace(FAST.recipe, hidden=5))
+    for classes in (2, 3):
+        random = np.random.RandomState(classes)
+        x = random.randn(300, 12).astype(np.float32)
+        y = (x[:, :classes] + random.randn(300, classes) * 1.5).argmax(1).astype(np.int64)
+        for setting in (FULL, FAST, EXACT, hidden):
+            some = dataclasses.replace(setting, folds=3)
+            found[f"{classes} {setting.name}"] = [
+                nested(x, y, some, device).accuracy,
+                cross_validated(x, y, 200, some, device).accuracy,
+                split(x, y, 150, 50, some, device).accuracy,
+            ]
+    relatedness._PASSES, relatedness._MOST_PASSES = 2, 6
+    gold = np.random.RandomState(5).rand(200) * 4 + 1
+    features = np.random.RandomState(6).randn(300, 10).astype(np.float32)
+    found["relatedness"] = [relatedness.regress(features, gold[:150], gold[150:], device).dev_pearson]
+    return found
+
+
+def training(device: str, folder: Path) -> dict[str, Any]:
+    """Dev scores inside, a stop and its resumption; fine-tuning; pretraining."""
+    from benchmark.metrics.finetuning import fine_tuned_accuracy, fine_tuned_by_score
+    from zoo.conformance import _toy_corpus
+    from zoo.encoder import Run, Runtime
+    from zoo.errors import Interrupted
+    from zoo.methods.simcse import SimCSE
+    from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain
+
+    runtime = Runtime(device=device)
+    recipe = SimCSE.Recipe(backbone=str(backbone(folder / "bert")), batch_size=16, eval_every=2)
+    corpus = _toy_corpus()
+    found: dict[str, Any] = {}
+
+    def fit(stop_at: int) -> list[float]:
+        encoder = SimCSE(recipe, runtime)
+        asked = iter(range(10_000))
+        run = Run(
+            seed=1,
+            folder=folder / f"run-{device}",
+            checkpoint_steps=1,
+            stop_signal=lambda: 15 if next(asked) == stop_at else None,
+        )
+        report = encoder.fit(corpus, dev_score=lambda made: float(made.encode(["a", "b"]).std()), run=run)
+        return [report.final_loss or 0.0, *report.dev_scores.values()]
+
+    try:
+        fit(stop_at=3)
+    except Interrupted as error:
+        found["stopped"] = "step 3" in str(error)
+    found["resumed"] = fit(stop_at=-1)
+
+    encoder = SimCSE(recipe, runtime)
+    sides = corpus.sentences[:20], corpus.sentences[20:40]
+    gold = np.linspace(0, 1, 20)
+    with fine_tuned_by_score(encoder, sides, gold, lambda: float(encoder.encode(["a"]).mean()), Run(seed=0)):
+        found["tuned"] = encoder.encode(["A lamp."])[0, :4].tolist()
+    labels = np.arange(20) % 2
+    found["tuned accuracy"] = [fine_tuned_accuracy(encoder, sides, labels, sides, labels, Run(seed=0))]
+
+    text = folder / "text.txt"
+    text.write_text("\n".join(corpus.sentences * 12), encoding="utf-8")
+    shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "row_length": 32}
+    small = PretrainRecipe(**shape, dropout=0.0, batch_rows=8, steps=4, held_out_rows=8)
+    texts = Texts([text], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
+    facts = pretrain(small, texts, folder / f"model-{device}", runtime=runtime, run=Run(seed=0))
+    found["pretrained"] = [facts[name] for name in ("final_loss", "held_out_accuracy", "held_out_masked_tokens")]
+    return found
+
+
+def faults(device: str, folder: Path) -> dict[str, Any]:
+    """What must fail on a GPU and only there: tensors of both sides in one sum, and numpy without .cpu()."""
+
+    def tried(fault: Callable[[torch.Tensor], Any]) -> bool:
+        try:
+            fault(torch.ones(3, device=device))
+        except (RuntimeError, TypeError):
+            return True
+        return False
+
+    everyday: list[Callable[[torch.Tensor], Any]] = [
+        lambda x: x + torch.ones(3),
+        lambda x: x.index_select(0, torch.tensor([1])),
+        lambda x: torch.nn.Linear(3, 2)(x),
+        lambda x: x.numpy(),
+        lambda x: np.asarray(x),
+    ]
+    return {"failed": [tried(fault) for fault in everyday]}
+
+
+def main(part: str, folder: Path) -> None:
+    """Print the findings of one part on the CPU and on the GPU."""
+    from tests.pretend_gpu import pretend
+
+    parts: dict[str, Callable[[str, Path], dict[str, Any]]] = {
+        "encoders": encoders,
+        "probes": probes,
+        "training": training,
+        "faults": faults,
+    }
+    torch.set_num_threads(1)
+    device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
+    found = {"gpu": parts[part](device, folder)}
+    if part != "encoders":  # the check is run on the CPU elsewhere
+        found["cpu"] = parts[part]("cpu", folder)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -1,0 +1,148 @@
+"""A GPU for machines without one: tensors of the device "gpu" hold CPU data; mixing them with the CPU's is an error.
+
+Most of what goes wrong on a GPU and not on a CPU is a tensor made on the wrong side, or numpy asked for one that is not
+there. Here both fail as with CUDA, and all numbers are the CPU's. Speed, memory, kernels and bfloat16 are not shown.
+`pretend` changes torch for good: it belongs into a process of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from accelerate import PartialState
+from torch.utils import backend_registration
+from torch.utils._device import _device_constructors
+from torch.utils._pytree import tree_leaves, tree_map
+
+NAME = "gpu"
+_CPU = torch.device("cpu")
+# These take tensors of both sides on CUDA too: copies, CPU indices, the step of an optimiser, lengths of packed rows.
+_BOTH = {"_to_copy", "copy_", "index", "index_put_", "_index_put_impl_", "_fused_adam_", "_fused_adamw_"}
+
+
+class _Module:
+    """What torch asks of the module of a device."""
+
+    def is_available(self) -> bool:
+        return True
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def current_device(self) -> int:
+        return 0
+
+    def device_count(self) -> int:
+        return 1
+
+    def _is_in_bad_fork(self) -> bool:
+        return False
+
+    def manual_seed_all(self, seed: int) -> None:
+        pass
+
+    def get_amp_supported_dtype(self) -> list[torch.dtype]:
+        return [torch.bfloat16]
+
+
+class Pretended(torch.Tensor):
+    """A tensor of the device, around the CPU tensor `raw`."""
+
+    raw: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, raw: torch.Tensor) -> Pretended:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls,
+            raw.size(),
+            strides=raw.stride(),
+            storage_offset=raw.storage_offset(),
+            dtype=raw.dtype,
+            device=f"{NAME}:0",
+        )
+        made.raw = raw.detach()
+        return made
+
+    def __repr__(self, **_: Any) -> str:
+        return f"Pretended({self.raw})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.raw, spec)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
+        copied: torch.Tensor = Pretended(self.raw.clone()).requires_grad_(self.requires_grad)
+        if isinstance(self, torch.nn.Parameter):
+            copied = torch.nn.Parameter(copied, self.requires_grad)
+        return memo.setdefault(id(self), copied)
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        def known(part: Any) -> Any:
+            return torch.tensor(part) if isinstance(part, list) else part
+
+        return super().__getitem__(tuple(map(known, index)) if isinstance(index, tuple) else known(index))
+
+    def numpy(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("a tensor on a GPU cannot become a numpy array; call .cpu() first")
+
+    __array__ = numpy
+
+    def tolist(self) -> Any:
+        return self.raw.tolist()
+
+    @classmethod
+    def __torch_dispatch__(cls, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _run(op, args, kwargs or {})
+
+
+def _run(op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Do on the CPU what an operation asks for, after a look at where its tensors are."""
+    name = op._schema.name.removeprefix("aten::")
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    here = [tensor for tensor in tensors if isinstance(tensor, Pretended)]
+    elsewhere = [tensor for tensor in tensors if not isinstance(tensor, Pretended) and tensor.dim() > 0]
+    if here and elsewhere and name not in _BOTH:
+        shapes = [tuple(tensor.shape) for tensor in elsewhere]
+        raise RuntimeError(f"{name}: expected all tensors on the same device, found {shapes} on the CPU")
+    device = kwargs.get("device")
+    wrapped = {id(tensor.raw): tensor for tensor in here}
+    given = tree_map(lambda leaf: leaf.raw if isinstance(leaf, Pretended) else leaf, (args, dict(kwargs)))
+    if device is not None:
+        given[1]["device"] = _CPU
+    result = op(*given[0], **given[1])
+    to_cpu = device is not None and torch.device(device).type == "cpu"
+    if to_cpu or (name == "copy_" and not isinstance(args[0], Pretended)):
+        return result
+
+    def wrap(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or isinstance(leaf, Pretended):
+            return leaf
+        return wrapped.get(id(leaf)) if id(leaf) in wrapped else Pretended(leaf)
+
+    return tree_map(wrap, result)
+
+
+def _moved(make: Any) -> Any:
+    """A constructor that makes its tensor on the CPU and moves it: its own way resizes, which no wrapper can."""
+
+    def made(*args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+        if device is None or torch.device(device).type != NAME:
+            result: torch.Tensor = make(*args, **kwargs, **({} if device is None else {"device": device}))
+            return result
+        return make(*args, **kwargs).to(NAME)  # type: ignore[no-any-return]
+
+    return made
+
+
+def pretend() -> str:
+    """Give torch the device, make it accelerate's choice, and return its name."""
+    backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
+    library = torch.library.Library("_", "IMPL")
+    library.fallback(lambda op, *args, **kwargs: _run(op, args, kwargs), "PrivateUse1")
+    pretend.library = library  # type: ignore[attr-defined]  # gone with it would be the registration
+    _device_constructors()  # remembered as they are now: `with torch.device("meta")` looks them up
+    for name in ("tensor", "as_tensor", "eye", "arange", "linspace", "randperm"):
+        setattr(torch, name, _moved(getattr(torch, name)))
+    torch.inference_mode = torch.no_grad  # type: ignore[misc, assignment]  # wrappers cannot be made in it
+    PartialState.default_device = property(lambda _: torch.device(NAME, 0))  # type: ignore[method-assign, assignment]
+    return NAME

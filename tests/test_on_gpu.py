@@ -1,0 +1,51 @@
+"""Encoders, probes and training on a GPU; on a machine without one the tensors of a pretended GPU hold CPU data."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils import backend_registration
+
+ROOT = Path(__file__).resolve().parent.parent
+REAL = torch.cuda.is_available()
+pytestmark = pytest.mark.skipif(
+    not (REAL or hasattr(backend_registration, "_setup_privateuseone_for_python_backend")),
+    reason="neither a CUDA device nor a torch in which one can be pretended",
+)
+
+
+def results(part: str, folder: Path) -> dict[str, Any]:
+    """What a part found on either device; in a process of its own, for pretending changes torch."""
+    command = [sys.executable, "-m", "tests.on_gpu", part, str(folder)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_every_kind_of_recipe_passes_the_check(tmp_path: Path) -> None:
+    found = results("encoders", tmp_path)
+    assert {name: wrong for name, wrong in found["gpu"].items() if wrong} == {}
+    assert len(found["gpu"]) > 20
+
+
+@pytest.mark.parametrize("part", ["probes", "training"])
+def test_the_numbers_are_the_cpu_s(part: str, tmp_path: Path) -> None:
+    """Kernels differ in their last bits; where all of a GPU is real, a fit may stop an evaluation earlier."""
+    found = results(part, tmp_path)
+    assert found["gpu"].keys() == found["cpu"].keys()
+    for name, values in found["gpu"].items():
+        assert values == pytest.approx(found["cpu"][name], rel=0.05 if REAL else 1e-3, abs=3.0 if REAL else 1e-4), name
+
+
+def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
+    found = results("faults", tmp_path)
+    assert found == {"gpu": {"failed": [True] * 5}, "cpu": {"failed": [False] * 5}}
