@@ -24,6 +24,7 @@ import numpy as np
 
 from benchmark.data.sources import DataSource
 from benchmark.plan import LoadedTask, load_tasks
+from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from benchmark.suites import all_suites
 from benchmark.tasks.base import PairsData
@@ -35,20 +36,26 @@ from zoo.tokens import MEMORY
 PRECISIONS = ("fp32", "bf16")
 
 
-def base_shape(folder: Path) -> str:
-    """Write random weights of BERT-base's shape, with mean pooling, as a sentence-transformers folder."""
+def base_weights(folder: Path) -> str:
+    """Write random weights of BERT-base's shape, with its vocabulary, as a transformers folder."""
     import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
     from transformers import BertConfig, BertModel
 
     from zoo.backbone import Backbone
 
     torch.manual_seed(0)
     tokenizer = Backbone.load("zoo-mini", None, Runtime()).tokenizer  # bert-base-uncased's vocabulary
-    BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder / "plain")
-    tokenizer.save_pretrained(folder / "plain")
-    transformer = Transformer(str(folder / "plain"), max_seq_length=128)
+    BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return str(folder)
+
+
+def base_shape(folder: Path) -> str:
+    """Write `base_weights`, with mean pooling, as a sentence-transformers folder."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    transformer = Transformer(base_weights(folder / "plain"), max_seq_length=128)
     SentenceTransformer(modules=[transformer, Pooling(768, "mean")], device="cpu").save(str(folder / "model"))
     return str(folder / "model")
 
@@ -174,4 +181,4 @@ def main(data: Path, model: str, base: bool, pairs: int | None, rounds: int, dev
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

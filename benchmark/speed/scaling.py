@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from benchmark.data.readers import iterate_text
+from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from zoo.hardware import choose_device, choose_precision
 
@@ -80,4 +81,4 @@ def main(text: Path, method: str, sizes: str, device: str, precision: str, out: 
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

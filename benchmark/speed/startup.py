@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 
 LIMITS = {"--help": 0.3, "methods": 0.6, "tasks": 0.6, "leaderboard": 0.6, "run": 3.0}
@@ -72,4 +73,4 @@ def main(results: Path | None, data: Path | None, rounds: int, out: Path | None)
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from benchmark.data.readers import iterate_text
+from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.hardware import choose_device, choose_precision
@@ -117,4 +118,4 @@ def main(
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

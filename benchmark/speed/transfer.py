@@ -29,6 +29,7 @@ import torch
 from benchmark.data.sources import DataSource
 from benchmark.metrics.probe import EXACT, FAST, FULL, nested
 from benchmark.senteval_bridge import senteval_parameters
+from benchmark.speed.script import run
 from benchmark.tasks import TASKS
 from benchmark.vectors import VectorStore
 from zoo.encoder import Runtime
@@ -187,4 +188,4 @@ def memory(setting: str, rows: int, dim: int) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
 from benchmark.plan import load_tasks
 from benchmark.speed.encoding import layer_flops, our_side, peer_side, scores
+from benchmark.speed.epoch import measure as epoch
+from benchmark.speed.scaling import main as scaling
 from benchmark.speed.scaling import measure
+from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
+from zoo.encoder import Runtime
+from zoo.errors import UsageError
+from zoo.recipe import all_recipes, parse_methods
 from zoo.tokens import MEMORY
 
 
@@ -60,3 +68,28 @@ def test_every_row_of_the_file_has_the_conditions(tmp_path: Path) -> None:
         lines = list(csv.DictReader(file))
     assert [line["side"] for line in lines] == ["a", "b"]
     assert all(line["torch"] and line["numpy"] and line["device"] == "cpu" for line in lines)
+
+
+def test_an_epoch_is_worked_out_from_steps(tiny_bert: Path) -> None:
+    """Two steps of four sentences; six operations a weight, token and pass, SimCSE's passes being two."""
+    sentences = [f"sentence number {'very ' * (3 * i)}long" for i in range(20)]
+    (spec,) = parse_methods("simcse:batch_size=4", all_recipes())
+    found = epoch(spec, sentences, 2, str(tiny_bert), Runtime())
+    assert found["sentences"] == 8
+    assert found["million_seconds"] == pytest.approx(1e6 / found["sentences_per_second"], rel=0.01)
+    tokens = [min(len(ids), 32) for ids in AutoTokenizer.from_pretrained(tiny_bert)(sentences[:8])["input_ids"]]
+    assert found["tokens_per_sentence"] == pytest.approx(sum(tokens) / 8, abs=0.01)
+    weights = 2 * (4 * 32**2 + 2 * 32 * 64)  # two layers: attention's four maps, and two of 32 x 64
+    operations = 2 * 6 * weights * sum(tokens) / 8
+    assert found["tflops"] == pytest.approx(operations * found["sentences_per_second"] / 1e12, rel=0.01)
+    (spec,) = parse_methods("glove", all_recipes())
+    with pytest.raises(UsageError, match="glove does not train on batches"):
+        epoch(spec, sentences, 2, None, Runtime())
+
+
+def test_a_script_says_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["scaling", "--text", __file__, "--device", "quantum"])
+    with pytest.raises(SystemExit) as end:
+        run(scaling)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == "error: --device 'quantum' is not a device; use auto, cpu, cuda or cuda:N.\n"

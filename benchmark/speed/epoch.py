@@ -1,0 +1,106 @@
+"""What training costs: sentences per second, an epoch of a million, and how much of a matrix product's speed that is.
+
+python -m benchmark.speed.epoch --text FILE [--methods simcse,ptbert] [--base] [--steps 100] [--device cuda]
+
+Each method trains for some steps with its own settings (batch, length, queue), without dev scores. An epoch of a
+million sentences (the corpus of SimCSE, PT-BERT and PromptBERT) is worked out from the sentences per second. MFU is
+what the products with the layers' weights do, attention's own products left out, as a share of a plain product's speed,
+measured then and there: two operations a weight and token in a forward pass, six with the backward pass, padding left
+out.
+`--base` takes random weights of BERT-base's shape instead of each recipe's backbone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmark.data.readers import iterate_text
+from benchmark.speed.encoding import base_weights
+from benchmark.speed.script import run
+from benchmark.speed.table import conditions, write_csv
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.errors import UsageError
+from zoo.hardware import choose_device, choose_precision, matrix_speed
+from zoo.recipe import RecipeSpec, all_recipes, parse_methods
+
+EPOCH = 1_000_000
+
+
+def measure(
+    spec: RecipeSpec, sentences: list[str], steps: int, backbone: str | None, runtime: Runtime
+) -> dict[str, Any]:
+    """Return what `steps` steps of a recipe cost; raises UsageError for one that does not train on single sentences."""
+    cls, recipe = spec.resolve()
+    if not (cls.traits(recipe).needs_corpus and hasattr(recipe, "batch_size") and hasattr(recipe, "train_max_length")):
+        raise UsageError(
+            f"{spec.name} does not train on batches of single sentences; take simcse, ptbert, promptbert ..."
+        )
+    recipe = replace(recipe, epochs=1, eval_every=10**9, **({"backbone": backbone} if backbone else {}))
+    some = sentences[: steps * recipe.batch_size]
+    encoder: Any = cls(recipe, runtime)
+    report = encoder.fit(Corpus("speed", some), run=Run(seed=0))
+    lengths = encoder.token_table(some).lengths
+    tokens = float(np.minimum(lengths, recipe.train_max_length).sum()) / len(some)
+    weights = sum(p.numel() for p in encoder.backbone.model.encoder.parameters() if p.ndim == 2)
+    rate = len(some) / report.seconds
+    return {
+        "method": spec.name,
+        "sentences": len(some),
+        "batch": recipe.batch_size,
+        "sentences_per_second": round(rate, 1),
+        "million_seconds": round(EPOCH / rate, 1),
+        "tokens_per_sentence": round(tokens, 2),
+        "tflops": 6.0 * cls.traits(recipe).training_passes * weights * tokens * rate / 1e12,
+        "peak_mb": report.peak_memory_mb,
+    }
+
+
+@click.command(help=__doc__)
+@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence a line.")
+@click.option("--methods", default="simcse,ptbert", show_default=True)
+@click.option("--base", is_flag=True, help="Random weights of BERT-base's shape.")
+@click.option("--steps", default=100, show_default=True)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--device", default="auto", show_default=True)
+@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
+def main(
+    text: Path, methods: str, base: bool, steps: int, rounds: int, device: str, precision: str, out: Path | None
+) -> None:
+    """Measure and print medians."""
+    device = choose_device(device)
+    precision = choose_precision(precision, device)
+    runtime = Runtime(device=device, precision=precision)
+    specs = parse_methods(methods, all_recipes())
+    sentences = list(itertools.islice(iterate_text(text), steps * 1024))
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        backbone = base_weights(Path(folder) / "base") if base else None
+        for spec in specs:
+            measure(spec, sentences, 5, backbone, runtime)  # memory, kernels, caches
+        for number, spec in itertools.product(range(1, rounds + 1), specs):
+            rows.append({**measure(spec, sentences, steps, backbone, runtime), "round": number})
+            print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+    speed = matrix_speed(device, precision)
+    for spec in specs:
+        own = [row for row in rows if row["method"] == spec.name]
+        seconds = statistics.median(row["million_seconds"] for row in own)
+        tflops = statistics.median(row["tflops"] for row in own)
+        share = 1e14 * tflops / speed
+        print(f"{spec.name}: a million sentences in {seconds:,.0f} s; {tflops:.3f} TFLOP/s, MFU {share:.0f} %")
+    if out is not None:
+        shape = "BERT-base shape" if base else "the recipe's"
+        about = {"backbone": shape, "precision": precision, "matrix_tflops": round(speed / 1e12, 3)}
+        write_csv(out, rows, {**about, **conditions(device, "transformers")})
+
+
+if __name__ == "__main__":
+    run(main)
