@@ -36,21 +36,26 @@ def backbone(folder: Path) -> Path:
     return folder
 
 
-def encoders(device: str, folder: Path) -> dict[str, Any]:
+def encoders(device: str, folder: Path, precision: str = "fp32") -> dict[str, Any]:
     """The conformance check of many recipes (training, saving and loading among it): what is wrong with each."""
     from zoo.conformance import check
     from zoo.encoder import Runtime
     from zoo.recipe import all_recipes
 
-    model = str(backbone(folder / "bert"))
+    model, runtime = str(backbone(folder / "bert")), Runtime(device=device, precision=precision)
     found = {}
     for name in RECIPES:
         cls, recipe = all_recipes()[name].resolve()
         fields = {**SMALL, "backbone": model, "model": model}
         known = {key: value for key, value in fields.items() if hasattr(recipe, key)}
         recipe = type(recipe)(**{**vars(recipe), **known})
-        found[name] = {what: wrong for what, wrong in check(cls, recipe, Runtime(device=device), name) if wrong}
+        found[name] = {what: wrong for what, wrong in check(cls, recipe, runtime, name) if wrong}
     return found
+
+
+def mixed(device: str, folder: Path) -> dict[str, Any]:
+    """The same in bfloat16, by autocast."""
+    return encoders(device, folder, "bf16")
 
 
 def probes(device: str, folder: Path) -> dict[str, Any]:
@@ -129,7 +134,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
 
 
 def faults(device: str, folder: Path) -> dict[str, Any]:
-    """What must fail on a GPU and only there: tensors of both sides in one sum, and numpy without .cpu()."""
+    """What must fail on a GPU and only there, tensors of both sides in one sum, say; and what autocast makes."""
 
     def tried(fault: Callable[[torch.Tensor], Any]) -> bool:
         try:
@@ -145,7 +150,10 @@ def faults(device: str, folder: Path) -> dict[str, Any]:
         lambda x: x.numpy(),
         lambda x: np.asarray(x),
     ]
-    return {"failed": [tried(fault) for fault in everyday]}
+    with torch.autocast(device, torch.bfloat16):
+        product = torch.nn.Linear(3, 2).to(device)(torch.ones(1, 3, device=device))
+        dtypes = [str(product.dtype), str(product.softmax(1).dtype)]
+    return {"failed": [tried(fault) for fault in everyday], "dtypes": dtypes}
 
 
 def main(part: str, folder: Path) -> None:
@@ -154,6 +162,7 @@ def main(part: str, folder: Path) -> None:
 
     parts: dict[str, Callable[[str, Path], dict[str, Any]]] = {
         "encoders": encoders,
+        "mixed": mixed,
         "probes": probes,
         "training": training,
         "faults": faults,
@@ -161,7 +170,7 @@ def main(part: str, folder: Path) -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
     found = {"gpu": parts[part](device, folder)}
-    if part != "encoders":  # the check is run on the CPU elsewhere
+    if part not in ("encoders", "mixed"):  # the check is run on the CPU elsewhere
         found["cpu"] = parts[part]("cpu", folder)
     print(json.dumps(found))
 

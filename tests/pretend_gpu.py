@@ -1,7 +1,8 @@
 """A GPU for machines without one: tensors of the device "gpu" hold CPU data; mixing them with the CPU's is an error.
 
 Most of what goes wrong on a GPU and not on a CPU is a tensor made on the wrong side, or numpy asked for one that is not
-there. Here both fail as with CUDA, and all numbers are the CPU's. Speed, memory, kernels and bfloat16 are not shown.
+there; next come precisions that autocast mixes in another way. Here all of it fails as with CUDA, and the numbers are
+the CPU's. Speed, memory and kernels are not shown.
 `pretend` changes torch for good: it belongs into a process of its own.
 """
 
@@ -19,6 +20,14 @@ NAME = "gpu"
 _CPU = torch.device("cpu")
 # These take tensors of both sides on CUDA too: copies, CPU indices, the step of an optimiser, lengths of packed rows.
 _BOTH = {"_to_copy", "copy_", "index", "index_put_", "_index_put_impl_", "_fused_adam_", "_fused_adamw_"}
+
+
+# What autocast does on CUDA (torch's autocast reference): products in bfloat16, and in float32 what needs its range.
+_NARROW = "addmm addmv baddbmm bmm conv1d conv2d einsum linear matmul mm mv scaled_dot_product_attention".split()
+_WIDE = """binary_cross_entropy_with_logits cdist cosine_similarity cumsum exp expm1 kl_div l1_loss layer_norm
+linalg_vector_norm log log1p log2 log_softmax.int logsumexp mse_loss native_layer_norm nll_loss nll_loss_nd norm.Scalar
+norm.ScalarOpt_dim pow.Scalar pow.Tensor_Scalar pow.Tensor_Tensor prod reciprocal rsqrt smooth_l1_loss softmax.int
+softplus sum sum.dim_IntList""".split()
 
 
 class _Module:
@@ -134,12 +143,34 @@ def _moved(make: Any) -> Any:
     return made
 
 
+def _autocast(library: torch.library.Library, name: str, dtype: torch.dtype) -> None:
+    """Let an operation take its floating-point tensors in one precision under autocast."""
+    packet, _, overload = name.partition(".")
+    op = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    key = torch._C.DispatchKey.AutocastPrivateUse1
+
+    def cast(leaf: Any) -> Any:
+        narrow = isinstance(leaf, torch.Tensor) and leaf.is_floating_point() and leaf.dtype != torch.float64
+        return leaf.to(dtype) if narrow and leaf.device.type == NAME else leaf
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(key)):
+            return op(*tree_map(cast, args), **tree_map(cast, kwargs))
+
+    library.impl(name, run, "AutocastPrivateUse1")
+
+
 def pretend() -> str:
     """Give torch the device, make it accelerate's choice, and return its name."""
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     library = torch.library.Library("_", "IMPL")
     library.fallback(lambda op, *args, **kwargs: _run(op, args, kwargs), "PrivateUse1")
-    pretend.library = library  # type: ignore[attr-defined]  # gone with it would be the registration
+    library.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    operations = torch.library.Library("aten", "IMPL")
+    for names, dtype in ((_NARROW, torch.bfloat16), (_WIDE, torch.float32)):
+        for name in names:
+            _autocast(operations, name, dtype)
+    pretend.libraries = library, operations  # type: ignore[attr-defined]  # gone with them would be the registrations
     _device_constructors()  # remembered as they are now: `with torch.device("meta")` looks them up
     for name in ("tensor", "as_tensor", "eye", "arange", "linspace", "randperm"):
         setattr(torch, name, _moved(getattr(torch, name)))

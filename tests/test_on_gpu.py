@@ -31,8 +31,10 @@ def results(part: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-def test_every_kind_of_recipe_passes_the_check(tmp_path: Path) -> None:
-    found = results("encoders", tmp_path)
+@pytest.mark.parametrize("part", ["encoders", "mixed"])
+def test_every_kind_of_recipe_passes_the_check(part: str, tmp_path: Path) -> None:
+    """In float32, and in bfloat16 by autocast."""
+    found = results(part, tmp_path)
     assert {name: wrong for name, wrong in found["gpu"].items() if wrong} == {}
     assert len(found["gpu"]) > 20
 
@@ -48,4 +50,5 @@ def test_the_numbers_are_the_cpu_s(part: str, tmp_path: Path) -> None:
 
 def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
     found = results("faults", tmp_path)
-    assert found == {"gpu": {"failed": [True] * 5}, "cpu": {"failed": [False] * 5}}
+    assert found["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
+    assert found["cpu"]["failed"] == [False] * 5
