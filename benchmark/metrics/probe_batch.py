@@ -25,7 +25,7 @@ Rows = NDArray[np.int64]
 
 _DEV_SHARE = 0.05  # of the rows, drawn for early stopping where a fit has no development rows of its own
 _CACHED = 3 * 2**20  # bytes of minibatches that a step gathers on a CPU: they should stay in its cache
-_FEW = 5  # folds: half of twice as many are not worth a thread of their own
+_SMALL = 2**18  # bytes, likewise: calls on less are so short that two threads wait for each other's turn to make them
 
 
 @dataclass(frozen=True)
@@ -191,9 +191,10 @@ class _Trainer:
         for group in alike.values():
             blocks = 1
             if not self._launch_bound():
-                in_cache = max(1, _CACHED // (self.recipe.batch_size * self.x.shape[1] * 4))
-                # As many for each worker, for a round ends with its last block; small ones wait for the interpreter.
-                blocks = min(workers * -(-len(group) // (workers * in_cache)), max(1, len(group) // _FEW))
+                gathered = len(group) * self.recipe.batch_size * self.x.shape[1] * self.x.element_size()
+                # As many for each worker, for a round ends with its last block.
+                blocks = workers * -(-gathered // (workers * _CACHED))
+                blocks = max(1, min(blocks, gathered // _SMALL, len(group)))
             for folds in np.array_split(group, blocks):
                 # A fold with fewer active fits than the last one of its block takes finished ones along.
                 packs.append(np.array([of_fold[fold][: left[folds[-1]]] for fold in folds], dtype=np.int64))

@@ -128,8 +128,9 @@ def test_packing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     threads = torch.get_num_threads()
     found = []
     try:
-        for cached, workers in ((1, 1), (2**30, 1), (2**30, 2)):
+        for cached, small, workers in ((1, 1, 1), (2**30, 2**18, 1), (2**30, 1, 2)):
             monkeypatch.setattr(probe_batch, "_CACHED", cached)
+            monkeypatch.setattr(probe_batch, "_SMALL", small)
             torch.set_num_threads(workers)
             fits, _ = grid(x, y, folds, FAST.recipe)
             assert torch.get_num_threads() == workers
