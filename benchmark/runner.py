@@ -222,7 +222,8 @@ class Runner:
                 else:
                     scores = data.score_encoder(lookup.encoder, lookup, run)
                 finite = scores["main"] is not None and math.isfinite(scores["main"])
-                pairs = data.pair_scores(lookup) if finite else None
+                kept = scores.pop("pairs", None)
+                pairs = kept if finite else None
                 shutil.rmtree(own, ignore_errors=True)
             except Interrupted:
                 raise

@@ -23,6 +23,7 @@ from benchmark.metrics.correlation import ranks
 from benchmark.plan import LoadedTask, load_tasks
 from benchmark.results import Record, Records
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.relatedness import RegressorData
 from benchmark.tasks.sts import STSBenchmark
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.progress import print_safe
@@ -133,9 +134,12 @@ def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
     data = task.data
     if data is None:
         raise MissingError(task.reason or f"{task.name} has no data here.")
-    if not isinstance(data, PairsData):
+    if isinstance(data, RegressorData):
+        parts = {"test": [data.test], "dev": []}
+    elif isinstance(data, PairsData):
+        parts = {"test": list(data.subsets.values()), "dev": [] if data.dev is None else [data.dev]}
+    else:
         raise UsageError(f"{task.name} has no scored pairs.")
-    parts = {"test": list(data.subsets.values()), "dev": [] if data.dev is None else [data.dev]}
     if isinstance(task.task, STSBenchmark):  # no task scores its training pairs, so the data keeps only their texts
         parts["train"] = [task.task.read(data.located)["train"]]
     chosen = [pairs for name in sorted(parts) if split in ("all", name) for pairs in parts[name]]

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
     from benchmark.data.sources import DataSource, Located
     from zoo.encoder import Encoder, Run, Vectors
 
+PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
+"""Predicted and gold scores (n,) of the same pairs, in the order of the data's files."""
+
 Scores = dict[str, Any]
-"""`main` (a number, or None with `reason`), `main_metric`, and whatever else the task measures."""
+"""`main` (a number, or None with `reason`), `main_metric`, and whatever else the task measures.
+
+A task whose `main` is a Spearman correlation over pairs adds `pairs` (PairScores): they are kept beside the record.
+"""
 
 Lookup = Callable[[Sequence[str]], "Vectors"]
-
-PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
-"""Predicted and gold scores (n,) of the same pairs."""
 
 
 class TaskData(ABC):
@@ -50,10 +53,6 @@ class TaskData(ABC):
         `run` has a folder for what may be resumed. Raises MissingError where the task does not fit the encoder (n/a).
         """
         return self.score(vectors)
-
-    def pair_scores(self, vectors: Lookup) -> PairScores | None:
-        """Return the scores whose Spearman correlation is `main`; None for a task that is no such correlation."""
-        return None
 
     def score_dev(self, vectors: Lookup) -> float:
         """Return the development score x100 that picks checkpoints; tasks without a dev split have none."""
@@ -115,7 +114,7 @@ class PairsData(TaskData):
         return self.texts() + ([] if self.dev is None else self.dev.texts()) + self.others
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman.
+        """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman, of `pairs`.
 
         A pair with a zero vector (a text that the encoder does not cover) has cosine 0 and stays in every score;
         `covered` is `all` without such pairs.
@@ -129,12 +128,11 @@ class PairsData(TaskData):
         result["covered"] = {"pairs": len(gold), **correlations(predicted, gold)}
         main = result["all"]["spearman"]
         reason = None if main is not None else "constant_scores"
-        return {"main": main, "main_metric": "all_spearman", "reason": reason, **result}
-
-    def pair_scores(self, vectors: Lookup) -> PairScores:
-        """Return the cosines and gold scores of all subsets, one after the other."""
-        predicted = [_compare(vectors, pairs)[0] for pairs in self.subsets.values()]
-        return np.concatenate(predicted), np.concatenate([pairs.gold for pairs in self.subsets.values()])
+        kept: PairScores = (
+            np.concatenate([cos for cos, _, _ in compared]),
+            np.concatenate([gold for _, _, gold in compared]),
+        )
+        return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}
 
     def score_dev(self, vectors: Lookup) -> float:
         """Return the Spearman x100 of the development split (NaN when it is undefined)."""

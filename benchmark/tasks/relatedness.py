@@ -45,15 +45,17 @@ class RegressorData(TaskData):
 
     def __init__(self, located: Located, splits: dict[str, Pairs], limit: int | None) -> None:
         self.located = located
-        self.splits = [_ordered(splits[name].head(limit)) for name in ("train", "dev", "test")]
-        self.rows = len(self.splits[-1])
+        self.test = splits["test"].head(limit)
+        ordered = [_ordered(splits[name].head(limit)) for name in ("train", "dev", "test")]
+        self.splits, (*_, self.order) = zip(*ordered, strict=True)
+        self.rows = len(self.test)
 
     def texts(self) -> list[str]:
         """Both sides of all splits: the regressor learns from their vectors."""
         return [text for pairs in self.splits for text in pairs.texts()]
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return Spearman (`main`), Pearson and mean squared error of the test split, and Pearson of the dev split."""
+        """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, and Pearson of dev."""
         from benchmark.metrics.correlation import correlations
         from benchmark.metrics.probe import pair_features
         from benchmark.metrics.relatedness import regress
@@ -62,6 +64,8 @@ class RegressorData(TaskData):
         gold = [pairs.gold for pairs in self.splits]
         fit = regress(features, gold[0], gold[1], device=self.device)
         result = correlations(fit.predicted, gold[2])
+        in_file_order = np.empty_like(fit.predicted)
+        in_file_order[self.order] = fit.predicted
         return {
             "main": result["spearman"],
             "main_metric": "spearman",
@@ -71,15 +75,18 @@ class RegressorData(TaskData):
             "dev_pearson": fit.dev_pearson,
             "evaluations": fit.evaluations,
             "protocol": "senteval",
+            "pairs": (in_file_order, self.test.gold),
         }
 
 
-def _ordered(pairs: Pairs) -> Pairs:
+def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
+    """Return the pairs as SentEval orders them, and the rows (n,) that they are of."""
     # SentEval sorts so, and its shuffling of the training rows starts from this order.
     lengths = [[len(text.split()) for text in side] for side in (pairs.first, pairs.second)]
     keys = list(zip(*lengths, pairs.gold.tolist(), strict=True))
     rows = sorted(range(len(pairs)), key=keys.__getitem__)
-    return Pairs([pairs.first[row] for row in rows], [pairs.second[row] for row in rows], pairs.gold[rows], pairs.blank)
+    first, second = ([side[row] for row in rows] for side in (pairs.first, pairs.second))
+    return Pairs(first, second, pairs.gold[rows], pairs.blank), rows
 
 
 class SickRegressor(SickRelatedness):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ from safetensors.numpy import load
 from scipy import stats
 
 from benchmark import results
+from benchmark.analysis.kept import scored_pairs
 from benchmark.data.sources import DataSource
+from benchmark.metrics import relatedness
+from benchmark.plan import load_tasks
 from benchmark.results import Records, check_record
 from benchmark.tasks import TASKS
 from zoo.encoder import Runtime
@@ -53,16 +57,26 @@ def test_a_run_keeps_them_and_no_text(cli: Cli, tmp_path: Path) -> None:
         assert record["scores"]["all"]["pearson"] == pytest.approx(stats.pearsonr(predicted, gold).statistic, abs=1e-5)
 
 
-@pytest.mark.parametrize("name", ["STS12", "STS16-raw", "STS-B", "SICK-R", "SimLex-999", "BiRD", "PPDB-human"])
-def test_real_tasks_hand_out_what_they_score(name: str, data_dir: Path) -> None:
-    """All pairs of all subsets: the Spearman correlation of what is kept is `main`."""
-    data = TASKS.get(name)().load(DataSource(data_dir, hub=False))
-    encoder = Bag(Bag.Recipe(), Runtime())
-    scores = data.pair_scores(encoder.encode)
-    assert scores is not None
-    predicted, gold = (side.astype(np.float32) for side in scores)
+COSINES = ["STS12", "STS16-raw", "STS-B", "SICK-R", "SimLex-999", "BiRD", "PPDB-human"]
+
+
+@pytest.mark.parametrize("name", [*COSINES, "STS-B-regressor", "SICK-R-regressor"])
+def test_real_tasks_hand_out_what_they_score(name: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of all subsets, in the order in which their texts are read: the Spearman correlation is `main`."""
+    monkeypatch.setattr(relatedness, "_MOST_PASSES", 50)
+    source = DataSource(data_dir, hub=False)
+    task = TASKS.get(name)()
+    data = task.load(source)
+    scores = data.score(Bag(Bag.Recipe(), Runtime()).encode)
+    predicted, gold = (side.astype(np.float32) for side in scores["pairs"])
     assert len(gold) == data.rows
-    assert stats.spearmanr(predicted, gold).statistic == pytest.approx(data.score(encoder.encode)["main"], abs=1e-6)
+    assert stats.spearmanr(predicted, gold).statistic == pytest.approx(scores["main"], abs=1e-6)
+    (loaded,) = load_tasks([name], source, None)
+    pairs = scored_pairs(loaded, "test")
+    assert np.array_equal(pairs.gold.astype(np.float32), gold)
+    if name not in COSINES:  # SentEval orders the rows; what is kept is in the order of the file
+        (cosines,) = load_tasks([name.removesuffix("-regressor")], source, None)
+        assert pairs.first == scored_pairs(cosines, "test").first
 
 
 def test_they_are_written_before_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,3 +133,17 @@ def test_a_record_can_name_no_file_elsewhere(file: Any, tmp_path: Path) -> None:
     check_record(record, "here")
     with pytest.raises(CorruptError, match="pairs/file"):
         check_record({**record, "pairs": {**record["pairs"], "file": file}}, "here")
+
+
+def test_rows_of_supervised_relatedness_can_be_compared(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
+    """A regressor's predictions serve as cosines do: ties in the table, differences, and the pairs they come from."""
+    methods = "random,bag-of-words:dim=64"
+    run = ("run", "--methods", methods, "--suite", "relatedness", "--data", data_dir, "--seeds", "1", "--limit", "60")
+    assert cli(*run, "--out", tmp_path).code == 0
+    assert "≈: not significantly different" in (tmp_path / "relatedness-trial.md").read_text("utf-8")
+    arguments = ("--suite", "relatedness", "--resamples", "200", "--pairs", "1", "--data", data_dir)
+    done = cli("compare", "random", "bag-of-words:dim=64", "--results", tmp_path, *arguments)
+    assert done.code == 0
+    first = TASKS.get("SICK-R-regressor")().load(DataSource(data_dir, hub=False), 60).test.first
+    (row,) = re.findall(r"SICK-R-regressor: pairs whose.*?\nrow (\d+):", done.out, re.S)
+    assert first[int(row) - 1] in done.out
