@@ -1,5 +1,5 @@
 """`python -m benchmark`: zoo-bench where a launcher wants a module."""
 
-from benchmark.cli import main
+from benchmark.cli.main import main
 
 main()

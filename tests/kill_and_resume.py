@@ -24,7 +24,7 @@ DIFFERING = ("started", "seconds", "sentences_per_second", "peak_memory_mb", "en
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
     """Start the run in a process of its own."""
-    command = [sys.executable, "-c", "from benchmark.cli import main; main()", *ARGUMENTS, "--out", str(folder)]
+    command = [sys.executable, "-c", "from benchmark.cli.main import main; main()", *ARGUMENTS, "--out", str(folder)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

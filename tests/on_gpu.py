@@ -61,7 +61,7 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
 def probes(device: str, folder: Path) -> dict[str, Any]:
     """Accuracies of the probes, two and three classes, each protocol, and the relatedness regression."""
     from benchmark.metrics import relatedness
-    from benchmark.metrics.probe import EXACT, FAST, FULL, cross_validated, nested, split
+    from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, cross_validated, nested, split
 
     found = {}
     hidden = dataclasses.replace(FAST, name="hidden", recipe=dataclasses.replace(FAST.recipe, hidden=5))

@@ -26,7 +26,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def zoo_bench(*arguments: str, environment: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "benchmark.cli", *arguments]
+    command = [sys.executable, "-m", "benchmark.cli.main", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=300)
 
 

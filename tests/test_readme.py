@@ -9,8 +9,8 @@ import pytest
 
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import markdown
-from benchmark.results import Records
-from benchmark.suites import all_suites
+from benchmark.records.store import Records
+from benchmark.tasks.suites import all_suites
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent for path in ROOT.glob("leaderboards/*/records"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import ContractError
-from zoo.pairs import PHRASE_LABELS
+from zoo.labels import PHRASE_LABELS
 
 PROBES = (
     "A small dog runs across the wet grass.",

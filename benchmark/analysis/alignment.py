@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmark.analysis.encoders import Chosen, columns
-from benchmark.analysis.kept import Split, scored_pairs
+from benchmark.records.query import Split, scored_pairs
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.metrics.geometry import alignment, uniformity
-from benchmark.plan import LoadedTask
-from benchmark.vectors import VectorStore
+from benchmark.run.plan import LoadedTask
+from benchmark.run.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
 

@@ -21,7 +21,7 @@ from benchmark.metrics.geometry import anisotropy, nearest_neighbours, neighbour
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError
 from zoo.methods.static import Static, StaticRecipe
-from zoo.tokens import tokenise
+from zoo.engine.tokens import tokenise
 
 BANDS = {"1-100": 100, "101-500": 500, "501-5000": 5000}  # by frequency rank, BERT-flow's; then the rest
 REST, UNSEEN = "5001-", "unseen"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.analysis.kept import read_records
-from benchmark.results import Record, Records
+from benchmark.records.query import read_records
+from benchmark.records.store import Record, Records
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.analysis.kept import Kept, Texts, read_kept, spearman
+from benchmark.records.query import Kept, Texts, read_kept, spearman
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
-from benchmark.data.readers import Pairs
-from benchmark.results import Record, Records
+from benchmark.data.readers.pairs import Pairs
+from benchmark.records.store import Record, Records
 from zoo.errors import MissingError, ZooError
 
 FEWEST = 50  # pairs: the standard error of a correlation of fewer is above 14 points

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmark.markdown import markdown_row
-from benchmark.results import plain
+from benchmark.leaderboard.markdown import markdown_row
+from benchmark.records.store import plain
 from zoo import __version__
 from zoo.files import atomic_path, write_json, write_text
 

@@ -15,8 +15,8 @@ import torch
 from benchmark.analysis.encoders import Chosen
 from benchmark.analysis.result import Analysis, Table
 from benchmark.analysis.scores import average, task_scores
-from benchmark.plan import LoadedTask
-from zoo.backbone import mlm_head
+from benchmark.run.plan import LoadedTask
+from zoo.engine.backbone import mlm_head
 from zoo.encoder import Runtime, Traits
 from zoo.methods.prompt import Prompt, PromptRecipe
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.analysis.kept import Kept, Ranks, Texts, read_kept
+from benchmark.records.query import Kept, Ranks, Texts, read_kept
 from benchmark.analysis.result import Analysis, Table
-from benchmark.data.readers import Pairs
-from benchmark.results import Record, Records
+from benchmark.data.readers.pairs import Pairs
+from benchmark.records.store import Record, Records
 from zoo.errors import ZooError
 
 _TEXTS = ("First", "Second")

@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmark.analysis.kept import Texts
+from benchmark.records.query import Texts
 from benchmark.leaderboard import published
 from benchmark.leaderboard.method_pairs import pairs_of_row
 from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
 from benchmark.leaderboard.table import Row, Table, encoding_of, overlaps
 from benchmark.leaderboard.write import conditions, environment_lines, number
-from benchmark.results import Record, Records
+from benchmark.records.store import Record, Records
 from zoo.recipe import RecipeSpec, split_overrides
 
 _TRAINING = {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from benchmark.leaderboard import published
 from benchmark.leaderboard.table import Row, Table, Value, set_ranks
 from benchmark.leaderboard.write import conditions, environment_lines, role
-from benchmark.results import Record
+from benchmark.records.store import Record
 from zoo import __version__
 from zoo.files import slug, write_text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.leaderboard.table import Row, Table, Value
-from benchmark.suites import Suite
+from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError
 from zoo.files import resource_folder
 from zoo.recipe import build, read_yaml, split_overrides

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmark.leaderboard.published import AVERAGE, Comparison, cited, published, slips
 from benchmark.leaderboard.table import Table
-from benchmark.markdown import markdown_row
+from benchmark.leaderboard.markdown import markdown_row
 
 
 def published_markdown(table: Table, comparisons: list[Comparison]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.metrics.significance import LEVEL, resample, tied_with
-from benchmark.results import Record, Records
+from benchmark.records.store import Record, Records
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.hardware import cache_folder

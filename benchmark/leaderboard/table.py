@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.results import Record, Records
-from benchmark.suites import Suite
+from benchmark.records.store import Record, Records
+from benchmark.tasks.suites import Suite
 
 _EQUAL = 1e-11  # of averages x100: above the noise of float64, below what a swap of two ranks in one task makes
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from benchmark.metrics.correlation import correlations
-from benchmark.metrics.probe_batch import pad
-from benchmark.metrics.probe_models import Linear
+from benchmark.metrics.probe.batch import pad
+from benchmark.metrics.probe.models import Linear
 
 _CLASSES = 5
 _SEED = 1111

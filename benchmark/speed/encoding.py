@@ -23,15 +23,15 @@ import click
 import numpy as np
 
 from benchmark.data.sources import DataSource
-from benchmark.plan import LoadedTask, load_tasks
+from benchmark.run.plan import LoadedTask, load_tasks
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
-from benchmark.suites import all_suites
+from benchmark.tasks.suites import all_suites
 from benchmark.tasks.base import PairsData
-from benchmark.vectors import VectorStore
+from benchmark.run.vectors import VectorStore
 from zoo.encoder import Runtime, Vectors
 from zoo.hardware import choose_device, choose_precision, matrix_speed
-from zoo.tokens import MEMORY
+from zoo.engine.tokens import MEMORY
 
 PRECISIONS = ("fp32", "bf16")
 
@@ -41,7 +41,7 @@ def base_weights(folder: Path) -> str:
     import torch
     from transformers import BertConfig, BertModel
 
-    from zoo.backbone import Backbone
+    from zoo.engine.backbone import Backbone
 
     torch.manual_seed(0)
     tokenizer = Backbone.load("zoo-mini", None, Runtime()).tokenizer  # bert-base-uncased's vocabulary

@@ -22,7 +22,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmark.data.readers import iterate_text
+from benchmark.data.readers.pairs import iterate_text
 from benchmark.speed.encoding import base_weights
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv

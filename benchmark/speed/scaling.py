@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from benchmark.data.readers import iterate_text
+from benchmark.data.readers.pairs import iterate_text
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from zoo.hardware import choose_device, choose_precision

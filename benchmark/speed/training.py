@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from benchmark.data.readers import iterate_text
+from benchmark.data.readers.pairs import iterate_text
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
@@ -43,7 +43,7 @@ def peers(backbone: str, sentences: list[str], batch: int, length: int, device: 
     from sentence_transformers.sentence_transformer.modules import Dense, Pooling, Transformer
     from sentence_transformers.sentence_transformer.training_args import SentenceTransformerTrainingArguments
 
-    from zoo.backbone import find_backbone
+    from zoo.engine.backbone import find_backbone
 
     folder = str(find_backbone(backbone).folder)
     # Both sides train float32 weights, in whatever precision the checkpoint is stored.

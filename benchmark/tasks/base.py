@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from benchmark.data.readers import Pairs
+from benchmark.data.readers.pairs import Pairs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from benchmark.data.readers import Pairs
-from benchmark.data.readers_transfer import Labelled
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, Scores, Task, TaskData
 from benchmark.tasks.relatedness import SickRelatedness

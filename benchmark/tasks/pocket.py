@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmark.data.readers import Pairs, read_table
+from benchmark.data.readers.pairs import Pairs, read_table
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
 from benchmark.tasks.sts import check_rows

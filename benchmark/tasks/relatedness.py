@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmark.data.readers import Pairs, read_sick
+from benchmark.data.readers.pairs import Pairs, read_sick
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
 from benchmark.tasks.sts import STSBenchmark, check_rows, joined
@@ -57,7 +57,7 @@ class RegressorData(TaskData):
     def score(self, vectors: Lookup) -> Scores:
         """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, and Pearson of dev."""
         from benchmark.metrics.correlation import correlations
-        from benchmark.metrics.probe import pair_features
+        from benchmark.metrics.probe.protocol import pair_features
         from benchmark.metrics.relatedness import regress
 
         features = np.concatenate([pair_features(vectors(p.first), vectors(p.second)) for p in self.splits])

@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from benchmark.data.catalog import dataset
-from benchmark.data.readers_phrases import read_semeval_bigrams, read_semeval_instances
-from benchmark.data.readers_transfer import Labelled
+from benchmark.data.readers.phrases import read_semeval_bigrams, read_semeval_instances
+from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, Scores
 from benchmark.tasks.phrases import brought, unit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-from benchmark.data.readers import Pairs, read_hub_rows, read_sts, read_stsb
+from benchmark.data.readers.pairs import Pairs, read_hub_rows, read_sts, read_stsb
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import PairsData, Task, TaskData
 from zoo.errors import CorruptError

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from benchmark.data import readers_transfer as readers
-from benchmark.data.readers_transfer import Labelled
+from benchmark.data.readers import transfer as readers
+from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, Scores, Task, TaskData
 from benchmark.tasks.sts import check_rows
 
 if TYPE_CHECKING:
-    from benchmark.metrics.probe import Measured, Setting
+    from benchmark.metrics.probe.protocol import Measured, Setting
 
 _LEAST = 20  # rows of a class that --limit leaves: nested folds need some of every class
 
@@ -42,7 +42,7 @@ class TransferData(TaskData):
 
         from sklearn.metrics import f1_score
 
-        from benchmark.metrics import probe
+        from benchmark.metrics.probe import protocol as probe
 
         features = np.concatenate([self._features(part, vectors) for part in self.parts])
         setting: Setting = {s.name: s for s in (probe.FULL, probe.FAST, probe.EXACT)}[self.setting]
@@ -77,14 +77,14 @@ class TransferData(TaskData):
 
     @staticmethod
     def _features(part: Labelled, vectors: Lookup) -> np.ndarray:
-        from benchmark.metrics.probe import pair_features
+        from benchmark.metrics.probe.protocol import pair_features
 
         if part.second is None:
             return vectors(part.first)
         return pair_features(vectors(part.first), vectors(part.second))
 
     def _measure(self, features: np.ndarray, labels: np.ndarray, setting: Setting) -> Measured:
-        from benchmark.metrics import probe
+        from benchmark.metrics.probe import protocol as probe
 
         counts = [len(part) for part in self.parts]
         if len(counts) == 1:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from benchmark.data.readers import Pairs
-from benchmark.data.readers_words import InContext, read_scws, read_word_pairs
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.readers.words import InContext, read_scws, read_word_pairs
 from benchmark.data.sources import DataSource
 from benchmark.tasks.base import PairsData, Task
 from benchmark.tasks.sts import check_rows

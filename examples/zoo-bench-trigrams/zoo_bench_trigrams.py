@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from benchmark.data.readers import Pairs
+from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks import register_task
 from benchmark.tasks.base import PairsData, Task

@@ -28,7 +28,7 @@ def clean_registries() -> Iterator[None]:
 @pytest.fixture
 def cli(clean_registries: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Call zoo-bench in this process: cli("run", "--methods", "cls") -> code, out, err."""
-    from benchmark.cli import main
+    from benchmark.cli.main import main
 
     def call(*arguments: object) -> Answer:
         words = [str(argument) for argument in arguments]

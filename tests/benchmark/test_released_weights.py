@@ -15,7 +15,7 @@ PUBLISHED = {"STS12": 72.37, "STS13": 80.60, "STS14": 75.59, "STS15": 85.39, "ST
 @pytest.fixture(scope="module")
 def records(data_dir: Path, minilm: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The records of one run of the command line over both forms of the six tasks, by task."""
-    from benchmark.cli import main
+    from benchmark.cli.main import main
 
     out = tmp_path_factory.mktemp("released")
     tasks = ",".join([*PUBLISHED, *(f"{task}-raw" for task in PUBLISHED)])

@@ -207,7 +207,7 @@ def test_products_of_many_sizes_leave_less_memory_behind() -> None:
 from pathlib import Path
 import torch
 from zoo.hardware import keep_few_kernels
-from zoo.linear import linear, resting_weights
+from zoo.engine.linear import linear, resting_weights
 
 def resident():
     return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, Runtime, Vectors
-from zoo.encoding import EncodingStats, encode_unique
+from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import positive
 from zoo.recipe import build
-from zoo.tokens import clean_text
+from zoo.engine.tokens import clean_text
 
 _WORD = re.compile(r"\w+")
 

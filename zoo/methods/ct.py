@@ -22,7 +22,7 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score
 from zoo.files import read_json, write_json
 from zoo.methods.base import BackboneRecipe, positive
 from zoo.methods.contrastive import Contrastive, Pooler, TrainedPooler
-from zoo.tokens import tokenise
+from zoo.engine.tokens import tokenise
 from zoo.training.loop import Objective, TrainSettings
 from zoo.training.pairs import Groups
 

@@ -20,8 +20,8 @@ from torch import nn
 from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.methods.base import BackboneRecipe, positive
 from zoo.methods.contrastive import Contrastive, Pooler
-from zoo.pooling import masked_mean
-from zoo.states import token_states
+from zoo.engine.pooling import masked_mean
+from zoo.engine.states import token_states
 from zoo.training.loop import Objective, TrainSettings
 
 

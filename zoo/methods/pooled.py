@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
-from zoo.pooling import Pooling
+from zoo.engine.pooling import Pooling
 
 
 class Cls(BackboneEncoder):

@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from zoo.backbone import without_pooler
+from zoo.engine.backbone import without_pooler
 from zoo.encoder import Traits
 from zoo.errors import UsageError
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
-from zoo.states import token_states
-from zoo.training.heads import TanhHead
+from zoo.engine.states import token_states
+from zoo.modules.heads import TanhHead
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update

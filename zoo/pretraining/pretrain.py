@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.backbone import find_backbone
+from zoo.engine.backbone import find_backbone
 from zoo.encoder import FitReport, Run, Runtime
 from zoo.errors import UsageError
 from zoo.files import write_json, write_tensors, write_text

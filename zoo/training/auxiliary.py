@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.backbone import Backbone, mlm_head
+from zoo.engine.backbone import Backbone, mlm_head
 from zoo.encoder import Runtime
-from zoo.states import token_states
+from zoo.engine.states import token_states
 
 
 def mask_some(

@@ -14,10 +14,10 @@ import pytest
 from fakes import Bag, Cli, Fitted
 from scipy.stats import spearmanr
 
-from benchmark.analysis.kept import scored_pairs
-from benchmark.data.readers import Pairs
+from benchmark.records.query import scored_pairs
+from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.plan import LoadedTask, load_tasks
+from benchmark.run.plan import LoadedTask, load_tasks
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 
@@ -147,7 +147,7 @@ def test_plots_without_their_packages(cli: Cli, fakes: None, tmp_path: Path, mon
 def test_help_is_light() -> None:
     script = (
         "import sys\n"
-        "from benchmark.cli import main\n"
+        "from benchmark.cli.main import main\n"
         "try: main(['analyze', 'bias', '--help'])\n"
         "except SystemExit: pass\n"
         "print(sorted({'torch', 'numpy', 'matplotlib', 'plotly', 'sklearn'} & set(sys.modules)))\n"

@@ -14,13 +14,13 @@ import pytest
 from fakes import Cli, make_record
 from scipy import stats
 
-from benchmark.analysis.kept import ranks, read_kept, scored_pairs, spearman
+from benchmark.records.query import ranks, read_kept, scored_pairs, spearman
 from benchmark.analysis.pairs import HARD, Hard, part
 from benchmark.analysis.worst import largest
-from benchmark.data.readers import Pairs
+from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.plan import load_tasks
-from benchmark.results import Records
+from benchmark.run.plan import load_tasks
+from benchmark.records.store import Records
 
 TASK = "pocket-pairs"
 PLAIN = ("--tasks", TASK, "--no-plots")
@@ -250,7 +250,7 @@ def test_the_hard_subset_of_the_years(data_dir: Path) -> None:
 
 def test_neither_command_imports_torch(store: Records) -> None:
     script = (
-        "import sys\nfrom benchmark.cli import main\n"
+        "import sys\nfrom benchmark.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit as leaving: code = leaving.code\n"
         "print(code, sorted({'torch', 'transformers', 'sklearn', 'scipy'} & set(sys.modules)))"

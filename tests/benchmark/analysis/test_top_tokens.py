@@ -14,9 +14,9 @@ from fakes import Cli
 from scipy.stats import spearmanr
 
 from benchmark.analysis.top_tokens import analyse_top_tokens
-from benchmark.data.readers import Pairs
+from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.plan import load_tasks
+from benchmark.run.plan import load_tasks
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from benchmark.data.catalog import catalog, dataset
-from benchmark.data.readers import iterate_text
+from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.sources import DataSource
-from benchmark.suites import all_suites
+from benchmark.tasks.suites import all_suites
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from zoo.errors import MissingError, UsageError
@@ -107,7 +107,7 @@ def test_pocket_text_has_the_stated_lines() -> None:
 
 def test_pocket_training_text_holds_no_test_text() -> None:
     """Unsupervised training never sees a test sentence, in the bundled data either."""
-    from benchmark.corpus import load_corpus, overlap
+    from benchmark.data.corpora import load_corpus, overlap
 
     source = DataSource(None, hub=False)
     corpus = load_corpus("pocket-text", source, None)

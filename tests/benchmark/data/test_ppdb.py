@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmark.data.catalog import catalog
-from benchmark.data.ppdb import (
+from benchmark.data.readers.ppdb import (
     HumanPair,
     PPDBPair,
     PPDBReport,
@@ -26,9 +26,9 @@ from benchmark.data.ppdb import (
     read_ppdb_human,
     split_ppdb_human,
 )
-from benchmark.data.readers import iterate_text
+from benchmark.data.readers.pairs import iterate_text
 from zoo.errors import CorruptError, MissingError
-from zoo.pairs import PHRASE_LABELS, hash_fraction
+from zoo.labels import PHRASE_LABELS, hash_fraction
 
 EQUIVALENCE, ENTAILMENT, INDEPENDENT = PHRASE_LABELS
 

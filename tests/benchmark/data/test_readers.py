@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmark.data.catalog import dataset
-from benchmark.data.readers import (
+from benchmark.data.readers.pairs import (
     Pairs,
     iterate_text,
     read_lines,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmark.data import readers_phrases as readers
+from benchmark.data.readers import phrases as readers
 from zoo.errors import CorruptError
 
 BIRD = "pair\tterm1\tterm2\tterm2: unigram or bigram\tsource\trelation\trelatedness score\tpos\n"

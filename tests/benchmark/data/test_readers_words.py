@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark.data.readers_words import read_scws, read_word_pairs
+from benchmark.data.readers.words import read_scws, read_word_pairs
 from zoo.errors import CorruptError
 
 RATINGS = "\t".join(["5"] * 10)

@@ -14,7 +14,7 @@ import pytest
 from benchmark.data import catalog as catalog_module
 from benchmark.data import sources
 from benchmark.data.catalog import Dataset, Form, dataset
-from benchmark.data.readers import read_hub_rows
+from benchmark.data.readers.pairs import read_hub_rows
 from benchmark.data.sources import DataSource, extract_wanted
 from benchmark.tasks import TASKS
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError

@@ -11,7 +11,7 @@ import numpy as np
 from fakes import make_record
 
 from benchmark.leaderboard.table import Row, Table, Value, build_tables
-from benchmark.suites import Suite, suite
+from benchmark.tasks.suites import Suite, suite
 
 SEVEN = suite("sts").tasks
 EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"

@@ -10,7 +10,7 @@ from fakes import failed, make_record
 
 from benchmark.leaderboard.latex import escape, latex
 from benchmark.leaderboard.table import build_tables
-from benchmark.suites import suite
+from benchmark.tasks.suites import suite
 
 TASKS = suite("sts").tasks
 

@@ -14,11 +14,11 @@ from fakes import Cli, failed, make_record
 from page_fakes import EVIL, SEVEN, data_of, method_records, training
 from scipy import stats
 
-from benchmark.analysis.kept import scored_pairs
+from benchmark.records.query import scored_pairs
 from benchmark.analysis.pairs import EASY, HARD, Hard
 from benchmark.data.sources import DataSource
-from benchmark.plan import load_tasks
-from benchmark.results import Records
+from benchmark.run.plan import load_tasks
+from benchmark.records.store import Records
 
 
 def words(path: Path) -> str:
@@ -163,7 +163,7 @@ def test_report_imports_no_torch(results: Path) -> None:
     Records(results).write(make_record("better", "pocket-pairs"), (gold[::-1].copy(), gold))
     script = (
         "import sys\n"
-        "from benchmark.cli import main\n"
+        "from benchmark.cli.main import main\n"
         "try: main(['report', 'better', '--results', sys.argv[1]])\n"
         "except SystemExit as leaving: code = leaving.code\n"
         "print(code, sorted({'torch', 'transformers', 'sklearn', 'scipy'} & set(sys.modules)))\n"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from fakes import failed, make_record
 
-from benchmark.leaderboard.mteb import TASKS, export, task_result
-from benchmark.results import Records
-from benchmark.suites import suite
+from benchmark.interop.mteb import TASKS, export, task_result
+from benchmark.records.store import Records
+from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
 from zoo.files import read_json
 
@@ -105,7 +105,7 @@ def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     for task in suite("sts-raw").tasks:
         store.write(sts_record("m", task))
     script = (
-        "import sys; from benchmark.cli import main_group\n"
+        "import sys; from benchmark.cli.main import main_group\n"
         "main_group(sys.argv[1:], standalone_mode=False)\n"
         "assert not {'torch', 'transformers', 'sklearn'} & set(sys.modules)"
     )

@@ -15,7 +15,7 @@ from page_fakes import EVIL, SEVEN, data_of, method_records, renamed, training, 
 from benchmark.leaderboard.page import TEMPLATES, page, write_page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import as_dict, write_tables
-from benchmark.suites import all_suites, suite
+from benchmark.tasks.suites import all_suites, suite
 
 
 def test_the_data_block_holds_the_table() -> None:

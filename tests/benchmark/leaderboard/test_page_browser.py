@@ -12,14 +12,14 @@ import pytest
 from fakes import failed, make_record
 from page_fakes import EVIL, method_records, renamed, training, wide_table
 
-from benchmark.analysis.kept import scored_pairs
+from benchmark.records.query import scored_pairs
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import write_page
 from benchmark.leaderboard.table import build_tables
-from benchmark.plan import load_tasks
-from benchmark.report import make_report
-from benchmark.results import Records
-from benchmark.suites import suite
+from benchmark.run.plan import load_tasks
+from benchmark.leaderboard.report import make_report
+from benchmark.records.store import Records
+from benchmark.tasks.suites import suite
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402

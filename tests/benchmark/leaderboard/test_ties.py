@@ -18,9 +18,9 @@ from scipy import stats
 from benchmark.leaderboard import significance
 from benchmark.leaderboard.table import Table, build_tables
 from benchmark.leaderboard.write import markdown
-from benchmark.report import make_leaderboard
-from benchmark.results import Records
-from benchmark.suites import Suite, suite
+from benchmark.leaderboard.report import make_leaderboard
+from benchmark.records.store import Records
+from benchmark.tasks.suites import Suite, suite
 
 TASKS = ("WS-353-sim", "MEN")
 WORDS = Suite(name="two", title="Two", tasks=TASKS, columns=TASKS, dev="", corpus="")
@@ -170,7 +170,7 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
                 other = make_record(record["method"]["name"], task, record["seed"], main=record["scores"]["main"])
                 store.write(other, store.pair_scores(record))
     script = (
-        "import sys; from pathlib import Path; from benchmark.report import make_leaderboard\n"
+        "import sys; from pathlib import Path; from benchmark.leaderboard.report import make_leaderboard\n"
         "make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]), 'words'); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)

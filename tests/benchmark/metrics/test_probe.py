@@ -15,11 +15,13 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from benchmark.metrics import probe, probe_batch, probe_exact
-from benchmark.metrics.probe import EXACT, FAST, FULL, PENALTIES, Setting, cross_validated, nested, split, stratified
-from benchmark.metrics.probe_batch import Fits, Fold, Recipe, pad, train_fits
-from benchmark.metrics.probe_exact import solve_fits
-from benchmark.metrics.probe_models import Classifier, Hidden, Linear
+from benchmark.metrics.probe import protocol as probe
+from benchmark.metrics.probe import batch as probe_batch
+from benchmark.metrics.probe import exact as probe_exact
+from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, PENALTIES, Setting, cross_validated, nested, split, stratified
+from benchmark.metrics.probe.batch import Fits, Fold, Recipe, pad, train_fits
+from benchmark.metrics.probe.exact import solve_fits
+from benchmark.metrics.probe.models import Classifier, Hidden, Linear
 from zoo.errors import TrainingError
 
 SENTEVAL = json.loads((Path(__file__).parent.parent / "fixtures" / "senteval_transfer.json").read_text("utf-8"))
@@ -148,7 +150,7 @@ def test_memory_of_mr_at_768_dimensions() -> None:
     code = """if True:
         from dataclasses import replace
         import numpy as np
-        from benchmark.metrics.probe import FULL, nested
+        from benchmark.metrics.probe.protocol import FULL, nested
         from zoo.hardware import peak_memory_mb
         x = np.random.RandomState(0).randn(10662, 768).astype(np.float32)
         nested(x, np.arange(10662) % 2, replace(FULL, recipe=replace(FULL.recipe, max_epoch=0)))

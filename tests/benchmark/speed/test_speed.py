@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
-from benchmark.plan import load_tasks
+from benchmark.run.plan import load_tasks
 from benchmark.speed.encoding import layer_flops, our_side, peer_side, scores
 from benchmark.speed.epoch import measure as epoch
 from benchmark.speed.scaling import main as scaling
@@ -21,7 +21,7 @@ from benchmark.speed.table import conditions, write_csv
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
 from zoo.recipe import all_recipes, parse_methods
-from zoo.tokens import MEMORY
+from zoo.engine.tokens import MEMORY
 
 
 def test_both_sides_make_the_same_vectors_and_scores(minilm: Path) -> None:

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from fakes import Bag, Cli
 
-from benchmark.data.readers import Pairs
-from benchmark.data.readers_transfer import Labelled
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource
 from benchmark.metrics import finetuning
 from benchmark.metrics.correlation import correlations, cosine
@@ -27,7 +27,7 @@ from zoo.errors import MissingError
 from zoo.methods.pooled import Average
 from zoo.methods.simcse import SimCSE
 from zoo.recipe import all_recipes, parse_methods
-from zoo.tokens import tokenise
+from zoo.engine.tokens import tokenise
 
 WORDS = "river stone lamp garden winter train letter bridge market apple music window".split()
 

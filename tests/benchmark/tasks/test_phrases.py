@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.data.sources import DataSource
-from benchmark.metrics import probe
+from benchmark.metrics.probe import protocol as probe
 from benchmark.tasks import TASKS, semeval
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.phrases import PACK, ChoiceData, RetrievalData
@@ -57,7 +57,7 @@ def test_bird_against_scipy(data_dir: Path) -> None:
 
 def test_ppdb_human_is_what_training_leaves(data_dir: Path) -> None:
     """The held-out phrases' pairs, with people's mean scores; a transductive method sees the others as well."""
-    from benchmark.data.ppdb import human_training_rows
+    from benchmark.data.readers.ppdb import human_training_rows
 
     data = load("PPDB-human", data_dir)
     assert isinstance(data, PairsData)
@@ -78,8 +78,8 @@ def test_ppdb_human_is_what_training_leaves(data_dir: Path) -> None:
 
 def test_ppdb_of_a_user(tmp_path: Path) -> None:
     """The pairs of the pack whose phrase is held out, by its equivalence score; without one pack, the remedy."""
-    from benchmark.data.ppdb import TEST_SHARE
-    from zoo.pairs import hash_fraction
+    from benchmark.data.readers.ppdb import TEST_SHARE
+    from zoo.labels import hash_fraction
 
     folder = tmp_path / PACK
     with pytest.raises(MissingError, match="0 packs in phrases/ppdb"):

@@ -67,7 +67,7 @@ def test_rows_in_senteval_s_order(name: str, data_dir: Path) -> None:
 
 def test_what_is_reported(data_dir: Path) -> None:
     """Spearman and Pearson of the predictions that the mean squared error is of; constant vectors have no score."""
-    from benchmark.metrics.probe import pair_features
+    from benchmark.metrics.probe.protocol import pair_features
     from benchmark.metrics.relatedness import regress
 
     data = load("SICK-R-regressor", data_dir, 90)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.data.sources import DataSource
-from benchmark.suites import all_suites
+from benchmark.tasks.suites import all_suites
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime

@@ -13,7 +13,7 @@ import torch
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import ContractError, Interrupted, TrainingError
 from zoo.methods.sbert import SBERT
-from zoo.pooling import pool
+from zoo.engine.pooling import pool
 from zoo.recipe import all_recipes
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "sbert"}

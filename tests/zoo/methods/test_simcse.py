@@ -15,9 +15,9 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.methods.contrastive import TrainedPooler
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
-from zoo.pooling import pool
+from zoo.engine.pooling import pool
 from zoo.training.auxiliary import mask_some
-from zoo.training.heads import TanhHead
+from zoo.modules.heads import TanhHead
 from zoo.training.losses import info_nce
 
 IDS = torch.tensor([[101, 1037, 2235, 3899, 102], [101, 4542, 102, 0, 0], [101, 2048, 2308, 102, 0]])

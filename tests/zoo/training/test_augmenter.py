@@ -33,7 +33,7 @@ from transformers import AutoTokenizer
 
 from zoo.errors import UsageError
 from zoo.files import read_tensors
-from zoo.tokens import tokenise
+from zoo.engine.tokens import tokenise
 from zoo.training.augment import (
     OTHER,
     PIECE,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.backbone import Backbone
+from zoo.engine.backbone import Backbone
 from zoo.encoder import Runtime
 from zoo.errors import ContractError
 from zoo.methods.pooled import Average

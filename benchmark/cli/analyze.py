@@ -1,0 +1,305 @@
+"""`zoo-bench analyze ...`: options here, everything heavy inside the commands."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from benchmark.analysis.result import Analysis
+    from benchmark.records.store import Record, Records
+
+F = TypeVar("F", bound=Callable[..., Any])
+OUT = "zoo-bench-analysis"
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return add
+
+
+_data = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
+_no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG, no HTML page.")
+_plugins = click.option(
+    "--plugin",
+    "plugins",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Python file that registers methods or tasks.",
+)
+_common = _options(
+    _data,
+    click.option("--out", type=click.Path(path_type=Path), default=Path(OUT), show_default=True, help="Output folder."),
+    _no_plots,
+    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N."),
+    click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True),
+    click.option("--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only)."),
+)
+_backbone = click.option(
+    "--backbone",
+    "backbones",
+    multiple=True,
+    help="Bundled name, folder or hub id; may be given several times [default: zoo-mini].",
+)
+_encoders = _options(
+    click.option("--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated."),
+    _backbone,
+    click.option("--results", type=click.Path(path_type=Path), help="Results folder of `run`, for trained methods."),
+    _plugins,
+)
+_suite = click.option(
+    "--suite", "suite_name", default="sts", show_default=True, help="Tasks that are scored: sts, sts-raw or pocket."
+)
+_corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence a line [default: wiki].")
+
+
+@click.group()
+def analyze() -> None:
+    """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
+
+
+def _start(options: dict[str, Any]) -> Any:
+    """Check what can be checked before any work, and return the runtime."""
+    from benchmark.analysis.plots import check_plots
+    from benchmark.cli.commands import make_runtime
+    from zoo.files import check_writable
+
+    if not options["no_plots"]:
+        check_plots()
+    check_writable(options["out"])
+    if options.get("plugins"):
+        from benchmark.cli.main import _load_plugins
+
+        _load_plugins(options["plugins"])
+    return make_runtime(options)
+
+
+def _finish(analysis: Analysis, options: dict[str, Any], runtime: Any) -> None:
+    """Write the files and print the tables, with what computed them."""
+    from dataclasses import replace
+
+    from zoo.hardware import environment
+
+    conditions = {**analysis.conditions, "precision": runtime.precision, "environment": environment(runtime.device)}
+    _write(replace(analysis, conditions=conditions), options)
+
+
+def _write(analysis: Analysis, options: dict[str, Any]) -> None:
+    from benchmark.analysis.result import markdown, write_analysis
+    from zoo.progress import print_safe
+
+    command = shlex.join(["zoo-bench", *sys.argv[1:]])
+    written = write_analysis(analysis, options["out"], command=command, plots=not options["no_plots"])
+    print_safe(markdown(analysis, command), sys.stdout)
+    print_safe(f"written: {', '.join(str(path) for path in written)}", sys.stdout)
+
+
+@analyze.command()
+@_encoders
+@_suite
+@_corpus
+@click.option(
+    "--sentences", type=click.IntRange(2), default=100_000, show_default=True, help="Draw so many (always the same)."
+)
+@_common
+def anisotropy(**options: Any) -> None:
+    """Sentence anisotropy beside the Spearman correlation (table 1)."""
+    runtime = _start(options)
+    from benchmark.analysis.anisotropy import analyse_anisotropy
+    from benchmark.analysis.encoders import choose_encoders
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+    from benchmark.run.plan import load_tasks
+    from benchmark.tasks.suites import suite
+
+    chosen = suite(options["suite_name"])
+    encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
+    data = DataSource.from_options(options["data"])
+    corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["sentences"])
+    tasks = load_tasks(chosen.tasks, data, None)
+    _finish(analyse_anisotropy(encoders, chosen, tasks, corpus, runtime), options, runtime)
+
+
+@analyze.command()
+@_backbone
+@_corpus
+@click.option(
+    "--sentences", type=click.IntRange(1), default=1_000_000, show_default=True, help="Draw so many (always the same)."
+)
+@click.option(
+    "--matrix",
+    type=click.Choice(["input", "output"]),
+    default="input",
+    show_default=True,
+    help="The token embeddings, or the rows of the MLM head.",
+)
+@click.option(
+    "--neighbours", type=click.IntRange(1), default=5, show_default=True, help="k of purity and neighbour distance."
+)
+@_common
+def bias(**options: Any) -> None:
+    """Token embeddings by frequency, subword and case (table 2, figures 1 and 2)."""
+    runtime = _start(options)
+    from benchmark.analysis.bias import analyse_bias
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+
+    corpus = load_corpus(options["corpus"] or "wiki", DataSource.from_options(options["data"]), options["sentences"])
+    backbones = options["backbones"] or ["zoo-mini"]
+    analysis = analyse_bias(backbones, options["matrix"], corpus, options["neighbours"], runtime)
+    _finish(analysis, options, runtime)
+
+
+@analyze.command("top-tokens")
+@_backbone
+@click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
+@click.option("--template", help="Template with [X] and [MASK] [default: the manual template].")
+@click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Tokens shown for each sentence.")
+@click.option(
+    "--suite", "suite_name", help="Also score the average of the top tokens and the [MASK] state: sts ... (table 9)."
+)
+@click.option("--words", type=click.IntRange(1), default=200, show_default=True, help="Tokens in that average.")
+@_common
+def top_tokens(**options: Any) -> None:
+    """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
+    runtime = _start(options)
+    from benchmark.analysis.top_tokens import SENTENCES, analyse_top_tokens
+    from benchmark.data.sources import DataSource
+    from benchmark.run.plan import load_tasks
+    from benchmark.tasks.suites import suite
+    from zoo.methods.prompt import PromptRecipe
+
+    data = DataSource.from_options(options["data"])
+    tasks = load_tasks(suite(options["suite_name"]).tasks, data, None) if options["suite_name"] else []
+    analysis = analyse_top_tokens(
+        options["backbones"] or ["zoo-mini"],
+        options["template"] or PromptRecipe().template,
+        options["texts"] or SENTENCES,
+        options["top"],
+        runtime,
+        words=options["words"],
+        tasks=tasks,
+    )
+    _finish(analysis, options, runtime)
+
+
+@analyze.command()
+@_encoders
+@_suite
+@click.option(
+    "--split",
+    type=click.Choice(["all", "train", "dev", "test"]),
+    default="all",
+    show_default=True,
+    help="Which pairs of the suite's development task (STS-B).",
+)
+@click.option("--above", default=4.0, show_default=True, help="A pair is positive when scored above this.")
+@_common
+def alignment(**options: Any) -> None:
+    """Alignment and uniformity on STS-B."""
+    runtime = _start(options)
+    from benchmark.analysis.alignment import analyse_alignment
+    from benchmark.analysis.encoders import choose_encoders
+    from benchmark.data.sources import DataSource
+    from benchmark.run.plan import load_tasks
+    from benchmark.tasks.suites import suite
+
+    encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
+    data = DataSource.from_options(options["data"])
+    (task,) = load_tasks([suite(options["suite_name"]).dev], data, None)
+    analysis = analyse_alignment(encoders, task, options["split"], options["above"], runtime)
+    _finish(analysis, options, runtime)
+
+
+_kept = _options(
+    click.option(
+        "--methods",
+        required=True,
+        help="Names in the tables of the results folder, or globs; comma-separated.",
+    ),
+    click.option(
+        "--results",
+        type=click.Path(path_type=Path),
+        default=Path("zoo-bench-results"),
+        show_default=True,
+        help="Results folder.",
+    ),
+    click.option("--suite", "suite_name", default="sts", show_default=True, help="The tasks of this suite."),
+    click.option("--tasks", help="Instead of a suite: these tasks, comma-separated."),
+    _data,
+    click.option(
+        "--out", type=click.Path(path_type=Path), help="Output folder [default: `analysis` in the results folder]."
+    ),
+    _no_plots,
+    _plugins,
+)
+
+
+def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
+    """Check what can be checked first, and return the rows by name, the tasks and the records."""
+    from benchmark.records.query import label, read_records, rows_named
+    from benchmark.analysis.plots import check_plots
+    from benchmark.cli.main import _load_plugins
+    from benchmark.records.store import Records
+    from benchmark.tasks.suites import suite
+    from zoo.errors import UsageError
+    from zoo.files import check_writable
+
+    if not options["no_plots"]:
+        check_plots()
+    _load_plugins(options["plugins"])
+    store = Records(options["results"], set_aside=False)
+    found = read_records(store)
+    named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
+    if not named:
+        raise UsageError("--methods names no method.")
+    tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
+    tasks = list(dict.fromkeys(tasks or suite(options["suite_name"]).tasks))
+    rows = [row for name in named for row in rows_named(found, name, options["results"], tasks)]
+    names = [row[0]["method"]["name"] for row in rows]
+    by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
+    options["out"] = options["out"] or options["results"] / "analysis"
+    check_writable(options["out"])
+    return by_name, tasks, store
+
+
+@analyze.command()
+@_kept
+@click.option("--positive", default=4.0, show_default=True, help="Hard positive pairs are scored so or higher,")
+@click.option("--longer-by", type=click.IntRange(0), default=5, show_default=True, help="more words apart;")
+@click.option("--negative", default=1.0, show_default=True, help="hard negative pairs are scored so or lower,")
+@click.option("--closer-than", type=click.IntRange(1), default=2, show_default=True, help="fewer words apart.")
+def pairs(**options: Any) -> None:
+    """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
+    rows, tasks, store = _start_kept(options)
+    from benchmark.records.query import Texts
+    from benchmark.analysis.pairs import Hard, analyse_pairs
+    from benchmark.data.sources import DataSource
+
+    hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
+    texts = Texts(DataSource.from_options(options["data"]))
+    _write(analyse_pairs(rows, tasks, store, texts, hard), options)
+
+
+@analyze.command()
+@_kept
+@click.option("--pairs", "count", type=click.IntRange(1), default=10, show_default=True, help="Of each task.")
+@click.option("--no-texts", is_flag=True, help="Row numbers only: for what is published.")
+def worst(**options: Any) -> None:
+    """The pairs whose rank is farthest from that of their gold score, with their texts."""
+    rows, tasks, store = _start_kept(options)
+    from benchmark.records.query import Texts
+    from benchmark.analysis.worst import analyse_worst
+    from benchmark.data.sources import DataSource
+
+    texts = Texts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
+    _write(analyse_worst(rows, tasks, store, texts, options["count"]), options)

@@ -1,0 +1,88 @@
+"""Training text for a run: a file or a catalog entry, sampled, and compared with the texts it will be tested on."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+
+from benchmark.data.catalog import catalog
+from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
+from benchmark.data.readers.pairs import iterate_text, sample_text
+from benchmark.data.sources import DataSource
+from zoo.encoder import Corpus
+from zoo.errors import CorruptError, UsageError
+from zoo.labels import NLI_LABELS, PHRASE_LABELS
+from zoo.progress import print_safe
+
+
+def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
+    """Return the sentences of a catalog corpus or of a text file (.xz and .gz too), `count` of them drawn by seed 0.
+
+    Raises MissingError or CorruptError when it cannot be read, UsageError when it has no sentence.
+    """
+    entry = catalog().get(name)
+    if entry is not None and entry.kind == "corpus":
+        located = data.locate(name, "plain")
+        path = next(iter(located.files.values()))
+    else:
+        path = Path(name).expanduser()
+    sentences = sample_text(path, count)
+    if not sentences:
+        raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence a line.")
+    return Corpus(name if entry is not None else path.name, sentences)
+
+
+def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
+    """Return labelled pairs: of the catalog, of a tab-separated file (premise, hypothesis, label ...), of a PPDB pack.
+
+    Several are joined by +, as in nli+ppdb2-human; `count` takes so many of each. Raises MissingError or CorruptError
+    when they cannot be read.
+    """
+    whole = Path(name).expanduser().is_file()  # a file's own name may have a +
+    parts = [_load_part(part, data, count) for part in ([name] if whole else name.split("+"))]
+    sentences = [text for part in parts for text in part.sentences]
+    labels = [label for part in parts for label in part.labels or ()]
+    return Corpus("+".join(part.name for part in parts), sentences, labels)
+
+
+def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
+    entry = catalog().get(name)
+    if entry is not None and entry.kind in ("nli", "ppdb-human"):
+        files = list(data.locate(name, "plain").files.values())
+    else:
+        entry, files = None, [Path(name).expanduser()]
+    per_class = None if count is None else max(count // len(PHRASE_LABELS), 1)
+    if entry is not None and entry.kind == "ppdb-human":
+        rows = human_training_rows(files, per_class)
+    elif is_pack(files[0]):
+        report = PPDBReport()
+        rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
+        print_safe(f"{files[0].name}: {report}", sys.stderr)
+    else:
+        rows = _nli_rows(files[0], count)
+    texts = [text for first, second, _ in rows for text in (first, second)]
+    return Corpus(name if entry is not None else files[0].name, texts, [label for *_, label in rows])
+
+
+def _nli_rows(path: Path, count: int | None) -> list[tuple[str, str, str]]:
+    rows = []
+    for number, line in enumerate(islice(iterate_text(path), count), 1):
+        fields = line.split("\t")
+        if len(fields) < 3 or fields[2] not in NLI_LABELS:
+            raise CorruptError(f"{path}:{number}: expected premise, hypothesis and one of {', '.join(NLI_LABELS)}.")
+        rows.append((fields[0], fields[1], fields[2]))
+    return rows
+
+
+def normalised(text: str) -> str:
+    """Return a text as overlap counts it: lower case, letters and digits only (tokenisation does not hide a copy)."""
+    return re.sub(r"[\W_]+", "", text.lower())
+
+
+def overlap(corpus: Corpus, texts: Iterable[str]) -> int:
+    """Count the corpus sentences that are also among `texts`, after normalisation."""
+    tested = {normalised(text) for text in texts} - {""}
+    return sum(normalised(sentence) in tested for sentence in corpus.sentences)

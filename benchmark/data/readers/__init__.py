@@ -1,0 +1,1 @@
+"""Readers of the data sets' files, one file per kind of data."""

@@ -1,0 +1,260 @@
+"""PPDB: packs of the Paraphrase Database 2.0, and the pairs of it that people scored; the part to train on and to test.
+
+A pack's line: LHS ||| phrase ||| paraphrase ||| features ||| alignment ||| relation, the features "name=value".
+"""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import random
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+
+from benchmark.data.readers.pairs import Pairs, read_lines
+from zoo.errors import CorruptError, MissingError
+from zoo.labels import PHRASE_LABELS, hash_fraction
+
+RELATIONS = ("Equivalence", "ForwardEntailment", "ReverseEntailment", "Independent", "Exclusion", "OtherRelated")
+
+# BURT section 3.1: both directions of entailment are one class; Exclusion and OtherRelated are removed.
+LABEL_OF = {
+    "Equivalence": PHRASE_LABELS[0],
+    "ForwardEntailment": PHRASE_LABELS[1],
+    "ReverseEntailment": PHRASE_LABELS[1],
+    "Independent": PHRASE_LABELS[2],
+}
+MAX_WORDS = 6  # of a phrase (BURT section 3.2)
+PER_CLASS = 354_000  # pairs drawn of each class (BURT section 3.1)
+TEST_SHARE = 0.02  # of a pack's target phrases: the paper tests 32,202 of 1.53 million pairs, its split is not known
+
+HUMAN_TEST_SHARE = 0.5  # of the target phrases that people scored
+# Of the raters' mean, 1 (unrelated) to 5 (the same): what rounds to 4 or 5 is equivalent, what is below 2 independent,
+# and what is between, related but not the same, stands for entailment. Each has a fifth of the pairs or more.
+EQUIVALENT_FROM = 3.5
+INDEPENDENT_BELOW = 2.0
+
+_EQUIVALENCE = re.compile(r"(?:^|\s)Equivalence=(\S*)")
+_NONTERMINAL = re.compile(r"\[\S+,\d+\]")
+_NAMED = 5  # malformed lines that a report names; the others are counted
+
+
+@dataclass(frozen=True)
+class PPDBPair:
+    """One line of a pack; `equivalence` is the probability in [0, 1] that both phrases mean the same."""
+
+    target: str
+    paraphrase: str
+    relation: str
+    equivalence: float
+
+
+@dataclass
+class PPDBReport:
+    """What was read and what was left out, with the reason."""
+
+    lines: int = 0
+    malformed: int = 0
+    named: list[str] = field(default_factory=list)  # the first malformed lines: file:line: what is wrong
+    dropped: Counter[str] = field(default_factory=Counter)
+
+    def malformed_line(self, where: str, problem: str) -> None:
+        """Count a malformed line, and name it if it is among the first."""
+        self.malformed += 1
+        if len(self.named) < _NAMED:
+            self.named.append(f"{where}: {problem}")
+
+    def __str__(self) -> str:
+        named = "; ".join(self.named) + ("; ..." if self.malformed > len(self.named) else "")
+        broken = f"{self.malformed:,} malformed" + (f" ({named})" if named else "")
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.dropped.items()))
+        return f"{self.lines:,} lines of PPDB: {broken}; left out: {left_out or 'none'}"
+
+
+def is_pack(path: Path) -> bool:
+    """Whether a file looks like a PPDB pack (one of its first lines does); False where it cannot be read."""
+    try:
+        return any(line.count(b"|||") >= 4 for line in islice(_raw_lines(path), 20))
+    except (CorruptError, MissingError):
+        return False
+
+
+def _raw_lines(path: Path) -> Iterator[bytes]:
+    openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
+    try:
+        with openers.get(path.suffix, Path.open)(path, "rb") as file:
+            yield from file
+    except FileNotFoundError as error:
+        raise MissingError(f"PPDB pack {path} does not exist; packs are at paraphrase.org.") from error
+    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+        raise CorruptError(f"PPDB pack {path} cannot be read to its end: {error}.") from error
+
+
+def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
+    """Yield the pairs of a pack (.gz and .xz are read directly), line by line; malformed lines go to the report.
+
+    Raises MissingError when the file is not there, CorruptError when an archive is cut.
+    """
+    for number, line in enumerate(_raw_lines(path), 1):
+        report.lines += 1
+        try:
+            pair = _parse(line.decode("utf-8"))
+        except ValueError as error:  # UnicodeDecodeError is one
+            report.malformed_line(f"{path}:{number}", str(error))
+            continue
+        yield pair
+
+
+def _parse(line: str) -> PPDBPair:
+    fields = [part.strip() for part in line.split("|||")]
+    if len(fields) != 6:
+        raise ValueError(f"{len(fields)} fields instead of 6")
+    _, target, paraphrase, features, _, relation = fields
+    if not target or not paraphrase:
+        raise ValueError("a phrase is empty")
+    if relation not in RELATIONS:
+        raise ValueError(f"{relation!r} is no relation")
+    found = _EQUIVALENCE.search(features)
+    if found is None:
+        raise ValueError("no feature Equivalence")
+    equivalence = float(found[1])
+    if not 0 <= equivalence <= 1:
+        raise ValueError(f"Equivalence={found[1]} is outside 0..1")
+    return PPDBPair(target, paraphrase, relation, equivalence)
+
+
+def normalised(phrase: str) -> str:
+    """Return a phrase in lower case with single blanks; more of BURT's normalisation is not known."""
+    return " ".join(phrase.lower().split())
+
+
+def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = MAX_WORDS) -> Iterator[PPDBPair]:
+    """Normalise pairs and leave out what BURT (section 3.1) leaves out; the report counts why.
+
+    The relations without a class, patterns with a gap, phrases longer than `max_words`, pairs of single words (its pack
+    is of phrases), equal sides, and repetitions (one pair under several syntactic labels: the first counts).
+    """
+    seen: set[tuple[str, str]] = set()
+    for pair in pairs:
+        target, paraphrase = sides = normalised(pair.target), normalised(pair.paraphrase)
+        words = [len(side.split()) for side in sides]
+        if pair.relation not in LABEL_OF:
+            reason = f"of relation {pair.relation}"
+        elif any(_NONTERMINAL.search(side) for side in (pair.target, pair.paraphrase)):
+            reason = "with a gap"
+        elif max(words) > max_words:
+            reason = f"longer than {max_words} words"
+        elif max(words) == 1:
+            reason = "of single words"
+        elif target == paraphrase:
+            reason = "of equal sides"
+        elif sides in seen:
+            reason = "repeated"
+        else:
+            seen.add(sides)
+            yield PPDBPair(target, paraphrase, pair.relation, pair.equivalence)
+            continue
+        report.dropped[reason] += 1
+
+
+def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: int = 0) -> list[tuple[str, str, str]]:
+    """Draw equally many (phrase, paraphrase, label) of each label, in their order: `per_class`, or what the rarest has.
+
+    Reservoir sampling: the rows are read once, and at most `per_class` of each label are kept (all, with None).
+    """
+    generator = random.Random(seed)
+    kept: dict[str, list[tuple[int, tuple[str, str, str]]]] = {label: [] for label in PHRASE_LABELS}
+    met: Counter[str] = Counter()
+    for number, row in enumerate(rows):
+        drawn = kept[row[2]]
+        met[row[2]] += 1
+        if per_class is None or len(drawn) < per_class:
+            drawn.append((number, row))
+            continue
+        slot = generator.randrange(met[row[2]])
+        if slot < per_class:
+            drawn[slot] = number, row
+    each = min(len(drawn) for drawn in kept.values())
+    chosen = [item for drawn in kept.values() for item in generator.sample(drawn, each)]
+    return [row for _, row in sorted(chosen)]
+
+
+def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = PER_CLASS) -> list[tuple[str, str, str]]:
+    """Return the balanced (phrase, paraphrase, label) of a pack in which no test target occurs on either side."""
+    pairs = (
+        pair
+        for pair in filtered(read_ppdb(path, report), report)
+        if min(hash_fraction(pair.target), hash_fraction(pair.paraphrase)) >= TEST_SHARE
+    )
+    return balanced(((p.target, p.paraphrase, LABEL_OF[p.relation]) for p in pairs), per_class)
+
+
+def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
+    """Return the held-out phrase pairs of a pack, those of the test targets; gold: the equivalence score (BURT 4.2)."""
+    pairs = [p for p in filtered(read_ppdb(path, report), report) if hash_fraction(p.target) < TEST_SHARE]
+    gold = np.array([p.equivalence for p in pairs], dtype=np.float64)
+    return Pairs([p.target for p in pairs], [p.paraphrase for p in pairs], gold)
+
+
+@dataclass(frozen=True)
+class HumanPair:
+    """A phrase and a paraphrase with the mean of the raters' scores, 1 (unrelated) to 5 (the same)."""
+
+    phrase: str
+    paraphrase: str
+    score: float
+
+    @property
+    def label(self) -> str:
+        """The class that the score stands for."""
+        if self.score >= EQUIVALENT_FROM:
+            return PHRASE_LABELS[0]
+        return PHRASE_LABELS[2] if self.score < INDEPENDENT_BELOW else PHRASE_LABELS[1]
+
+
+def read_ppdb_human(path: Path) -> list[HumanPair]:
+    """Read human-scored pairs: mean score, syntactic label, phrase, paraphrase, every rater's score; tab-separated.
+
+    Raises CorruptError with the line that is not so.
+    """
+    pairs = []
+    for number, line in enumerate(read_lines(path), 1):
+        fields = line.split("\t")
+        try:
+            score, _, phrase, paraphrase, _ = fields
+            pair = HumanPair(phrase, paraphrase, float(score))
+        except ValueError:
+            raise CorruptError(f"{path}:{number}: expected score, label, phrase, paraphrase, scores.") from None
+        if not 1 <= pair.score <= 5:
+            raise CorruptError(f"{path}:{number}: score {pair.score} is outside 1..5.")
+        pairs.append(pair)
+    return pairs
+
+
+def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[HumanPair]]:
+    """Split human-scored pairs, of all files together, into those to train on and those to test; no phrase is in both.
+
+    The sha256 of its phrase decides whether a pair is for testing; to train, what has no phrase of a test pair is left.
+    """
+    pairs = list(pairs)
+    test = [pair for pair in pairs if hash_fraction(pair.phrase) < HUMAN_TEST_SHARE]
+    tested = {side for pair in test for side in (pair.phrase, pair.paraphrase)}
+    return [pair for pair in pairs if pair.phrase not in tested and pair.paraphrase not in tested], test
+
+
+def human_training_rows(paths: Iterable[Path], per_class: int | None = None) -> list[tuple[str, str, str]]:
+    """Return the balanced (phrase, paraphrase, label) of the human-scored pairs to train on.
+
+    Pairs of single words are left out, as of packs: they are half, and score so low that one phrase's length tells it.
+    """
+    train, _ = split_ppdb_human(pair for path in paths for pair in read_ppdb_human(path))
+    phrases = (p for p in train if max(len(side.split()) for side in (p.phrase, p.paraphrase)) > 1)
+    return balanced(((p.phrase, p.paraphrase, p.label) for p in phrases), per_class)

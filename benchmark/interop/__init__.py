@@ -1,0 +1,1 @@
+"""Other projects' forms: MTEB's result files, SentEval's interface."""

@@ -1,0 +1,84 @@
+"""Records as MTEB's result files: one TaskResult JSON a task, in MTEB's folders.
+
+What a reader of these files must know:
+
+- Only the untokenised tasks bear MTEB's names. SentEval's tokenised text is another input, and SentEval's SICK-R is
+  another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names of their own, which MTEB does not know.
+- The untokenised STS12-16 and STS Benchmark have MTEB's numbers of pairs; their text has not been compared with the
+  hub's copies. So `dataset_revision` is the sha256 of the files that were read, not a revision of the hub.
+- `mteb_version` is null: MTEB measured nothing here. Its readers accept that, as far as their code says.
+- `main_score` is Spearman of the cosine over all pairs (`all`), which is what MTEB's evaluator computes; dot product,
+  Manhattan and Euclidean scores are not measured and are left out.
+- `evaluation_time` is the record's: scoring, and encoding where that cell caused it.
+- `model_meta.json` has name and revision only. Whether MTEB's leaderboard takes so little is not known.
+"""
+
+from __future__ import annotations
+
+import calendar
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmark.records.store import Record, Records
+from zoo.errors import UsageError
+from zoo.files import slug, write_json
+
+TASKS = {
+    **{f"STS{year}-raw": f"STS{year}" for year in range(12, 17)},
+    "STS-B-raw": "STSBenchmark",
+    "SICK-R-raw": "SentEval-SICK-R-raw",
+    **{f"STS{year}": f"SentEval-STS{year}" for year in range(12, 17)},
+    "STS-B": "SentEval-STSBenchmark",
+    "SICK-R": "SentEval-SICK-R",
+}
+
+
+def export(results: Path, out: Path) -> list[Path]:
+    """Write <out>/<model>/<revision>/<task>.json for every finished STS cell; returns the paths.
+
+    A model is a method; each of its seeds, and each of its conditions, is a revision. Trials (--limit) are left out.
+    Raises UsageError for a cell measured on two versions of its data.
+    """
+    written = []
+    for record in Records(results, set_aside=False).all():
+        task = TASKS.get(record["task"]["name"])
+        if task is None or record["status"] != "ok" or record["limit"] is not None:
+            continue
+        name, revision = record["method"]["name"], _revision(record)
+        folder = out / f"zoo-bench__{slug(name)}" / revision
+        if folder / f"{task}.json" in written:
+            raise UsageError(
+                f"{name} was measured on {record['task']['name']} with two versions of the data in {results}, "
+                "and MTEB's files have room for one; move the records of one into a folder of their own."
+            )
+        write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})
+        written.append(folder / f"{task}.json")
+        write_json(written[-1], task_result(record))
+    return written
+
+
+def _revision(record: Record) -> str:
+    seed = "" if record["seed"] is None else f"-seed{record['seed']}"
+    return str(record["encoder_key"])[:16] + seed
+
+
+def task_result(record: Record) -> dict[str, Any]:
+    """Return a finished record of an STS task as MTEB's TaskResult; scores are fractions there as here."""
+    correlation = record["scores"]["all"]
+    score = {
+        "hf_subset": "default",
+        "languages": ["eng-Latn"],
+        "main_score": record["scores"]["main"],
+        "cosine_spearman": correlation["spearman"],
+        "cosine_pearson": correlation["pearson"],
+    }
+    return {
+        "dataset_revision": f"sha256:{record['task']['sha256']}",
+        "task_name": TASKS[record["task"]["name"]],
+        "mteb_version": None,
+        "scores": {"test": [score]},
+        "evaluation_time": record["seconds"],
+        "kg_co2_emissions": None,
+        "date": calendar.timegm(time.strptime(record["started"], "%Y-%m-%dT%H:%M:%SZ")),
+    }

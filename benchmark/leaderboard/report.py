@@ -1,0 +1,90 @@
+"""`zoo-bench leaderboard` and `report`: read the records, write tables and pages. Imports no torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmark.data.sources import DataSource
+from benchmark.leaderboard.page import write_page
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.write import print_table, write_tables
+from benchmark.records.store import Record, Records
+from benchmark.tasks.suites import Suite, all_suites, suites_named
+from zoo.errors import MissingError, did_you_mean
+from zoo.files import slug, write_text
+from zoo.progress import print_safe
+from zoo.recipe import all_recipes, split_overrides
+
+
+def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -> list[tuple[Path, str]]:
+    """Write and print the tables of a results folder, of the suites named (comma-separated) or all; the page has all.
+
+    Returns the damaged records that were set aside. Raises MissingError when there is no record of these suites.
+    """
+    records = Records(results)
+    found = _read(records)
+    named = {one.name for one in _suites(found, suite_names)}
+    tables = build_tables(found, _suites(found), records)
+    wanted = [table for table in tables if table.suite.name in named]
+    if not wanted:
+        raise MissingError(
+            f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results."
+        )
+    written = write_tables(wanted, out)
+    write_page(tables, out / "index.html", found)
+    for table in wanted:
+        print_table(table)
+    listed = ", ".join(str(path) for path in written)
+    print_safe(f"written: {listed} (and .csv, .json, .tex, index.html beside them)", sys.stdout)
+    return records.corrupt
+
+
+def make_report(
+    method: str, results: Path, out: Path | None = None, data: str | None = None, *, texts: bool = True
+) -> Path:
+    """Write one page about a method of a results folder, under all its conditions; returns its path.
+
+    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Hard pairs and
+    the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
+    nothing is downloaded. Raises MissingError for a method without records.
+    """
+    from benchmark.records.query import Texts
+    from benchmark.leaderboard.method_page import method_page
+
+    records = Records(results)
+    found = _read(records)
+    names = {r["method"]["name"] for r in found}
+    chosen = {method} & names or {name for name in names if split_overrides(name, "report")[0] == method}
+    if not chosen:
+        raise MissingError(
+            f"no record of {method!r} in {results}.{did_you_mean(method, names)} Measure it with"
+            f" `zoo-bench run --methods {method}`, or name a folder with --results."
+        )
+    mine = [r for r in found if r["method"]["name"] in chosen]
+    of_pairs = Texts(DataSource.from_options(data, hub=False))
+    tables = build_tables(found, _suites(found), records)
+    page = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
+    path = out or results / "reports" / f"{slug(method)}.html"
+    write_text(path, page)
+    print_safe(f"written: {path}", sys.stdout)
+    return path
+
+
+def _read(records: Records) -> list[Record]:
+    found = records.all()
+    for path, reason in records.corrupt:
+        print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
+    return found
+
+
+def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:
+    known = list(all_suites().values())
+    in_suites = {task for one in known for task in one.tasks}
+    others = sorted({r["task"]["name"] for r in records} - in_suites)
+    suites = suites_named(names) if names else known
+    if others:  # tasks of plugins belong to no suite and get a table of their own
+        title = "Tasks outside every suite"
+        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
+    return suites

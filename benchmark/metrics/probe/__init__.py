@@ -1,0 +1,1 @@
+"""SentEval's transfer probes, trained as one batched problem."""

@@ -1,0 +1,165 @@
+"""SentEval's transfer probes: which rows train what, how a penalty is chosen, and the accuracy (METHODS section 9).
+
+Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
+test part, the penalty from folds of the former) and `split` (training, development and test parts). Two protocols:
+`senteval` trains each classifier as SentEval does, early stopping and rounding with it; `exact` solves the same
+regressions to convergence and rounds nothing. Every scheme runs all its fits as one batched problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from benchmark.metrics.probe.batch import Fits, Fold, Recipe, Rows, pad, train_fits
+from benchmark.metrics.probe.exact import Solved, solve_fits
+
+PENALTIES = (1e-5, 1e-4, 1e-3, 1e-2)
+_FOLD_SEED = 1111
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a probe does: its protocol, folds, and for `senteval` how each classifier is trained."""
+
+    name: str
+    protocol: str  # "senteval" or "exact"
+    folds: int = 10
+    recipe: Recipe = field(default_factory=Recipe)
+    penalties: tuple[float, ...] = PENALTIES
+
+
+FULL = Setting("full", "senteval")
+FAST = Setting(
+    "fast",
+    "senteval",
+    folds=5,
+    recipe=Recipe(optimiser="rmsprop", learning_rate=1e-2, batch_size=128, tenacity=3, epoch_size=2),
+)
+EXACT = Setting("exact", "exact")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Accuracies x100, one penalty for each test part, its classes; `senteval` rounds to two decimals as SentEval."""
+
+    accuracy: float
+    dev_accuracy: float
+    penalties: tuple[float, ...]
+    parts: tuple[float, ...]  # accuracy x100 of every test part: the outer folds, or the one test set
+    predicted: NDArray[np.int64]  # of all test rows; nested: of all rows
+
+
+def stratified(labels: NDArray[np.int64], folds: int) -> list[tuple[Rows, Rows]]:
+    """Return (training, held-out) rows of every fold, as SentEval draws them."""
+    splitter = StratifiedKFold(folds, shuffle=True, random_state=_FOLD_SEED)
+    return [(train.astype(np.int64), test.astype(np.int64)) for train, test in splitter.split(labels, labels)]
+
+
+def pair_features(u: NDArray[np.float32], v: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return [|u-v| ; u*v] (n, 2 dim) of two sides (n, dim)."""
+    return np.concatenate([np.abs(u - v), u * v], axis=1)
+
+
+class _Probe:
+    """One task's rows under one setting."""
+
+    def __init__(
+        self, vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: Setting, device: str = "cpu"
+    ) -> None:
+        self.vectors, self.labels, self.setting, self.device = vectors, labels, setting, device
+        self.rounds = setting.protocol == "senteval"
+        self.padded = pad(vectors, device) if self.rounds else None
+
+    def fit(self, folds: Sequence[Fold], fold_of: Sequence[int], penalties: Sequence[float]) -> Fits | Solved:
+        of, weights = np.array(fold_of, dtype=np.int64), np.array(penalties, dtype=np.float64)
+        if self.padded is not None:
+            dim = self.vectors.shape[1]
+            return train_fits(self.padded, dim, self.labels, folds, of, weights, self.setting.recipe)
+        return solve_fits(self.vectors, self.labels, folds, of, weights, device=self.device)
+
+    def grid(self, folds: Sequence[Fold]) -> tuple[Fits | Solved, NDArray[np.float64]]:
+        """Fit every fold with every penalty; returns the fits, fold by fold, and dev accuracies (folds, penalties)."""
+        tried = self.setting.penalties
+        fits = self.fit(folds, np.repeat(np.arange(len(folds)), len(tried)).tolist(), tried * len(folds))
+        return fits, fits.dev.reshape(len(folds), len(tried))
+
+    def percent(self, fraction: float) -> float:
+        """Return a fraction x100, rounded where SentEval rounds."""
+        return float(round(100 * np.float64(fraction), 2) if self.rounds else 100 * fraction)
+
+    def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
+        """Return which penalty is best over folds (folds, penalties), and its score; of equals the smallest."""
+        means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
+        best = int(np.argmax(means))
+        return best, means[best]
+
+    def score(self, fits: Fits | Solved, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
+        """Return the accuracy x100 of a fit on rows, and the classes it gives them."""
+        predicted = fits.predict(fit, rows)
+        return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
+
+    def mean(self, percents: Sequence[float]) -> float:
+        """Return the mean of accuracies x100, rounded where SentEval rounds."""
+        value = np.mean(list(percents))
+        return float(round(value, 2) if self.rounds else value)
+
+
+def nested(
+    vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: Setting = FULL, device: str = "cpu"
+) -> Measured:
+    """Nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
+    probe = _Probe(vectors, labels, setting, device)
+    outer = stratified(labels, setting.folds)
+    inner = [
+        Fold(train[some], train[held]) for train, _ in outer for some, held in stratified(labels[train], setting.folds)
+    ]
+    _, dev = probe.grid(inner)
+    chosen = [probe.choose(part) for part in dev.reshape(len(outer), setting.folds, -1)]
+    penalties = tuple(setting.penalties[best] for best, _ in chosen)
+    refits = probe.fit([Fold(train) for train, _ in outer], range(len(outer)), penalties)
+    predicted, parts = np.zeros(len(labels), np.int64), []
+    for number, (_, test) in enumerate(outer):
+        accuracy, predicted[test] = probe.score(refits, number, test)
+        parts.append(accuracy)
+    return Measured(probe.mean(parts), probe.mean([score for _, score in chosen]), penalties, tuple(parts), predicted)
+
+
+def cross_validated(
+    vectors: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    train_rows: int,
+    setting: Setting = FULL,
+    device: str = "cpu",
+) -> Measured:
+    """The first `train_rows` rows train, folds of them choose the penalty, the others test: TREC, MRPC."""
+    probe = _Probe(vectors, labels, setting, device)
+    _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
+    best, dev_accuracy = probe.choose(dev)
+    refit = probe.fit([Fold(np.arange(train_rows))], [0], [setting.penalties[best]])
+    accuracy, predicted = probe.score(refit, 0, np.arange(train_rows, len(labels)))
+    return Measured(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)
+
+
+def split(
+    vectors: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    train_rows: int,
+    dev_rows: int,
+    setting: Setting = FULL,
+    device: str = "cpu",
+) -> Measured:
+    """Rows for training, then development (chooses the penalty, and stops), then test: SST2, SST5, SICK-E.
+
+    SentEval trains the chosen classifier once more, on the same rows from the same seed: it is the same classifier.
+    """
+    probe = _Probe(vectors, labels, setting, device)
+    fold = Fold(np.arange(train_rows), np.arange(train_rows, train_rows + dev_rows))
+    fits, dev = probe.grid([fold])
+    best, dev_accuracy = probe.choose(dev)
+    accuracy, predicted = probe.score(fits, best, np.arange(train_rows + dev_rows, len(labels)))
+    return Measured(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)

@@ -1,0 +1,1 @@
+"""Records of what was measured: the one door to a results folder."""

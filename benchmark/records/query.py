@@ -1,0 +1,187 @@
+"""What a results folder keeps of pairs: rows by their names, their pair scores, and the texts where the data is here.
+
+Imports no torch and no scipy: `compare` and `report` start light.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import hashlib
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import DataSource
+from benchmark.metrics.correlation import ranks
+from benchmark.run.plan import LoadedTask, load_tasks
+from benchmark.records.store import Record, Records
+from benchmark.tasks.base import PairsData
+from benchmark.tasks.relatedness import RegressorData
+from benchmark.tasks.sts import STSBenchmark
+from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.progress import print_safe
+
+Split = Literal["all", "train", "dev", "test"]
+Ranks = NDArray[np.float64]
+
+
+def read_records(store: Records) -> list[Record]:
+    """Return all records of a folder; those that are damaged are named on standard error."""
+    found = store.all()
+    for path, reason in store.corrupt:
+        print_safe(f"zoo-bench: damaged record left out: {path}: {reason}", sys.stderr)
+    return found
+
+
+def label(records: Sequence[Record]) -> str:
+    """Return a row's name as tables print it where several share it: the method and the start of the row's key."""
+    return f"{records[0]['method']['name']} [{records[0]['row_key'][:8]}]"
+
+
+def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
+    """Return the records of each measured row with this method name, or label; globs (`simcse*`) match names.
+
+    Where some of them have a score of one of `tasks`, those only. Raises UsageError where there is none.
+    """
+    rows: dict[tuple[str, str], list[Record]] = {}
+    for record in found:
+        method = record["method"]["name"]
+        if name in (method, label([record])) or ("*" in name and fnmatch.fnmatchcase(method, name)):
+            rows.setdefault((method, record["row_key"]), []).append(record)
+    if not rows:
+        known = sorted({record["method"]["name"] for record in found})
+        raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
+    measured = {key: {r["task"]["name"] for r in row if r["status"] == "ok"} for key, row in rows.items()}
+    wanted = [key for key in rows if not measured[key].isdisjoint(tasks)] or [key for key in rows if measured[key]]
+    return [rows[key] for key in wanted or rows]
+
+
+def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
+    """Return the records of the one row of this name (see `rows_named`); raises UsageError where there are several."""
+    rows = rows_named(found, name, folder, tasks)
+    if len(rows) > 1:
+        labels = ", ".join(repr(label(row)) for row in rows)
+        raise UsageError(f"{name!r} stands in {folder} under several conditions; name one of {labels}.")
+    return rows[0]
+
+
+def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
+    """Return a row's records of one task, every seed; raises MissingError or UsageError where pairs are not kept."""
+    name, seeds = label(records), {r["seed"] for r in records}
+    mine = [r for r in records if r["task"]["name"] == task]
+    missing = seeds - {r["seed"] for r in mine if r["status"] == "ok"}
+    if missing:
+        reasons = [r["reason"] for r in mine if r["seed"] in missing and r["reason"]] or ["not run"]
+        raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
+    mine = [r for r in mine if r["status"] == "ok"]  # a cell without data has a record and key of its own
+    if len(mine) > len(seeds):
+        raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
+    metric = mine[0]["scores"]["main_metric"]
+    if not mine[0].get("pairs") and metric != "all_spearman":
+        raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks.")
+    return mine
+
+
+def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
+    """Return the Spearman correlation x100 of two variables (n,), or None where one of them is constant."""
+    if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
+        return None
+    return 100 * float(np.corrcoef(ranks(first), ranks(second))[0, 1])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The scores that one row gave the pairs of a task: predicted (seeds, n), gold (n,)."""
+
+    name: str
+    record: Record  # of its first seed
+    predicted: NDArray[np.float32]
+    gold: NDArray[np.float32]
+
+    @functools.cached_property
+    def gold_places(self) -> Ranks:
+        """The gold scores' places (n,) from 0 to 100 in the task: the share of pairs that are below, ties halved."""
+        return _places(self.gold)
+
+    @functools.cached_property
+    def places(self) -> Ranks:
+        """The same (seeds, n) of the predictions."""
+        return np.array([_places(of_seed) for of_seed in self.predicted])
+
+
+def _places(values: NDArray[Any]) -> Ranks:
+    return 100 * (ranks(values) - 0.5) / len(values)
+
+
+def read_kept(name: str, records: Sequence[Record], task: str, store: Records) -> Kept:
+    """Return what a row kept of a task; raises MissingError, UsageError or CorruptError."""
+    mine = of_task(records, task, store)
+    scores = [store.pair_scores(record) for record in mine]
+    if len({record["pairs"]["gold_sha256"] for record in mine}) > 1:
+        raise UsageError(f"{name} on {task}: its seeds were measured on different pairs.")
+    return Kept(name, mine[0], np.stack([predicted for predicted, _ in scores]), scores[0][1])
+
+
+def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
+    """Return the scored pairs of one split or of all; raises MissingError or UsageError where there are none."""
+    data = task.data
+    if data is None:
+        raise MissingError(task.reason or f"{task.name} has no data here.")
+    if isinstance(data, RegressorData):
+        parts = {"test": [data.test], "dev": []}
+    elif isinstance(data, PairsData):
+        parts = {"test": list(data.subsets.values()), "dev": [] if data.dev is None else [data.dev]}
+    else:
+        raise UsageError(f"{task.name} has no scored pairs.")
+    if isinstance(task.task, STSBenchmark):  # no task scores its training pairs, so the data keeps only their texts
+        parts["train"] = [task.task.read(data.located)["train"]]
+    chosen = [pairs for name in sorted(parts) if split in ("all", name) for pairs in parts[name]]
+    if not chosen:
+        raise UsageError(f"{task.name} has no {split} split; it has {', '.join(k for k, v in parts.items() if v)}.")
+    return Pairs(
+        [text for pairs in chosen for text in pairs.first],
+        [text for pairs in chosen for text in pairs.second],
+        np.concatenate([pairs.gold for pairs in chosen]),
+    )
+
+
+class Texts:
+    """The texts of records' pairs, each task's read once, from `data` (None: none are wanted)."""
+
+    def __init__(self, data: DataSource | None) -> None:
+        self.data = data
+        self._read: dict[tuple[str, int | None, str], Pairs | ZooError] = {}
+
+    def of(self, record: Record) -> Pairs:
+        """Return the texts in the order of the record's pair scores; raises MissingError, UsageError, CorruptError.
+
+        Data with other gold scores than the record's (another copy, say) is refused.
+        """
+        key = (record["task"]["name"], record["limit"], record["pairs"]["gold_sha256"])
+        if key not in self._read:
+            try:
+                self._read[key] = self._load(*key)
+            except ZooError as error:
+                self._read[key] = error
+        found = self._read[key]
+        if isinstance(found, ZooError):
+            raise found
+        return found
+
+    def _load(self, name: str, limit: int | None, gold_sha256: str) -> Pairs:
+        if self.data is None:
+            raise MissingError(f"{name}: its texts are left out.")
+        (task,) = load_tasks([name], self.data, limit)
+        pairs = scored_pairs(task, "test")
+        if hashlib.sha256(pairs.gold.astype("float32").tobytes()).hexdigest() != gold_sha256:
+            raise MissingError(
+                f"{name}: the data here has other gold scores than the record; name its folder with --data."
+            )
+        return pairs

@@ -1,0 +1,49 @@
+"""How long a plan will take: counted work divided by a measured speed. Rough, and said to be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmark.run.plan import EncoderPlan
+from benchmark.records.store import Records
+
+_CHARACTERS_PER_TOKEN = 4.3
+_UTILISATION = 0.35  # of a plain matrix product's speed, what encoding and training reach
+
+
+def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
+    """Parameters in matrix products a token passes through, from the backbone's config; None when unknown."""
+    from zoo.engine.backbone import find_backbone
+
+    name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
+    if name is None:
+        return None
+    path = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle).folder / "config.json"
+    if not path.is_file():
+        return None
+    config: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not {"hidden_size", "num_hidden_layers", "intermediate_size"} <= config.keys():
+        return None
+    width = config["hidden_size"]
+    return int(config["num_hidden_layers"] * (4 * width * width + 2 * width * config["intermediate_size"]))
+
+
+def estimate_seconds(
+    encoder_plan: EncoderPlan, records: Records, speed: float, allow_pickle: bool = False
+) -> float | None:
+    """Return the seconds left for one encoder (0 when every cell is finished), or None when its size is unknown."""
+    pending = [c for c in encoder_plan.cells if records.finished(encoder_plan.name, c.task.name, c.key) is None]
+    if not pending:
+        return 0.0
+    parameters = _matmul_parameters(encoder_plan, allow_pickle)
+    if parameters is None:
+        return None
+    characters = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})
+    work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
+    if encoder_plan.corpus is not None:
+        longest = getattr(encoder_plan.recipe, "train_max_length", None) or 512
+        tokens = sum(min(len(s) / _CHARACTERS_PER_TOKEN + 2, longest) for s in encoder_plan.corpus.sentences)
+        work += max(6.0 * encoder_plan.traits.training_passes, 2.0) * parameters * tokens
+    return work / (_UTILISATION * speed) + 2.0

@@ -1,0 +1,114 @@
+"""The vectors of one encoder in memory: what the embedding cache has, and each other text encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.run.cache import Entry
+from zoo.conformance import check_vectors
+from zoo.encoder import Encoder, Vectors
+from zoo.errors import ContractError
+
+_MISSING = 10  # words that a record names; never sentences, which are the data sets' own
+
+
+def facts_of(encoder: Encoder) -> dict[str, Any]:
+    """Return what records keep of an encoder: its size, and what its method says of itself."""
+    return {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
+
+
+class VectorStore:
+    """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
+
+    Instead of an encoder its maker can be given, which is called when the first text has to be encoded. `entry` is
+    asked for the encoder's place in the embedding cache, if there is one (training changes which it is).
+    """
+
+    def __init__(
+        self, encoder: Encoder | Callable[[], Encoder], name: str, entry: Callable[[], Entry | None] = lambda: None
+    ) -> None:
+        self._obtain: Callable[[], Encoder] = (lambda: encoder) if isinstance(encoder, Encoder) else encoder
+        self.name = name
+        self._entry = entry
+        self.rows: dict[str, int] = {}
+        self.matrix: Vectors = np.empty((0, 0), np.float32)
+        self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self.cached = 0  # texts whose vectors came from the embedding cache
+        self.cached_facts: dict[str, Any] | None = None  # the encoder's facts as the cache has them
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder, which is made now where its maker was given."""
+        return self._obtain()
+
+    def add(self, texts: Sequence[str]) -> None:
+        """Look up or encode the texts not yet known."""
+        new = list(dict.fromkeys(text for text in texts if text not in self.rows))
+        entry = self._entry() if new else None
+        new = self._look_up(new, entry)
+        if not new:
+            return
+        encoder, before = self.encoder, entry
+        entry = self._entry()
+        if entry != before:  # it was fitted just now, as it may have been elsewhere before
+            new = self._look_up(new, entry)
+        if new:
+            vectors, covered = self._encode(encoder, new)
+            self._keep(new, vectors, covered)
+            if entry is not None:
+                entry.add(new, vectors, covered, facts_of(encoder))
+
+    def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
+        """Take what the cache has; return the texts that are left."""
+        found = None if entry is None or not texts else entry.find(texts)
+        if found is None:
+            return texts
+        whole = bool(found.known.all())
+        hits = texts if whole else [text for text, known in zip(texts, found.known, strict=True) if known]
+        rows = slice(None) if whole else found.known
+        self._keep(hits, found.vectors[rows], found.covered[rows])
+        self.cached += len(hits)
+        self.cached_facts = found.facts
+        return [] if whole else [text for text, known in zip(texts, found.known, strict=True) if not known]
+
+    def _encode(self, encoder: Encoder, texts: list[str]) -> tuple[Vectors, NDArray[np.bool_]]:
+        vectors = encoder.encode(texts)
+        check_vectors(vectors, texts, encoder.dim, self.name)
+        covered: Any = encoder.covers(texts)
+        if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
+            raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
+        if not covered.all():  # one rule for all methods, whatever vector an encoder gives what it does not know
+            vectors = np.where(covered[:, None], vectors, np.float32(0))
+        return vectors, covered
+
+    def _keep(self, texts: list[str], vectors: Vectors, covered: NDArray[np.bool_]) -> None:
+        self.covered = np.concatenate([self.covered, covered])
+        self.matrix = np.concatenate([self.matrix, vectors]) if self.rows else vectors
+        self.rows |= {text: len(self.rows) + i for i, text in enumerate(texts)}
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors (n, dim) of `texts`."""
+        self.add(texts)
+        return self.matrix[[self.rows[text] for text in texts]]
+
+    def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
+
+        Raises ContractError where a text that is covered has the zero vector: it has no cosine.
+        """
+        distinct = list(dict.fromkeys(texts))
+        self.add(distinct)
+        rows = [self.rows[text] for text in distinct]
+        covered = self.covered[rows]
+        empty = covered & ~np.asarray(self.matrix.any(axis=1))[rows]
+        if empty.any():
+            raise ContractError(
+                f"{self.name}: {int(empty.sum())} of {len(distinct)} texts that covers() says are known have a zero"
+                f" vector, first {distinct[int(np.argmax(empty))][:80]!r}."
+            )
+        words = [text for text, known in zip(distinct, covered, strict=True) if not known and len(text.split()) == 1]
+        return {"texts": len(distinct), "covered": int(covered.sum()), "missing": words[:_MISSING]}

@@ -1,0 +1,193 @@
+"""Templates that a seq2seq model writes from words and their definitions (PromptBERT section 4.2, after LM-BFF).
+
+The definition stands for [X] and the word for [MASK]: a model pretrained to fill sentinels (T5's <extra_id_0> ...)
+fills the gaps of `definition <0> word <1>` and `<0> word <1> definition`. A beam search keeps the fillings of the
+highest log-probability, averaged over all definitions (Gao et al. 2021, section 5.2: summed over the examples).
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmark.data.readers.pairs import read_lines
+from zoo.engine.backbone import BackboneSource, find_backbone
+from zoo.encoder import Runtime
+from zoo.engine.batching import autocast
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.progress import Bar
+
+FORMS = ("{definition} {first} {word} {second}", "{first} {word} {second} {definition}")
+MAX_TOKENS = 16  # of both gaps together, sentinels included; longer fillings are dropped
+LEAST_WIDTH = 100  # of the beam, also where fewer templates are wanted: LM-BFF's
+_ROWS = 128  # sequences in one decoder call: their logits over the vocabulary are what needs memory
+
+
+Hypothesis = tuple[tuple[int, ...], float]
+"""Tokens after <extra_id_0>, and their mean log-probability."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A word and what a dictionary says it is."""
+
+    word: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A template in words, and the mean over definitions of its log-probability (natural logarithm)."""
+
+    template: str
+    log_probability: float
+
+
+def read_definitions(path: Path, limit: int | None = None) -> list[Definition]:
+    """Read `word<TAB>definition` lines and draw `limit` of them (always the same); raises UsageError with the line."""
+    if not path.is_file():
+        raise MissingError(f"--generate {path}: no such file; give lines of a word, a tab and its definition.")
+    rows = []
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        word, _, text = (part.strip() for part in line.partition("\t"))
+        if not word or not text or "\t" in text:
+            raise UsageError(f"{path}:{number}: not a word, one tab and its definition.")
+        rows.append(Definition(word, text))
+    if not rows:
+        raise UsageError(f"{path} has no definitions; give lines of a word, a tab and its definition.")
+    return rows if limit is None or limit >= len(rows) else random.Random(0).sample(rows, limit)
+
+
+def find_seq2seq(name: str, revision: str | None, runtime: Runtime) -> BackboneSource:
+    """Locate the model without loading it; raises MissingError saying how to get it."""
+    try:
+        return find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
+    except MissingError as error:
+        raise MissingError(
+            f"--seq2seq {name!r} is not here: neither a folder with its weights nor in the hub cache. Fetch it where"
+            f" there is a network (`hf download {name}`) or give a folder; the greedy search needs none. ({error})"
+        ) from error
+
+
+def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
+    """Load model and tokenizer in float32; raises CorruptError when that fails, UsageError without sentinels."""
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    try:
+        model, loading = AutoModelForSeq2SeqLM.from_pretrained(
+            source.folder,
+            dtype=torch.float32,
+            output_loading_info=True,
+            use_safetensors=None if runtime.allow_pickle else True,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(source.folder)
+    except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise CorruptError(f"--seq2seq {source.name!r} in {source.folder} cannot be loaded: {first}.") from error
+    if loading["missing_keys"]:
+        missing = sorted(loading["missing_keys"])
+        raise CorruptError(f"--seq2seq {source.name!r} in {source.folder} lacks {len(missing)} weights ({missing[0]}).")
+    if not {f"<extra_id_{i}>" for i in range(3)} <= set(tokenizer.get_vocab()):
+        raise UsageError(
+            f"--seq2seq {source.name!r} has no sentinel tokens (<extra_id_0> ...); give a model that fills gaps (T5)."
+        )
+    return model.to(runtime.device).eval(), tokenizer
+
+
+class GapFiller:
+    """Beam search over what fills the two gaps around a word, judged on all definitions at once."""
+
+    def __init__(self, model: Any, tokenizer: Any, runtime: Runtime) -> None:
+        self.model, self.tokenizer, self.runtime = model, tokenizer, runtime
+        vocabulary = tokenizer.get_vocab()
+        self.sentinels = [vocabulary[f"<extra_id_{i}>"] for i in range(3)]
+        self.ends = {self.sentinels[2], int(model.config.eos_token_id)}
+        self.start = [int(model.config.decoder_start_token_id), self.sentinels[0]]
+        sentinels = [i for token, i in vocabulary.items() if token.startswith("<extra_id_")]
+        self.words = torch.zeros(model.config.vocab_size, dtype=torch.bool, device=runtime.device)
+        self.words[list(vocabulary.values())] = True  # the matrix has more rows than the vocabulary has tokens
+        self.words[[*sentinels, *tokenizer.all_special_ids]] = False
+
+    @torch.inference_mode()
+    def fill(self, inputs: list[str], width: int, bar: Bar, done: int = 0) -> list[tuple[str, str, float]]:
+        """Return the best `width` fillings (first gap, second gap, mean log-probability), best first."""
+        batch = self.tokenizer(inputs, padding=True, return_tensors="pt").to(self.runtime.device)
+        with autocast(self.runtime):
+            encoded = self.model.get_encoder()(**batch).last_hidden_state
+        going: list[Hypothesis] = [((), 0.0)]
+        finished: list[Hypothesis] = []
+        for step in range(MAX_TOKENS):
+            longer: list[Hypothesis] = []
+            for (tokens, value), values in zip(going, self._next(going, encoded, batch["attention_mask"]), strict=True):
+                top = values.topk(min(width, int(values.isfinite().sum())))
+                for token, more in zip(top.indices.tolist(), top.values.tolist(), strict=True):
+                    (finished if token in self.ends else longer).append(((*tokens, token), value + more))
+            going, finished = _best(longer, width), _best(finished, width)
+            bar.update(done + step + 1)
+            # Every token lowers a log-probability, so what is still open can no longer get in.
+            if len(finished) == width and going[0][1] <= finished[-1][1]:
+                break
+        return [(*self._gaps(tokens), value) for tokens, value in finished]
+
+    def _next(self, going: list[Hypothesis], encoded: Any, mask: Any) -> list[torch.Tensor]:
+        """Return for each hypothesis the mean log-probability of every next token (vocabulary,), -inf where barred."""
+        from transformers.modeling_outputs import BaseModelOutput
+
+        count, results = len(encoded), []
+        size = max(_ROWS // count, 1)
+        for begin in range(0, len(going), size):
+            part = [tokens for tokens, _ in going[begin : begin + size]]
+            ids = torch.tensor([[*self.start, *tokens] for tokens in part], device=encoded.device)
+            with autocast(self.runtime):
+                logits = self.model(
+                    encoder_outputs=BaseModelOutput(last_hidden_state=encoded.repeat(len(part), 1, 1)),
+                    attention_mask=mask.repeat(len(part), 1),
+                    decoder_input_ids=ids.repeat_interleave(count, 0),
+                    use_cache=False,
+                ).logits[:, -1]
+            mean = logits.float().log_softmax(-1).view(len(part), count, -1).mean(1)
+            for tokens, values in zip(part, mean, strict=True):
+                allowed = self.words.clone()
+                allowed[list(self.ends) if self.sentinels[1] in tokens else self.sentinels[1]] = True  # closes the gap
+                results.append(values.masked_fill(~allowed, float("-inf")))
+        return results
+
+    def _gaps(self, tokens: tuple[int, ...]) -> tuple[str, str]:
+        middle = tokens.index(self.sentinels[1])
+        return self._text(tokens[:middle]), self._text(tokens[middle + 1 : -1])
+
+    def _text(self, tokens: tuple[int, ...]) -> str:
+        # The pieces say themselves where a blank is; decoding would lose the one in front.
+        return "".join(self.tokenizer.convert_ids_to_tokens(list(tokens))).replace("▁", " ")
+
+
+def _best(hypotheses: list[Hypothesis], width: int) -> list[Hypothesis]:
+    return sorted(hypotheses, key=lambda item: -item[1])[:width]
+
+
+def generate_templates(
+    model: Any, tokenizer: Any, definitions: list[Definition], *, count: int, runtime: Runtime
+) -> list[Generated]:
+    """Return at most `count` different templates in words, best first; some may be no valid template."""
+    filler = GapFiller(model, tokenizer, runtime)
+    width = max(count // len(FORMS) + 1, LEAST_WIDTH)
+    found: dict[str, float] = {}
+    with runtime.progress.bar("generating templates, tokens", len(FORMS) * MAX_TOKENS) as bar:
+        for number, form in enumerate(FORMS):
+            inputs = [
+                form.format(definition=d.text, word=d.word, first="<extra_id_0>", second="<extra_id_1>")
+                for d in definitions
+            ]
+            for before, after, value in filler.fill(inputs, width, bar, number * MAX_TOKENS):
+                filled = f"[X]{before} [MASK]{after}" if number == 0 else f"{before} [MASK]{after} [X]"
+                template = re.sub(r"\s+", " ", filled).strip()
+                found[template] = max(value, found.get(template, float("-inf")))
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    return [Generated(template, value) for template, value in ordered[:count]]

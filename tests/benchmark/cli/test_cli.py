@@ -1,0 +1,380 @@
+"""The command line: light, strict before it works, honest in its exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fakes import FITTED, Cli, make_record
+
+from benchmark.records.store import Records
+from zoo import __version__
+
+FAST = ("--precision", "fp32", "--limit", "20")
+
+
+def everything(folder: Path) -> set[Path]:
+    """All paths below a folder."""
+    return set(folder.rglob("*"))
+
+
+def test_help_is_quick(tmp_path: Path) -> None:
+    """--help in a process of its own: at best under 0.4 s of 10 tries (a busy machine slows single ones)."""
+    times = []
+    for _ in range(10):
+        started = time.perf_counter()
+        child = subprocess.run(
+            [sys.executable, "-m", "benchmark.cli.main", "--help"],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        times.append(time.perf_counter() - started)
+        assert child.returncode == 0
+        assert "leaderboard" in child.stdout
+        if min(times) < 0.4:
+            break
+    assert min(times) < 0.4
+
+
+@pytest.mark.parametrize(
+    "command", ["--help", "run --help", "methods", "tasks", "leaderboard --results {}", "data list"]
+)
+def test_light_commands_import_no_torch(command: str, tmp_path: Path) -> None:
+    """DESIGN: --help, methods, tasks, leaderboard start without torch, transformers, datasets."""
+    Records(tmp_path).write(make_record())
+    script = (
+        "import sys\n"
+        "from benchmark.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as leaving: code = leaving.code\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'accelerate'} & set(sys.modules)\n"
+        "print(code, sorted(heavy))\n"
+    )
+    words = command.format(tmp_path).split()
+    child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=tmp_path)
+    assert child.stdout.splitlines()[-1:] == ["0 []"], child.stdout + child.stderr
+
+
+def test_version_and_help(cli: Cli) -> None:
+    """--version says the package's; no command shows the help."""
+    assert __version__ in cli("--version").out
+    answer = cli("-h")
+    assert (answer.code, "Commands" in answer.out) == (0, True)
+
+
+def test_the_lists_name_everything(cli: Cli) -> None:
+    """`methods` lists the recipes with their sources, `tasks` the tasks and suites."""
+    answer = cli("methods")
+    assert answer.code == 0
+    for name in ("cls", "avg-first-last", "whitening", "simcse", "ptbert", "ptbert-repo"):
+        assert any(line.split()[0] == name for line in answer.out.splitlines() if line.strip())
+    answer = cli("tasks")
+    assert answer.code == 0
+    for name in ("STS12", "STS-B-raw", "SICK-R", "pocket-pairs", "pocket", "sts-raw"):
+        assert name in answer.out
+
+
+WRONG = [
+    (("--methods", "simcs"), ("'simcs'", "Did you mean", "simcse")),
+    (("--methods", "avg-fist-last"), ("avg-fist-last", "Did you mean", "avg-first-last")),
+    (("--methods", "cls,cls"), ("cls", "twice")),
+    (("--methods", "cls,c*s"), ("cls", "twice")),
+    (("--methods", "zzz*"), ("zzz*", "matches nothing")),
+    (("--methods", ","), ("names no method",)),
+    (("--methods", "cls:max_lenght=3"), ("max_lenght", "Did you mean 'max_length'")),
+    (("--methods", "cls:max_length=long"), ("max_length", "whole number")),
+    (("--methods", "simcse:temperature=[1]"), ("temperature", "number")),
+    (("--methods", "simcse:temperature=.nan"), ("temperature", "NaN")),
+    (("--methods", "cls:max_length=3:max_length=4"), ("max_length", "twice")),
+    (("--methods", "cls:max_length=!!python/object:os.system"), ("cls",)),
+    (("--methods", "nowhere.yaml"), ("nowhere.yaml",)),
+    (("--methods", "cls", "--suite", "pockte"), ("pockte", "Did you mean 'pocket'")),
+    (("--methods", "cls", "--tasks", "pocket-pears"), ("pocket-pears", "Did you mean", "pocket-pairs")),
+    (("--methods", "cls", "--tasks", "STS12,STS12"), ("STS12", "twice")),
+    (("--methods", "cls", "--tasks", "pocket-words,pocket-*"), ("pocket-words", "twice")),
+    (("--methods", "cls", "--tasks", "nothing*"), ("nothing*", "matches nothing")),
+    (("--methods", "cls", "--tasks", ","), ("names no task",)),
+    (("--methods", "cls", "--precision", "fp16"), ("fp16",)),
+    (("--methods", "cls", "--limit", "1"), ("--limit",)),
+    (("--methods", "cls", "--seeds", "0"), ("--seeds",)),
+    (("--methods", "cls", "--data", "no-such-folder"), ("no-such-folder",)),
+    (("--methods", "cls", "--plugin", "no-such-file.py"), ("no-such-file.py",)),
+    (("--methods", "cls", "--device", "gpu9"), ("gpu9",)),
+    ((), ("--methods",)),
+    (("--methods", "cls", "--metods", "cls"), ("--metods",)),
+]
+
+
+@pytest.mark.parametrize(("words", "parts"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
+def test_a_wrong_request_ends_with_2_and_writes_nothing(
+    words: tuple[str, ...], parts: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """E2-26, E2-27: unknown, doubled, misspelt: exit 2, a suggestion, no traceback, no file."""
+    monkeypatch.chdir(tmp_path)
+    answer = cli("run", *words, "--out", tmp_path / "out")
+    assert answer.code == 2
+    for part in parts:
+        assert part in answer.err
+    assert "Traceback" not in answer.err
+    assert [path for path in everything(tmp_path) if path.is_file()] == []
+
+
+def test_a_recipe_file_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path: Path) -> None:
+    """E2-26: file and line are named."""
+    for text, parts in (
+        ("method: cls\nsummary: x\nparameters: {max_length: 3, max_length: 4}\n", ("mine.yaml:3", "duplicate")),
+        ("method: cls\nsummary: x\nparametres: {}\n", ("mine.yaml", "Did you mean 'parameters'")),
+        ("method: clss\nsummary: x\n", ("clss", "Did you mean 'cls'")),
+        ("a: &a [1]\nmethod: *a\n", ("mine.yaml:2", "aliases")),
+    ):
+        (tmp_path / "mine.yaml").write_text(text)
+        answer = cli("run", "--methods", tmp_path / "mine.yaml", "--out", tmp_path / "out")
+        assert answer.code == 2
+        for part in parts:
+            assert part in answer.err
+        assert not (tmp_path / "out").exists()
+
+
+def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
+    """E2-34: a device that is not there is an error; auto falls back, in float32 where asked."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    for device in ("cuda", "cuda:1"):
+        answer = cli("run", "--methods", "cls", "--device", device, "--out", tmp_path / "out")
+        assert answer.code == 2
+        assert "--device auto or cpu" in answer.err
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+    """The plan, an estimate of each encoder, what is done already; no training, no file, no folder."""
+    out = tmp_path / "out"
+    words = ("run", "--methods", "bag,fitted,cls", "--backbone", tiny_bert, "--seeds", 2, "--out", out, *FAST)
+    answer = cli(*words, "--dry-run")
+    assert answer.code == 0
+    assert not out.exists()
+    assert FITTED == []
+    lines = answer.out.splitlines()
+    assert [line.split(":")[0] for line in lines[:4]] == ["bag", "fitted seed 0", "fitted seed 1", "cls"]
+    assert all("0/4 cells done" in line for line in lines[:4])
+    assert "about" in lines[-1]
+    assert "in all" in lines[-1]
+    assert cli("run", "--methods", "bag", "--out", out, *FAST).code == 0
+    before = {path: path.read_bytes() for path in everything(out) if path.is_file()}
+    assert "bag: 4/4 cells done" in cli(*words, "--dry-run").out
+    assert {path: path.read_bytes() for path in everything(out) if path.is_file()} == before
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_dry_run_leaves_a_damaged_record_alone(cli: Cli, tmp_path: Path) -> None:
+    """A dry run changes nothing, not even a broken file's name."""
+    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--out", tmp_path, *FAST)
+    assert cli(*words).code == 0
+    (path,) = (tmp_path / "records").rglob("*.json")
+    path.write_text("{")
+    before = everything(tmp_path)
+    assert cli(*words, "--dry-run").code == 0
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.usefixtures("fakes")
+def test_the_table_is_printed_after_a_run(cli: Cli, tmp_path: Path) -> None:
+    """Table on standard output, progress on standard error, the scores of the records."""
+    answer = cli("run", "--methods", "bag", "--out", tmp_path, "--precision", "fp32", "--limit", "50")
+    assert answer.code == 0
+    content = json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))
+    (row,) = content["rows"]
+    for value in row["scores"].values():
+        assert f"{value['mean']:.2f}" in answer.out
+    assert "cells measured" in answer.err
+    assert "cells measured" not in answer.out
+    assert content["commands"] == [f"zoo-bench run --methods bag --out {tmp_path} --precision fp32 --limit 50"]
+
+
+@pytest.mark.usefixtures("fakes")
+def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
+    """`--suite pocket --tasks '*'` is the suite, not every task there is; names ignore case."""
+    answer = cli("run", "--methods", "BAG", "--tasks", "*", "--out", tmp_path, "--dry-run", *FAST)
+    assert "bag: 0/4 cells done" in answer.out
+    answer = cli("run", "--methods", "bag", "--tasks", "sts1?", "--out", tmp_path, "--dry-run", *FAST)
+    assert "bag: 0/5 cells done" in answer.out
+
+
+@pytest.mark.usefixtures("fakes")
+def test_several_suites_are_one_run_and_a_table_each(cli: Cli, tmp_path: Path) -> None:
+    """`--suite pocket,words`: all their tasks, no task twice; words without data are n/a, and their table says so."""
+    common = ("--methods", "bag", "--suite", "pocket,words,pocket", "--data", tmp_path, "--out", tmp_path)
+    assert "bag: 0/9 cells done" in cli("run", *common, "--dry-run", *FAST).out
+    assert cli("run", *common, "--allow-missing", *FAST).code == 0
+    assert {path.name for path in tmp_path.glob("*.md")} == {"pocket-trial.md", "words-trial.md"}
+    assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "one", "--suite", "words").code == 0
+    assert {path.name for path in (tmp_path / "one").glob("*.md")} == {"words-trial.md"}
+
+
+def test_leaderboard_of_nothing(cli: Cli, tmp_path: Path) -> None:
+    """No record: exit 1, the folder and the remedy; an unknown suite: exit 2."""
+    answer = cli("leaderboard", "--results", tmp_path)
+    assert answer.code == 1
+    assert str(tmp_path) in answer.err
+    assert cli("leaderboard", "--results", tmp_path, "--suite", "stss").code == 2
+
+
+# check
+
+
+def test_check_passes_for_a_built_in(cli: Cli, tiny_bert: Path) -> None:
+    """`zoo-bench check avg-last`: every line ok, exit 0."""
+    answer = cli("check", "avg-last", "--backbone", tiny_bert)
+    assert answer.code == 0
+    lines = answer.out.strip().splitlines()
+    assert len(lines) >= 5
+    assert all(line.startswith("ok ") for line in lines)
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize(
+    ("name", "finding"),
+    [
+        ("wrong-shape", "of shape"),
+        ("wrong-type", "float64"),
+        ("some-nan", "NaN"),
+        ("shuffling", "order of the texts"),
+        ("batch-dependent", "order of the texts"),
+        ("crash-in-fit", "the optimiser exploded"),
+        ("returns-list", "builtins.list"),
+    ],
+)
+def test_check_fails_for_a_broken_method_and_says_why(name: str, finding: str, cli: Cli) -> None:
+    """Exit 1, the finding on its line, the other checks still made."""
+    answer = cli("check", name)
+    assert answer.code == 1
+    assert any(line.startswith("FAIL") and finding in line for line in answer.out.splitlines())
+    assert len(answer.out.splitlines()) >= 5
+
+
+@pytest.mark.usefixtures("fakes")
+def test_check_passes_for_the_good_fakes(cli: Cli) -> None:
+    """The fakes that the other tests take for good are good."""
+    answer = cli("check", "bag,fitted,picking")
+    assert "FAIL" not in answer.out
+    assert answer.code == 0
+
+
+# doctor and data
+
+
+@pytest.fixture
+def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the seconds that measuring bfloat16 takes."""
+    monkeypatch.setattr("benchmark.cli.doctor.cpu_bf16", lambda: {"float32": 1.0, "bfloat16": None, "isa_cap": None})
+    monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
+
+
+@pytest.mark.usefixtures("no_measuring")
+def test_doctor_reports_what_is_here(cli: Cli, data_dir: Path) -> None:
+    """Versions, device, cache, data; exit 0 where nothing needed is broken."""
+    answer = cli("doctor", "--data", data_dir)
+    assert answer.code == 0
+    for part in (
+        __version__,
+        "torch",
+        "backbone zoo-mini: bundled",
+        os.environ["ZOO_BENCH_CACHE"],
+        "embedding cache: ",
+    ):
+        assert part in answer.out
+    assert "data STS12 (tokenised): folder" in answer.out
+
+
+@pytest.mark.usefixtures("no_measuring")
+def test_doctor_finds_a_cache_that_cannot_be_written(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E2-7: said, with exit 1."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "file" / "cache"))
+    answer = cli("doctor")
+    assert answer.code == 1
+    assert str(tmp_path / "file" / "cache") in answer.out
+
+
+def test_data_list_and_verify(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
+    """Where each set is found; sha256 and rows of the named ones; 1 when something is missing or wrong."""
+    listed = cli("data", "list", "--data", data_dir)
+    assert listed.code == 0
+    rows = {tuple(line.split()[:2]): line for line in listed.out.splitlines()}
+    assert "folder" in rows["STS12", "tokenised"]
+    assert "bundled" in rows["pocket-pairs", "plain"]
+    assert "3,108" in rows["STS12", "raw"]
+
+    answer = cli("data", "verify", "--data", data_dir, "STS12", "SICK", "pocket-words")
+    assert answer.code == 0
+    assert "3,108 rows scored" in answer.out
+    assert "4,927 rows scored" in answer.out
+
+    answer = cli("data", "verify", "STS12")
+    assert answer.code == 1
+    assert "missing" in answer.out
+
+    answer = cli("data", "verify", "STS21")
+    assert answer.code == 2
+    assert "Did you mean" in answer.err
+
+    folder = tmp_path / "STS" / "STS12-en-test"
+    folder.mkdir(parents=True)
+    for path in (data_dir / "senteval" / "downstream" / "STS" / "STS12-en-test").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "STS.gs.MSRvid.txt").write_text("5.0\n" * 750)
+    answer = cli("data", "verify", "--data", tmp_path, "STS12")
+    assert answer.code == 1
+    assert "WRONG" in answer.out
+    assert "STS.gs.MSRvid.txt" in answer.out
+
+
+def test_data_fetch_offline_is_immediate(cli: Cli) -> None:
+    """E2-22: what is missing and the remedy, exit 1, no waiting."""
+    started = time.monotonic()
+    answer = cli("data", "fetch", "STS12")
+    assert answer.code == 1
+    assert answer.out.count("FAILED") == 2
+    assert "HF_HUB_OFFLINE" in answer.out
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.usefixtures("fakes")
+def test_damaged_data_is_never_measured(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
+    """E2-21 from the outside: wrong files end with 1 and a message naming file and checksums; no score is written."""
+    folder = tmp_path / "STS" / "STS12-en-test"
+    folder.mkdir(parents=True)
+    for path in (data_dir / "senteval" / "downstream" / "STS" / "STS12-en-test").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    (folder / "STS.gs.MSRvid.txt").write_text("5.0\n" * 750)
+    common = ("--suite", "sts", "--tasks", "STS12", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--methods", "bag", "--data", tmp_path, *common)
+    assert answer.code == 1
+    assert "STS.gs.MSRvid.txt" in answer.err
+    assert not any('"ok"' in p.read_text() for p in (tmp_path / "out").rglob("records/*/*.json"))
+
+
+def test_without_a_corpus_only_the_methods_that_need_one_go_without(cli, tmp_path, data_dir) -> None:
+    """`--suite sts` trains on a corpus that no hub has: its absence must not stop the training-free methods."""
+    senteval = tmp_path / "data"
+    (senteval / "downstream").parent.mkdir()
+    (senteval / "downstream").symlink_to(data_dir / "senteval" / "downstream")
+    result = cli(
+        "run", "--suite", "sts", "--tasks", "STS16", "--methods", "static-avg,whitening",
+        "--data", str(senteval), "--out", str(tmp_path / "out"), "--limit", "5",
+    )  # fmt: skip
+    assert result.code == 1
+    assert "--corpus" in result.out + result.err
+    records = list((tmp_path / "out" / "records").glob("*/*.json"))
+    states = {
+        json.loads(path.read_text())["method"]["name"]: json.loads(path.read_text())["status"] for path in records
+    }
+    assert states == {"static-avg": "ok", "whitening": "n/a"}

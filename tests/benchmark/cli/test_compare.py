@@ -1,0 +1,217 @@
+"""`zoo-bench compare`: the numbers of both methods, their differences as scipy has them, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli, failed, make_record
+from scipy import stats
+
+from benchmark.records.query import scored_pairs
+from benchmark.data.sources import DataSource
+from benchmark.metrics.significance import williams
+from benchmark.run.plan import load_tasks
+from benchmark.records.store import Records
+
+TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
+SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))
+GOLD = {task: np.round(np.random.default_rng(n).uniform(0, 5, n), 1) for task, n in SIZES.items()}
+
+
+def scores_of(name: str, task: str, seed: int | None) -> np.ndarray:
+    """Return a method's scores as they are kept."""
+    noise = {"good": 1.0, "bad": 2.0, "same": 1.0}[name]
+    generator = np.random.default_rng([seed or 0, SIZES[task], name == "bad"])
+    return np.float32(GOLD[task] + noise * generator.normal(size=SIZES[task]))
+
+
+def rho(a: np.ndarray, b: np.ndarray) -> float:
+    """Spearman's correlation."""
+    return float(stats.spearmanr(a, b).statistic)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Records:
+    """A method of two seeds and two without one, on the suite `words`; pairs are kept."""
+    folder = Records(tmp_path)
+    for name, seeds in (("good", (0, 1)), ("bad", (None,)), ("same", (None,))):
+        for task, seed in itertools.product(TASKS, seeds):
+            predicted = scores_of(name, task, seed)
+            main = rho(predicted, GOLD[task])
+            folder.write(make_record(name, task, seed, main=main), (predicted, GOLD[task]))
+    return folder
+
+
+def compared(cli: Cli, *words: object) -> Any:
+    """Return the JSON of a comparison."""
+    answer = cli("compare", *words, "--json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out, parse_constant=pytest.fail)
+
+
+def test_numbers_against_scipy(store: Records, cli: Cli) -> None:
+    """Means over seeds, intervals as a bootstrap of 300 resamples has them, Williams' test."""
+    content = compared(cli, "good", "bad", "--results", store.folder)
+    (comparison,) = content["comparisons"]
+    assert [line["task"] for line in comparison["lines"]] == list(TASKS)
+    assert (content["a"].split()[0], content["b"].split()[0]) == ("good", "bad")
+    generator = np.random.default_rng(0)
+    drawn = []
+    for line in comparison["lines"]:
+        task = line["task"]
+        gold, b = GOLD[task], scores_of("bad", task, None)
+        good = [scores_of("good", task, seed) for seed in (0, 1)]
+        r_a, r_b = float(np.mean([rho(a, gold) for a in good])), rho(b, gold)
+        assert (line["a"], line["b"], line["pairs"]) == (pytest.approx(100 * r_a), pytest.approx(100 * r_b), len(gold))
+        assert line["difference"] == pytest.approx(100 * (r_a - r_b))
+        test = williams(r_a, r_b, float(np.mean([rho(a, b) for a in good])), len(gold))
+        assert line["williams"]["t"] == pytest.approx(test.t)
+        assert line["williams"]["p"] == pytest.approx(test.p)
+        index = generator.integers(0, len(gold), (300, len(gold)))
+        drawn.append([np.mean([rho(a[i], gold[i]) for a in good]) - rho(b[i], gold[i]) for i in index])
+        _similar(line, 100 * np.array(drawn[-1]))
+    average = comparison["average"]
+    for side in "ab":
+        assert average[side] == pytest.approx(np.mean([line[side] for line in comparison["lines"]]))
+    _similar(average, 100 * np.mean(drawn, axis=0))
+    assert average["williams"] is None
+    assert average["p"] == pytest.approx(2 / 10_001)
+
+
+def _similar(line: dict[str, Any], differences: np.ndarray) -> None:
+    width = np.percentile(differences, 97.5) - np.percentile(differences, 2.5)
+    for end, percent in (("low", 2.5), ("high", 97.5)):
+        assert line[end] == pytest.approx(np.percentile(differences, percent), abs=0.12 * width)
+    assert line["low"] < line["difference"] < line["high"]
+    if (differences <= 0).mean() > 0.1:
+        assert line["p"] > 0.05
+
+
+def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
+    """A method and itself: no difference, no interval, p is 1."""
+    (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--task", "MEN")["comparisons"]
+    (line,) = comparison["lines"]
+    assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, 0, 0, 1, 1)
+    assert comparison["average"] is None
+
+
+def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
+    """By the places of the means over seeds, against scipy's ranks; with their texts, or row numbers only."""
+    store = Records(tmp_path)
+    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
+    pairs = scored_pairs(task, "test")
+    n, generator = len(pairs), np.random.default_rng(1)
+    seeds = {("one", 0): generator.normal(size=n), ("one", 1): generator.normal(size=n)}
+    seeds["two", None] = generator.normal(size=n)
+    for (name, seed), values in seeds.items():
+        store.write(make_record(name, "pocket-pairs", seed), (values, pairs.gold))
+    words = ("one", "two", "--results", tmp_path, "--task", "pocket-pairs", "--pairs", 5)
+    lines = compared(cli, *words)["pairs"]["pocket-pairs"]
+    places = {key: 100 * (stats.rankdata(np.float32(values)) - 0.5) / n for key, values in seeds.items()}
+    off = (places["one", 0] + places["one", 1]) / 2 - places["two", None]
+    order = np.argsort(-np.abs(off))[:5]
+    assert [line["row"] for line in lines] == (order + 1).tolist()
+    assert [line["difference"] for line in lines] == pytest.approx(off[order].tolist())
+    assert [line["texts"] for line in lines] == [[pairs.first[i], pairs.second[i]] for i in order]
+    assert [line["gold"] for line in lines] == pytest.approx(pairs.gold[order].tolist())
+    shown, bare = cli("compare", *words).out, cli("compare", *words, "--no-texts").out
+    assert all(f"row {i + 1}: A " in shown and f"row {i + 1}: A " in bare for i in order)
+    assert all(pairs.first[i] in shown and pairs.first[i] not in bare for i in order)
+
+
+def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
+    """Every task, the average, and what the numbers are; whole in 20 columns."""
+    script = (
+        "import sys\nfrom benchmark.cli.main import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit as leaving: assert leaving.code == 0\n"
+        "assert 'torch' not in sys.modules"
+    )
+    words = ["compare", "good", "bad", "--out", str(store.folder), "--suite", "words"]
+    child = subprocess.run(
+        [sys.executable, "-c", script, *words], capture_output=True, text=True, env={"COLUMNS": "20"}, check=False
+    )
+    assert child.returncode == 0, child.stderr
+    rows = {line.split()[0]: line.split() for line in child.stdout.splitlines() if line.split()[:1]}
+    assert {*TASKS, "Avg.", "A:", "B:"} <= set(rows)
+    assert rows["Avg."][1] == str(sum(SIZES.values()))
+    assert "10,000 resamples" in child.stdout
+
+
+def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
+    """Unknown names, tasks not run, records of before, other pairs: one sentence and exit code of an error."""
+    folder = store.folder
+    gold = GOLD["MEN"][:50]
+    store.write(make_record("cut", "MEN", main=0.9), (gold, gold))
+    store.write(make_record("old", "MEN", main=0.9))
+    store.write(failed(make_record("old", "SCWS"), "no data for SCWS here", "n/a"))
+    accuracy = {"main": 0.9, "main_metric": "accuracy", "reason": None}
+    for name in ("good", "bad"):
+        for seed in (0, 1) if name == "good" else (None,):
+            store.write(make_record(name, "MR", seed, scores=accuracy))
+    store.write(make_record("alone", "SUBJ", scores=accuracy))
+    for words, code, text in (
+        (("goood", "bad"), 2, "Did you mean 'good'?"),
+        (("good", "bad", "--task", ","), 2, "--task names no task"),
+        (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
+        (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
+        (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),
+        (("good", "old", "--task", "MEN"), 1, "old on MEN: no pair scores beside"),
+        (("good", "cut", "--task", "MEN"), 2, "different pairs"),
+        (("good", "bad", "--task", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
+        (("good", "old"), 1, "has no score of SimLex-999"),
+        (("good", "alone"), 1, "no suite in common"),
+        (("good", "cut"), 1, "left out"),
+    ):
+        answer = cli("compare", *words, "--results", folder)
+        assert (answer.code, text in answer.err) == (code, True), answer.err
+        assert answer.out == ""
+
+
+def test_a_cell_that_had_no_data_at_first_is_no_conflict(store: Records, cli: Cli) -> None:
+    """Its record, of another key, stays beside the one that was measured once the data was there."""
+    words = ("good", "bad", "--results", store.folder, "--task", "MEN")
+    before = compared(cli, *words)
+    store.write(failed(make_record("bad", "MEN", data_sha256="0" * 64), "no data for MEN here", "n/a"))
+    assert compared(cli, *words) == before
+    store.write(make_record("bad", "MEN", data_sha256="1" * 64))
+    assert "records of different data" in cli("compare", *words).err
+
+
+def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
+    """What it lacks is not only "not run"; looking moves no file."""
+    (path,) = (store.folder / "records" / "bad").glob("men-*.json")
+    path.write_text("{", encoding="utf-8")
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    assert answer.code == 1
+    assert "damaged record left out: " in answer.err and path.name in answer.err
+    assert path.exists()
+
+
+def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -> None:
+    """Two rows called alike need the key that the tables show."""
+    store.write(make_record("bad", "MEN", main=0.1, row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    assert answer.code == 2
+    key = make_record("bad", "MEN", row="other")["row_key"][:8]
+    assert f"'bad [{key}]'" in answer.err
+    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--task", "MEN")["comparisons"]
+    assert comparison["lines"][0]["b"] == pytest.approx(10)
+
+
+def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
+    """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
+    store.write(make_record("bad", "STS12", row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
+    for words in (("--task", "MEN"), ("--suite", "words")):
+        (comparison,) = compared(cli, "good", "bad", "--results", store.folder, *words)["comparisons"]
+        line = comparison["lines"][-1]
+        task = line["task"]
+        assert line["b"] == pytest.approx(100 * rho(scores_of("bad", task, None), GOLD[task]))
+    assert "several conditions" in cli("compare", "good", "bad", "--results", store.folder).err

@@ -1,0 +1,130 @@
+"""Training text: from a file or the catalog, sampled the same way always, compared with the test texts."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from benchmark.data.corpora import load_corpus, load_pairs, normalised, overlap
+from benchmark.data.catalog import catalog
+from benchmark.data.sources import DataSource
+from zoo.encoder import Corpus
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.labels import PHRASE_LABELS
+
+HERE = DataSource(None, hub=False)
+
+
+def test_a_catalog_corpus_and_a_file_are_the_same(pocket_sentences: list[str], tmp_path: Path) -> None:
+    """By name from the catalog, by path from a file, packed or not."""
+    bundled = load_corpus("pocket-text", HERE, None)
+    assert bundled.sentences == pocket_sentences
+    assert bundled.name == "pocket-text"
+    path = tmp_path / "mine.txt.xz"
+    path.write_bytes(lzma.compress("\n".join(pocket_sentences).encode()))
+    own = load_corpus(str(path), HERE, None)
+    assert own.name == "mine.txt.xz"
+    assert own.sha256() == bundled.sha256()
+
+
+def test_a_sample_is_always_the_same() -> None:
+    """--train-sentences draws the same sentences in every run."""
+    first, again = (load_corpus("pocket-text", HERE, 100) for _ in range(2))
+    assert first.sha256() == again.sha256()
+    assert len(set(first.sentences)) == 100
+    assert load_corpus("pocket-text", HERE, 101).sha256() != first.sha256()
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    """Missing, empty, truncated, a misspelt catalog name."""
+    with pytest.raises(MissingError, match="nowhere"):
+        load_corpus(str(tmp_path / "nowhere.txt"), HERE, None)
+    (tmp_path / "empty.txt").write_text("\n  \n")
+    with pytest.raises(UsageError, match=r"empty\.txt has no sentence"):
+        load_corpus(str(tmp_path / "empty.txt"), HERE, None)
+    (tmp_path / "cut.xz").write_bytes(lzma.compress(b"a sentence\n" * 1000)[:40])
+    with pytest.raises(CorruptError, match=r"cut\.xz"):
+        load_corpus(str(tmp_path / "cut.xz"), HERE, None)
+    with pytest.raises(MissingError, match="pocket-txt"):
+        load_corpus("pocket-txt", HERE, None)
+
+
+def test_a_damaged_catalog_corpus_is_refused(tmp_path: Path) -> None:
+    """wiki from --data with another sha256 is not trained on."""
+    form = catalog()["wiki"].form("plain")
+    path = tmp_path / form.folder / next(iter(form.files))
+    path.parent.mkdir()
+    path.write_bytes(lzma.compress(b"not the wiki\n"))
+    with pytest.raises(CorruptError, match="sha256"):
+        load_corpus("wiki", DataSource(tmp_path, hub=False), 5)
+
+
+def test_overlap_sees_through_spelling() -> None:
+    """Case, tokenisation, quotes and spaces do not hide a copy; blank sentences are none."""
+    tested = ["A dog's bone.", 'The "market" fell 3%', "été", "..."]
+    sentences = ["a dog 's bone .", "the `` market '' fell 3 %", "ÉTÉ!", "a cat's bone", "", "...", "a dog's bone"]
+    assert overlap(Corpus("x", sentences), tested) == 4
+    assert overlap(Corpus("x", sentences), []) == 0
+    assert normalised("A dog's bone.") == normalised("a dog 's bone .")
+    assert normalised("3 cats") != normalised("cats")
+
+
+def test_labelled_pairs_are_read_flat_with_their_labels(tmp_path: Path) -> None:
+    path = tmp_path / "nli.tsv"
+    path.write_text("a b\tc\tentailment\tsource\na b\td\tneutral\nq\tr\tcontradiction\n")
+    pairs = load_pairs(str(path), HERE, None)
+    assert pairs.name == "nli.tsv"
+    assert list(pairs.sentences) == ["a b", "c", "a b", "d", "q", "r"]
+    assert list(pairs.labels or ()) == ["entailment", "neutral", "contradiction"]
+    assert pairs.identity()["pairs"] == 3
+    assert list(load_pairs(str(path), HERE, 1).labels or ()) == ["entailment"]
+    other = Corpus(pairs.name, pairs.sentences, ["neutral", "neutral", "contradiction"])
+    assert other.sha256() != pairs.sha256(), "labels are part of the identity"
+
+
+def test_a_pair_without_a_known_label_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "nli.tsv"
+    path.write_text("a\tb\tentailment\na\tb\t-\n")
+    with pytest.raises(CorruptError, match=r"nli\.tsv:2"):
+        load_pairs(str(path), HERE, None)
+    with pytest.raises(MissingError, match="absent"):
+        load_pairs(str(tmp_path / "absent.tsv"), HERE, None)
+
+
+def test_several_pairs_are_joined_by_plus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """NLI and a PPDB pack become one corpus; broken lines of the pack are told on standard error."""
+    nli, pack = tmp_path / "nli.tsv", tmp_path / "pack.txt"
+    nli.write_text("a b\tc\tentailment\nq\tr\tneutral\ns\tt\tneutral\n")
+    relations = ["Equivalence", "ReverseEntailment", "Independent"]
+    lines = [f"[NP] ||| thing {i} ||| object {i} ||| Equivalence=0.5 ||| 0-0 ||| {relations[i % 3]}" for i in range(60)]
+    pack.write_text("\n".join([*lines, "no pair"]) + "\n")
+    both = load_pairs(f"{nli}+{pack}", HERE, None)
+    assert both.name == "nli.tsv+pack.txt"
+    labels = list(both.labels or ())
+    assert labels[:3] == ["entailment", "neutral", "neutral"]
+    assert {labels.count(label) for label in PHRASE_LABELS} == {(len(labels) - 3) // 3} and len(labels) > 40
+    assert both.sentences[6].startswith("thing ") and both.sentences[7].startswith("object ")
+    assert both.identity()["pairs"] == len(labels)
+    assert "pack.txt:61: 1 fields" in capsys.readouterr().err
+    few = load_pairs(f"{nli}+{pack}", HERE, 2)
+    assert sorted(few.labels or ()) == sorted(["entailment", "neutral", *PHRASE_LABELS])
+    alone = load_pairs(str(nli), HERE, None)
+    assert alone.sentences == both.sentences[:6] and alone.name == "nli.tsv"
+    named = tmp_path / "a+b.tsv"
+    named.write_text("a\tb\tneutral\n")
+    assert load_pairs(str(named), HERE, None).name == "a+b.tsv"
+    with pytest.raises(MissingError, match="absent"):
+        load_pairs(f"{nli}+{tmp_path / 'absent'}", HERE, None)
+
+
+def test_the_identity_of_nli_alone_is_what_it_was(data_dir: Path) -> None:
+    """Keys of what was trained on it hold."""
+    if not (data_dir / "nli" / "nli.tsv.xz").is_file():
+        pytest.skip("no NLI pairs")
+    assert load_pairs("nli", DataSource(data_dir, hub=False), None).identity() == {
+        "name": "nli",
+        "pairs": 97631,
+        "sha256": "ddfb32ba582fd0a300cd677ace540e074d1d499fbf5c9c8ddbf68eed7b2ac067",
+    }

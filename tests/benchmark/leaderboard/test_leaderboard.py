@@ -1,0 +1,441 @@
+"""The tables: right means and spreads, nothing averaged that differs, nothing hidden, readable anywhere."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import os
+import shlex
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import failed, hexes, make_record
+
+from benchmark.leaderboard.table import Table, build_tables
+from benchmark.leaderboard.write import as_dict, markdown, print_table, write_tables
+from benchmark.leaderboard.write import conditions as markdown_conditions
+from benchmark.leaderboard.report import make_leaderboard
+from benchmark.records.store import Records
+from benchmark.tasks.suites import all_suites, suite
+from zoo.errors import MissingError
+
+SEVEN = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+
+
+def complete(name: str, seeds: Any = (None,), tasks: tuple[str, ...] = SEVEN, **changes: Any) -> list[Any]:
+    """Records of all tasks and seeds with scores that are random but fixed by the name."""
+    generator = np.random.default_rng(zlib.crc32(name.encode()))
+    pairs = itertools.product(seeds, tasks)
+    return [make_record(name, task, seed, main=float(generator.uniform(0.3, 0.9)), **changes) for seed, task in pairs]
+
+
+def table_of(records: list[Any], name: str = "sts") -> Table:
+    (table,) = build_tables(records, [suite(name)])
+    return table
+
+
+def score_matrix(records: list[Any], seeds: Any) -> np.ndarray:
+    """Scores x100 (seeds, tasks)."""
+    found = {(r["seed"], r["task"]["name"]): 100 * r["scores"]["main"] for r in records}
+    return np.array([[found[seed, task] for task in SEVEN] for seed in seeds])
+
+
+def test_mean_and_sample_deviation_over_seeds() -> None:
+    """Against numpy: per task over seeds, and the average's spread over the per-seed averages."""
+    records = complete("m", range(5))
+    (row,) = table_of(records).rows
+    expected = score_matrix(records, range(5))
+    for column, task in enumerate(SEVEN):
+        value = row.values[task]
+        assert value.mean == pytest.approx(expected[:, column].mean(), abs=1e-9)
+        assert value.sd == pytest.approx(expected[:, column].std(ddof=1), abs=1e-9)
+        assert value.seeds == 5
+    assert row.average.mean == pytest.approx(expected.mean(), abs=1e-9)
+    assert row.average.sd == pytest.approx(expected.mean(axis=1).std(ddof=1), abs=1e-9)
+    assert row.values["STS12"].text() == f"{expected[:, 0].mean():.2f} ± {expected[:, 0].std(ddof=1):.2f}"
+
+
+def test_one_seed_has_no_spread() -> None:
+    """A single value is printed bare: a spread of 0 would be a lie."""
+    for seed in (None, 0):
+        (row,) = table_of(complete("m", [seed])).rows
+        assert row.values["STS12"].sd is None
+        assert row.average.sd is None
+        assert "±" not in row.average.text()
+
+
+def test_an_incomplete_row_has_no_mean_and_no_rank() -> None:
+    """E2-30: "n of 7 tasks", last, unranked, with the reason of each gap."""
+    half = complete("half", tasks=SEVEN[:5])
+    half += [failed(make_record("half", "STS-B"), "no data for STS-B here", "n/a")]
+    low = [{**record, "scores": {**record["scores"], "main": 0.01}} for record in complete("low")]
+    table = table_of(half + low)
+    assert [row.name for row in table.rows] == ["low", "half"]
+    assert [row.rank for row in table.rows] == [1, None]
+    row = table.rows[1]
+    assert (row.average.mean, row.average.reason) == (None, "5 of 7 tasks")
+    text = markdown(table)
+    assert "n/a (5 of 7 tasks)" in text
+    assert "STS-B: no data for STS-B here" in text
+    assert "SICK-R: not run" in text
+    written = next(r for r in as_dict(table)["rows"] if r["method"] == "half")
+    assert written["scores"]["SICK-R"]["mean"] is None
+    assert written["scores"]["STS-B"]["reason"] == "no data for STS-B here"
+
+
+def test_a_missing_seed_of_one_task_is_no_mean() -> None:
+    """E2-30: two of three seeds are not three."""
+    records = complete("m", range(3))
+    broken = next(i for i, r in enumerate(records) if (r["seed"], r["task"]["name"]) == (1, "STS14"))
+    records[broken] = failed(records[broken], "the loss is nan")
+    (row,) = table_of(records).rows
+    assert row.values["STS14"].mean is None
+    assert row.values["STS14"].reason == "2 of 3 seeds; the loss is nan"
+    assert row.average.reason == "6 of 7 tasks"
+    assert row.values["STS12"].mean == pytest.approx(
+        np.mean([100 * r["scores"]["main"] for r in records if r["task"]["name"] == "STS12"])
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"precision": "bf16"}, {"protocol": 2}, {"training": {"corpus": {"name": "books", "sentences": 5}}}],
+    ids=["precision", "protocol", "corpus"],
+)
+def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
+    """E2-31: never averaged, and every one of the rows that share a name carries a mark of its own."""
+    first = [{**r, "scores": {**r["scores"], "main": 0.4}} for r in complete("m")]
+    second = [{**r, "scores": {**r["scores"], "main": 0.6}} for r in complete("m", row="other", **other)]
+    table = table_of(first + second)
+    assert [row.average.mean for row in table.rows] == [pytest.approx(60), pytest.approx(40)]
+    names = [row.name for row in table.rows]
+    assert names == [f"m [{second[0]['row_key'][:8]}]", f"m [{first[0]['row_key'][:8]}]"]
+
+
+def test_rows_of_different_conditions_say_which(tmp_path: Path) -> None:
+    """The conditions of each row stand in the table."""
+    corpus = {"corpus": {"name": "books", "sentences": 12345}, "corpus_sentences_in_test": 0}
+    pairs = {"corpus": {"name": "nli", "pairs": 4321}, "corpus_sentences_in_test": 0}
+    records = complete("m") + complete("m", row="2", precision="bf16") + complete("m", row="3", training=corpus)
+    text = markdown(table_of(records + complete("m", row="4", training=pairs)))
+    assert "tiny, fp32" in text
+    assert "tiny, bf16" in text
+    assert "12,345 sentences of books" in text
+    assert "4,321 labelled pairs of nli" in text
+
+
+def test_controls_supervised_and_transductive_rows_say_so() -> None:
+    """What a row is may not be guessed from its name: control comes from its recipe, the others from the record."""
+    pairs = {"corpus": {"name": "nli", "pairs": 4321}, "corpus_sentences_in_test": 0}
+    records = complete("random:dim=64", range(2)) + complete("m")
+    records += complete("sup", training=pairs) + complete("labels-unread", training=pairs) + complete("on-test")
+    for record in records:
+        method = record["method"]
+        method["traits"]["needs_pairs"] = method["name"] in ("sup", "labels-unread")
+        method["traits"]["transductive"] = method["name"] == "on-test"
+        if method["name"] == "labels-unread":
+            method["recipe"]["fit_on"] = "pairs"
+    rows = {row["method"]: row for row in as_dict(table_of(records))["rows"]}
+    assert [name for name, row in rows.items() if row["control"]] == ["random:dim=64"]
+    assert rows["random:dim=64"]["control"] == "control"
+    conditions = {row.name: markdown_conditions(row) for row in table_of(records).rows}
+    assert conditions["random:dim=64"].startswith("control, ") and "control" not in conditions["m"]
+    assert "supervised: 4,321 labelled pairs of nli" in conditions["sup"]
+    assert "4,321 labelled pairs" in conditions["labels-unread"] and "supervised" not in conditions["labels-unread"]
+    assert "transductive: fitted on the test texts" in conditions["on-test"]
+    assert {name for name, row in rows.items() if row["supervised"]} == {"sup"}
+
+
+def test_the_untrained_backbone_is_a_control_of_its_own_kind() -> None:
+    """Plainly pooled states; what takes them further is a method. The controls that are missing are named."""
+    records = complete("avg-last") + complete("avg:layers=top2") + complete("prompt")
+    for record in records:
+        name = record["method"]["name"]
+        record["method"]["class"] = f"zoo.methods.{'prompt.Prompt' if name == 'prompt' else 'pooled.Average'}"
+    rows = {row["method"]: row["control"] for row in as_dict(table_of(records))["rows"]}
+    assert rows == {"avg-last": "untrained backbone", "avg:layers=top2": "untrained backbone", "prompt": ""}
+    assert "untrained backbone, tiny" in markdown(table_of(records))
+    assert "`--methods random,bag-of-words` adds" in markdown(table_of(records))
+    assert "`--methods random,bag-of-words,avg-last` adds" in markdown(table_of(complete("m")))
+    everything = records + complete("random") + complete("bag-of-words:lower_case=false")
+    assert "Controls not here" not in markdown(table_of(everything))
+
+
+def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
+    """Training time is the mean of the seeds, memory the most of training and measuring; what is unknown is n/a."""
+    records = complete("learned", range(2)) + complete("plain")
+    for record in records:
+        if record["method"]["name"] == "learned":
+            seconds, speed = (1000.0, 50.0) if record["seed"] else (3000.0, 30.0)
+            record["training"] = {"seconds": seconds, "sentences_per_second": speed, "peak_memory_mb": 900.0}
+            record["encoding"] = {"texts_per_second": 812.5, "peak_memory_mb": 1000.0 + record["seed"]}
+            record["facts"] = {"dimensions": 768, "parameters": 109_482_240}
+    write_tables([table_of(records)], tmp_path)
+    rows = {row["method"]: row for row in json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))["rows"]}
+    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
+        lines = {line["method"]: line for line in csv.DictReader(file)}
+    wanted = {
+        "train_seconds": 2000,
+        "train_sentences_per_second": 40,
+        "texts_per_second": 812.5,
+        "parameters": 109_482_240,
+        "dimensions": 768,
+        "peak_memory_mb": 1001,
+    }
+    for name, value in wanted.items():
+        assert rows["learned"][name] == float(lines["learned"][name]) == value
+        assert (rows["plain"][name], lines["plain"][name]) == (None, "")
+    assert rows["plain"]["device"] == lines["plain"]["device"] == "a cpu, 2 threads"
+    text = (tmp_path / "sts.md").read_text(encoding="utf-8")
+    assert "| learned | 2,000 | 40 | 812 | 109,482,240 | 768 | 1,001 | a cpu, 2 threads |" in text
+    assert "| plain | – | – | n/a | n/a | n/a | n/a | a cpu, 2 threads |" in text
+    nowhere = [{**record, "status": "n/a", "reason": "none", "scores": None} for record in complete("nowhere")]
+    scores, _, cost = markdown(table_of(records + nowhere)).partition("## Cost")
+    assert "| nowhere | n/a |" in scores and "| nowhere |" not in cost  # nothing was measured
+
+
+def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
+    """E2-31: the same row with two different data files has no value for that task."""
+    records = complete("m", range(2))
+    for record in records:
+        if record["seed"] == 1 and record["task"]["name"] == "STS13":
+            record["task"]["sha256"] = hexes("another file")
+    (row,) = table_of(records).rows
+    assert row.values["STS13"].mean is None
+    assert "conflict" in str(row.values["STS13"].reason)
+    assert row.average.mean is None
+    assert "conflict" in markdown(table_of(records))
+
+
+def test_overlap_with_the_test_texts_is_counted_once_whatever_the_seeds() -> None:
+    """E2-39: 3 training sentences in each of two tasks are 6, for one seed and for five."""
+    for seeds in ([0], range(5)):
+        records = complete("m", seeds)
+        for record in records:
+            count = 3 if record["task"]["name"] in ("STS12", "STS13") else 0
+            corpus = {"name": "wiki", "sentences": 100, "sha256": hexes("wiki")}
+            record["training"] = {"corpus": corpus, "corpus_sentences_in_test": count}
+        assert "⚠ 6 training sentences are test sentences" in markdown(table_of(records))
+
+
+def test_a_cell_that_failed_hides_no_overlap() -> None:
+    """The other seeds say it; where no record says, it is unknown and not 0."""
+    records = complete("m", range(2))
+    for record in records:
+        record["training"] = {"corpus": {"name": "wiki", "sentences": 100}, "corpus_sentences_in_test": 3}
+    broken = next(i for i, r in enumerate(records) if (r["seed"], r["task"]["name"]) == (1, "STS14"))
+    records[broken] = failed({**records[broken], "training": None}, "the loss is nan")
+    assert table_of(records).rows[0].about["corpus_sentences_in_test"] == 21
+    for record in records:
+        record["training"] = {"corpus": {"name": "wiki", "sentences": 100}}
+    assert table_of(records).rows[0].about["corpus_sentences_in_test"] is None
+
+
+def test_the_device_is_that_of_what_was_measured() -> None:
+    """A first attempt elsewhere, without a score, says nothing of the numbers; nor do vectors of the cache of speed."""
+    records = complete("m", range(3))
+    elsewhere = {**records[0]["environment"], "cpu": "another cpu"}
+    attempt = failed(make_record("m", "STS12", 0, data_sha256="0" * 64, environment=elsewhere), "no data", "n/a")
+    attempt["started"] = "2026-01-01T00:00:00Z"
+    for record in records:
+        record["encoding"] = {"texts_per_second": (None, 400.0, 600.0)[record["seed"]]}
+    (row,) = table_of([attempt, *records]).rows
+    assert (row.about["device"], row.about["texts_per_second"]) == ("a cpu, 2 threads", 500.0)
+
+
+def test_trial_records_have_a_table_of_their_own(tmp_path: Path) -> None:
+    """--limit never stands beside full data."""
+    full, trial = complete("m"), complete("m", row="trial", limit=50)
+    tables = build_tables(full + trial, [suite("sts")])
+    assert [(table.partial, len(table.rows)) for table in tables] == [(False, 1), (True, 1)]
+    names = {path.name for path in write_tables(tables, tmp_path)}
+    assert names == {"sts.md", "sts-trial.md"}
+    assert "TRIAL" in (tmp_path / "sts-trial.md").read_text(encoding="utf-8")
+    assert "TRIAL" not in (tmp_path / "sts.md").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "sts-trial.json").read_text(encoding="utf-8"))["trial"] is True
+
+
+def test_the_limits_of_trials_are_not_mixed() -> None:
+    """Trials of different sizes are different rows."""
+    records = complete("m", row="a", limit=50) + complete("m", row="b", limit=60)
+    (table,) = build_tables(records, [suite("sts")])
+    assert len(table.rows) == 2
+    assert len({row.name for row in table.rows}) == 2
+
+
+def test_the_three_files_agree(tmp_path: Path) -> None:
+    """Markdown, CSV and JSON hold the same numbers, names and ranks."""
+    records = complete("alpha", range(3)) + complete("beta") + complete("gamma", tasks=SEVEN[:3])
+    write_tables([table_of(records)], tmp_path)
+    content = json.loads(
+        (tmp_path / "sts.json").read_text(encoding="utf-8"), parse_constant=lambda token: pytest.fail(token)
+    )
+    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    text = (tmp_path / "sts.md").read_text(encoding="utf-8").partition("## Cost")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    header, rows = cells[0], cells[2:]
+    assert [row["method"] for row in content["rows"]] == [line["method"] for line in lines] == [row[1] for row in rows]
+    assert {row["method"] for row in content["rows"]} == {"alpha", "beta", "gamma"}
+    for entry, line, row in zip(content["rows"], lines, rows, strict=True):
+        assert row[0] == ("" if entry["rank"] is None else str(entry["rank"]))
+        assert line["rank"] == row[0]
+        for task in SEVEN:
+            value = entry["scores"][task]
+            printed = row[header.index(task)]
+            if value["mean"] is None:
+                assert (printed, line[task]) == ("n/a", "")
+                continue
+            assert printed.split(" ± ")[0] == f"{value['mean']:.2f}"
+            assert float(line[task]) == pytest.approx(value["mean"], abs=5e-5)
+            if value["sd"] is None:
+                assert (line[f"{task} sd"], "±" in printed) == ("", False)
+            else:
+                assert printed.split(" ± ")[1] == f"{value['sd']:.2f}"
+                assert float(line[f"{task} sd"]) == pytest.approx(value["sd"], abs=5e-5)
+        if entry["average"]["mean"] is not None:
+            assert float(line["Avg"]) == pytest.approx(entry["average"]["mean"], abs=5e-5)
+            assert row[header.index("Avg.")].split(" ")[0] == f"{entry['average']['mean']:.2f}"
+
+
+def test_commands_stand_below_the_table_and_can_be_pasted_into_a_shell() -> None:
+    """Every command once, in the order they were given, quoted where a shell needs it."""
+    odd = ["zoo-bench", "run", "--methods", "cls,avg-*", "--corpus", "my texts.txt"]
+    records = complete("a", command=odd) + complete("b", started="2026-01-01T00:00:00Z")
+    text = markdown(table_of(records))
+    block = text.split("```")[1].strip().splitlines()
+    assert [shlex.split(line) for line in block] == [["zoo-bench", "run", "--methods", "b"], odd]
+    assert text.index("```") > text.index("| # |")
+
+
+def test_names_and_reasons_cannot_break_the_markdown_table() -> None:
+    """A bar or a line break in a method's name or a reason stays one cell, one line."""
+    records = [*complete("a|b", tasks=SEVEN[:6]), failed(make_record("a|b", "SICK-R"), "first line\nsecond | line")]
+    for record in records:
+        record["method"]["sources"]["backbone"]["name"] = "tiny|er"
+    text = markdown(table_of(records))
+    header, _, row, *cost = (line for line in text.splitlines() if line.startswith("|"))
+    assert len({line.replace("\\|", "").count("|") for line in cost}) == 1
+    assert row.replace("\\|", "").count("|") == header.count("|")
+    note = next(line for line in text.splitlines() if "first line" in line)
+    assert "second" in note
+
+
+def test_ranks_follow_the_average() -> None:
+    """Best first; the order does not depend on the order of the records."""
+    records = [
+        {**record, "scores": {**record["scores"], "main": level}}
+        for name, level in (("low", 0.2), ("top", 0.8), ("mid", 0.5))
+        for record in complete(name)
+    ]
+    for order in (records, records[::-1]):
+        assert [(row.name, row.rank) for row in table_of(order).rows] == [("top", 1), ("mid", 2), ("low", 3)]
+
+
+def test_equal_averages_share_a_rank() -> None:
+    """1, 2, 2, 4, up to the last bits of the mean; a row without an average has none."""
+    levels = {"top": 0.8, "b": 0.5, "a": 0.5 + 1e-15, "low": 0.2}
+    records = [make_record(name, task, main=level) for name, level in levels.items() for task in SEVEN]
+    rows = table_of([*records, make_record("half", "STS12")]).rows
+    assert {row.name: row.rank for row in rows} == {"top": 1, "a": 2, "b": 2, "low": 4, "half": None}
+
+
+def test_a_record_outside_every_suite_is_in_no_table() -> None:
+    """Tables hold their own suite's tasks only."""
+    tables = build_tables([*complete("m"), make_record("m", "some-plugin-task")], all_suites().values())
+    assert [table.suite.name for table in tables] == ["sts"]
+
+
+def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of one suite writes its own tables; the page is that of the folder and does not shrink to it."""
+    store = Records(tmp_path)
+    for record in [*complete("m"), make_record("m", "pocket-pairs")]:
+        store.write(record)
+    make_leaderboard(tmp_path, tmp_path / "out", "pocket")
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.md")) == ["pocket.md"]
+    assert "STS12" not in capsys.readouterr().out
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
+    with pytest.raises(MissingError, match="no records"):
+        make_leaderboard(tmp_path, tmp_path / "out", "words")
+
+
+_PRINT = """
+import sys
+import zlib
+from pathlib import Path
+from benchmark.leaderboard.report import make_leaderboard
+make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]))
+assert "torch" not in sys.modules
+"""
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"COLUMNS": "20"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["narrow", "ascii", "C locale"],
+)
+def test_any_terminal_shows_whole_numbers(environment: dict[str, str], tmp_path: Path) -> None:
+    """E2-36: 20 columns, ASCII, the C locale: no crash, no number cut, and the files are UTF-8 all the same."""
+    store = Records(tmp_path)
+    for record in [*complete("méthode-ρ", range(3)), failed(make_record("two", "STS12"), "é → …")]:
+        store.write(record)
+    plain = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_ALL", "PYTHONUTF8", "PYTHONIOENCODING")}
+    child = subprocess.run(
+        [sys.executable, "-c", _PRINT, str(tmp_path), str(tmp_path / "out")],
+        env={**plain, "TZ": "Asia/Tokyo", **environment},
+        capture_output=True,
+    )
+    assert child.returncode == 0, child.stderr.decode(errors="replace")
+    if "COLUMNS" not in environment:
+        assert child.stdout.isascii()
+    content = json.loads((tmp_path / "out" / "sts.json").read_text(encoding="utf-8"))
+    assert content["rows"][0]["method"] == "méthode-ρ"
+    printed = child.stdout.decode("utf-8")
+    for task in SEVEN:
+        assert f"{content['rows'][0]['scores'][task]['mean']:.2f}" in printed
+    assert "±" in (tmp_path / "out" / "sts.md").read_text(encoding="utf-8")
+
+
+def test_times_are_utc_whatever_the_zone() -> None:
+    """E2-36: in Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
+    script = "import calendar, time; from zoo.hardware import utc_now; print(utc_now(), time.time(), time.tzname)"
+    child = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    import calendar
+    import time
+
+    stamp, seconds, zones = child.stdout.split(maxsplit=2)
+    assert "JST" in zones
+    assert abs(calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")) - float(seconds)) < 5
+
+
+def test_a_stream_without_an_encoding_is_ascii() -> None:
+    """A stream that says nothing of its encoding gets ASCII."""
+    stream = io.StringIO()
+    print_table(table_of(complete("m", range(2))), stream)
+    assert stream.getvalue().isascii()
+    assert "+-" in stream.getvalue()
+
+
+def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
+    """--out is another folder than the records'."""
+    store = Records(tmp_path / "results")
+    for record in complete("m"):
+        store.write(record)
+    assert make_leaderboard(tmp_path / "results", tmp_path / "tables", "sts") == []
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}

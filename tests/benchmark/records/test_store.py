@@ -1,0 +1,304 @@
+"""Records: whole or absent, standard JSON, checked when written and when read; a damaged one harms no other."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli, failed, hexes, make_record
+
+from benchmark.leaderboard.report import make_leaderboard
+from benchmark.records.store import Records, check_record, plain
+from zoo.errors import CorruptError, MissingError
+from zoo.files import write_json
+
+FAST = ("--precision", "fp32", "--limit", "20")
+REQUIRED = [
+    "schema",
+    "protocol",
+    "key",
+    "encoder_key",
+    "row_key",
+    "status",
+    "reason",
+    "method",
+    "task",
+    "seed",
+    "precision",
+    "limit",
+    "scores",
+    "training",
+    "encoding",
+    "environment",
+    "started",
+    "seconds",
+    "version",
+    "command",
+]
+
+
+def test_the_hand_made_record_is_valid() -> None:
+    """The tests' own record follows the schema (so that the refusals below mean something)."""
+    check_record(make_record(), "here")
+    check_record(failed(make_record(), "why"), "here")
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_real_record_is_valid_and_says_what_was_measured(cli: Cli, tmp_path: Path) -> None:
+    """What the runner writes follows the schema and states recipe, data, versions and command."""
+    assert cli("run", "--methods", "bag:salt=3", "--tasks", "pocket-words", "--out", tmp_path, *FAST).code == 0
+    (path,) = (tmp_path / "records").rglob("*.json")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    check_record(record, str(path))
+    assert record["method"]["recipe"] == {"width": 64, "salt": 3}
+    assert record["task"]["form"] == "plain"
+    assert record["task"]["rows"] == 20
+    assert record["limit"] == 20
+    assert record["command"][:4] == ["zoo-bench", "run", "--methods", "bag:salt=3"]
+    assert record["environment"]["packages"]["numpy"] == np.__version__
+
+
+@pytest.mark.parametrize("key", REQUIRED)
+def test_each_missing_field_is_refused(key: str) -> None:
+    """A record without one of its fields is no record, and the message names the field."""
+    record = make_record()
+    del record[key]
+    with pytest.raises(CorruptError, match=key):
+        check_record(record, "here")
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("schema",), 2),
+        (("protocol",), "1"),
+        (("key",), "abc"),
+        (("key",), "G" * 64),
+        (("row_key",), None),
+        (("status",), "done"),
+        (("reason",), 3),
+        (("method", "name"), None),
+        (("method", "recipe"), []),
+        (("task", "version"), 1.5),
+        (("task", "source"), "internet"),
+        (("task", "rows"), "280"),
+        (("seed",), "0"),
+        (("precision",), "fp16"),
+        (("limit",), 2.5),
+        (("scores",), []),
+        (("scores", "main"), "0.5"),
+        (("training",), "none"),
+        (("environment",), None),
+        (("started",), "2026-01-02 03:04:05"),
+        (("started",), "2026-01-02T03:04:05+09:00"),
+        (("seconds",), -1),
+        (("version",), 1),
+        (("command",), "zoo-bench run"),
+        (("surprise",), 1),
+    ],
+)
+def test_each_wrong_field_is_refused_by_name(place: tuple[str, ...], value: Any) -> None:
+    """A wrong type or value is refused, naming the file and the place."""
+    record = make_record()
+    inner = record
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    with pytest.raises(CorruptError, match=f"^somewhere: .*{place[-1]}"):
+        check_record(record, "somewhere")
+
+
+def test_nan_cannot_be_written(tmp_path: Path) -> None:
+    """E2-12: no file holds a NaN or Infinity token; an undefined number is null."""
+    for value in (float("nan"), float("inf"), -float("inf")):
+        with pytest.raises(ValueError, match="JSON"):
+            write_json(tmp_path / "x.json", {"value": value})
+        assert not (tmp_path / "x.json").exists()
+        path = Records(tmp_path).write(make_record(encoding={"texts_per_second": value, "deep": [{"x": value}]}))
+        encoding = json.loads(path.read_text(), parse_constant=lambda token: pytest.fail(token))["encoding"]
+        assert encoding == {"texts_per_second": None, "deep": [{"x": None}]}
+    assert list(tmp_path.glob(".*")) == []
+
+
+def test_numpy_numbers_are_plain() -> None:
+    """Whatever a method reports becomes standard JSON."""
+    value = plain({1: np.float32(0.5), "n": np.int64(3), "t": (np.bool_(True), None), "x": np.float64("nan")})
+    assert value == {"1": 0.5, "n": 3, "t": [True, None], "x": None}
+    assert json.loads(json.dumps(value, allow_nan=False)) == value
+
+
+DAMAGE = {
+    "empty": lambda text: "",
+    "cut": lambda text: text[: len(text) // 2],
+    "not an object": lambda text: "[]",
+    "null": lambda text: "null",
+    "field gone": lambda text: text.replace('"row_key"', '"rowkey"'),
+    "nan": lambda text: text.replace('"main": 0.5', '"main": NaN'),
+    "ok without scores": lambda text: json.dumps({**json.loads(text), "scores": None}),
+    "ok with a null score": lambda text: text.replace('"main": 0.5', '"main": null'),
+    "binary": lambda text: "\x00\x01" + text,
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_a_damaged_record_is_set_aside_and_the_others_stay(kind: str, tmp_path: Path, cli: Cli) -> None:
+    """E2-3: renamed to *.corrupt, listed by the leaderboard, exit 1 under --strict only."""
+    store = Records(tmp_path)
+    bad = store.write(make_record("one"))
+    good = store.write(make_record("two", main=0.25))
+    content = DAMAGE[kind](bad.read_text(encoding="utf-8"))
+    for strict, code in (((), 0), (("--strict",), 1)):
+        bad.write_text(content, encoding="utf-8")
+        answer = cli("leaderboard", "--results", tmp_path, *strict)
+        assert answer.code == code
+        aside = bad.with_name(bad.name + ".corrupt")
+        assert not bad.exists()
+        assert aside.read_text(encoding="utf-8") == content
+        assert str(aside) in answer.err
+        assert good.exists()
+        assert "25.00" in answer.out
+        aside.unlink()
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_damaged_record_is_measured_again(cli: Cli, tmp_path: Path) -> None:
+    """E2-3: the next run measures that cell, only that cell, with the same score, and says so."""
+    arguments = ("run", "--methods", "bag", "--out", tmp_path, *FAST)
+    assert cli(*arguments).code == 0
+    paths = sorted((tmp_path / "records").rglob("*.json"))
+    before = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    paths[0].write_text(paths[0].read_text(encoding="utf-8")[:200], encoding="utf-8")
+    answer = cli(*arguments)
+    assert answer.code == 0
+    assert "1 cells measured, 3 kept" in answer.err
+    assert f"{paths[0]}.corrupt" in answer.err
+    after = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    assert after[0]["scores"] == before[0]["scores"]
+    assert after[1:] == before[1:]
+
+
+def _without_each_field(record: Any) -> Iterator[tuple[str, Any]]:
+    for outer in ("method", "task", "environment", "scores"):
+        for key in record[outer]:
+            damaged = copy.deepcopy(record)
+            del damaged[outer][key]
+            yield f"{outer}/{key}", damaged
+    for key in record["method"]["traits"]:
+        damaged = copy.deepcopy(record)
+        del damaged["method"]["traits"][key]
+        yield f"traits/{key}", damaged
+
+
+@pytest.mark.parametrize("place", [place for place, _ in _without_each_field(make_record())])
+def test_no_field_that_is_gone_can_stop_the_leaderboard(place: str, tmp_path: Path) -> None:
+    """A record edited by hand is either refused by the schema or tolerated; the table of the others is always made."""
+    damaged = dict(_without_each_field(make_record("one")))[place]
+    store = Records(tmp_path)
+    store.write(make_record("two"))
+    write_json(store.path("one", damaged["task"].get("name", "x"), damaged["key"]), damaged)
+    make_leaderboard(tmp_path, tmp_path)
+    assert "two" in (tmp_path / "pocket.md").read_text(encoding="utf-8")
+
+
+def test_no_records_at_all_is_said(tmp_path: Path) -> None:
+    """An empty folder is an error that names it and the command to run."""
+    with pytest.raises(MissingError, match="zoo-bench run") as error:
+        make_leaderboard(tmp_path, tmp_path)
+    assert str(tmp_path) in str(error.value)
+
+
+NAMES = [
+    "/",
+    "..",
+    ".",
+    "../../escape",
+    "/etc/passwd",
+    "a/b\\c",
+    "con:x=1",
+    "x" * 300,
+    "имя 名前 🙂",
+    "new\nline",
+    "nul\x00byte",
+    "Upper",
+    "upper",
+    "pretrained:model=/a/b/c",
+    "pretrained:model=/a/b_c",
+    " ",
+    "-rf",
+    "~",
+]
+
+
+def test_odd_names_stay_inside_the_folder_and_apart(tmp_path: Path) -> None:
+    """E2-29, E2-37: every name has a file of its own below the folder, portable to any file system."""
+    folder = tmp_path / "out"
+    store = Records(folder)
+    for name in NAMES:
+        store.write(make_record(name))
+    outside = [p for p in tmp_path.rglob("*") if p.is_file() and folder not in p.parents]
+    assert outside == []
+    files = [p for p in folder.rglob("*") if p.is_file()]
+    assert len(files) == len(NAMES)
+    assert {p.parent.parent for p in files} == {folder / "records"}
+    assert len({str(p).lower() for p in files}) == len(NAMES)
+    for path in files:
+        for part in path.relative_to(folder).parts:
+            assert len(part) <= 120
+            assert part.isascii()
+            assert not set(part) & set('<>:"/\\|?*\n\x00 ')
+            assert not part.endswith(".")
+    assert sorted(record["method"]["name"] for record in store.all()) == sorted(NAMES)
+    assert all(store.finished(name, "pocket-pairs", make_record(name)["key"]) for name in NAMES)
+
+
+def test_a_record_of_another_key_is_not_taken(tmp_path: Path) -> None:
+    """The file name holds a part of the key; the whole key decides."""
+    store = Records(tmp_path)
+    record = make_record()
+    store.write(record)
+    assert store.finished("bag", "pocket-pairs", record["key"])
+    other = record["key"][:16] + hexes("other")[16:]
+    assert store.finished("bag", "pocket-pairs", other) is None
+    store.write(failed(record, "no"))
+    assert store.finished("bag", "pocket-pairs", record["key"]) is None
+
+
+_WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from fakes import make_record
+from benchmark.records.store import Records
+store = Records(Path(sys.argv[2]))
+records = [make_record(main=n / 10, encoding={"padding": [n] * 5000}) for n in range(10)]
+store.write(records[0])
+print("ready", flush=True)
+while True:
+    for record in records:
+        store.write(record)
+"""
+
+
+def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> None:
+    """E2-1: SIGKILL at random moments; the file is always a whole record, and the next writer goes on."""
+    generator = random.Random(7)
+    for _ in range(5):
+        command = [sys.executable, "-c", _WRITER, str(Path(__file__).parent), str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == "ready\n"
+            time.sleep(generator.random() / 5)
+            writer.kill()
+        store = Records(tmp_path)
+        (record,) = store.all()
+        assert store.corrupt == []
+        assert record["encoding"]["padding"] == [round(record["scores"]["main"] * 10)] * 5000

@@ -1,0 +1,175 @@
+"""What an encoder does not know: one rule for all methods, counted in every record; and keys that later fields keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Bag, Cli
+from scipy import stats
+
+from benchmark.data.readers.pairs import Pairs
+from benchmark.run.plan import encoder_inputs
+from benchmark.records.store import Records, check_record
+from benchmark.tasks.base import PairsData
+from benchmark.run.vectors import VectorStore
+from zoo.encoder import Runtime
+from zoo.errors import ContractError
+from zoo.files import sha256_json
+from zoo.methods.static import Static
+from zoo.methods.wordvectors import WordVectors
+
+ROOT = Path(__file__).resolve().parents[2]
+VECTORS = {"cat": (1.0, 0.1), "dog": (1.0, 0.4), "car": (0.1, 1.0), "bus": (0.3, 1.0), "sun": (1.0, -1.0)}
+FIRST = ["cat", "cat", "car", "qqq", "sun", "qqq zzz", "dog", "dog"]
+SECOND = ["dog", "car", "bus", "bus", "cat", "cat", "zzz", "car"]
+GOLD = np.array([9.0, 1.0, 8.0, 7.0, 3.0, 2.0, 6.0, 1.5])
+
+
+class Knows(Bag):
+    """Covers what has no q; whatever it gives for the others."""
+
+    def covers(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array(["q" not in text for text in texts])
+
+
+class Empty(Bag):
+    """A zero vector, and not a word about it."""
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        return super().encode(texts) * np.array([["q" not in text] for text in texts], np.float32)
+
+
+def store(cls: type[Bag]) -> VectorStore:
+    return VectorStore(cls(cls.Recipe(), Runtime()), "x")
+
+
+@pytest.fixture
+def glove(tmp_path: Path) -> Path:
+    path = tmp_path / "v.txt"
+    path.write_text("".join(f"{word} {x} {y}\n" for word, (x, y) in VECTORS.items()), encoding="utf-8")
+    return path
+
+
+def pairs() -> PairsData:
+    return PairsData(None, {"a": Pairs(FIRST[:5], SECOND[:5], GOLD[:5]), "b": Pairs(FIRST[5:], SECOND[5:], GOLD[5:])})  # type: ignore[arg-type]
+
+
+def test_every_pair_stays_and_an_uncovered_one_has_cosine_zero(glove: Path) -> None:
+    lookup = VectorStore(WordVectors(WordVectors.Recipe(path=str(glove)), Runtime()), "glove")
+    scores = pairs().score(lookup)
+
+    def cosine(a: str, b: str) -> float:
+        if a not in VECTORS or b not in VECTORS:
+            return 0.0
+        u, v = np.array(VECTORS[a]), np.array(VECTORS[b])
+        return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
+
+    cosines = np.array([cosine(a, b) for a, b in zip(FIRST, SECOND, strict=True)])
+    assert (cosines == 0).sum() == 3
+    assert scores["all"]["spearman"] == scores["main"] == pytest.approx(stats.spearmanr(cosines, GOLD).statistic)
+    assert scores["all"]["pearson"] == pytest.approx(stats.pearsonr(cosines, GOLD).statistic, abs=1e-7)
+    known = cosines != 0
+    assert scores["covered"]["pairs"] == 5
+    assert scores["covered"]["spearman"] == pytest.approx(stats.spearmanr(cosines[known], GOLD[known]).statistic)
+    assert scores["covered"]["pearson"] == pytest.approx(
+        stats.pearsonr(cosines[known], GOLD[known]).statistic, abs=1e-7
+    )
+    assert scores["subsets"]["b"]["n"] == 3
+    # Of eight distinct texts two words and one two-word text are unknown; only words are named.
+    assert lookup.coverage(pairs().texts()) == {"texts": 8, "covered": 5, "missing": ["qqq", "zzz"]}
+
+
+def test_where_all_is_covered_both_scores_are_one() -> None:
+    scores = pairs().score(store(Bag))
+    assert scores["covered"] == {"pairs": 8, **scores["all"]}
+    assert store(Bag).coverage(["a", "b", "a"]) == {"texts": 2, "covered": 2, "missing": []}
+
+
+def test_the_store_gives_what_is_not_covered_the_zero_vector() -> None:
+    lookup = store(Knows)
+    vectors = lookup(["q", "cat", "a q"])
+    assert vectors.any(axis=1).tolist() == [False, True, False]
+    assert vectors.dtype == np.float32
+    words = [f"q{i}" for i in range(12)]
+    assert lookup.coverage([*words, "cat", "a q"]) == {"texts": 14, "covered": 1, "missing": words[:10]}
+
+
+def test_a_zero_vector_of_a_covered_text_is_a_fault() -> None:
+    with pytest.raises(ContractError, match=r"1 of 2 texts .* zero vector, first 'a q'"):
+        store(Empty).coverage(["cat", "a q"])
+
+
+@pytest.mark.parametrize("wrong", [np.ones(1, bool), np.ones(2), [True, True]])
+def test_covers_must_be_an_array_of_bool(wrong: Any) -> None:
+    lookup = store(Bag)
+    lookup.encoder.covers = lambda texts: wrong  # type: ignore[method-assign]
+    with pytest.raises(ContractError, match=r"covers\(\) must return a numpy array of bool of shape \(2,\)"):
+        lookup.add(["a", "b"])
+
+
+@pytest.mark.usefixtures("fakes")
+def test_every_record_says_what_was_covered(cli: Cli, tmp_path: Path, glove: Path) -> None:
+    """Word vectors, and an encoder that knows everything; the file's place is in no record."""
+    glove.write_text("rain 1 2\nsnow 2 1\n", encoding="utf-8")
+    common = ("--tasks", "pocket-words", "--out", tmp_path / "out", "--precision", "fp32", "--limit", 20)
+    cli("run", "--methods", f"bag,wordvectors:path={glove}", *common)
+    found = {record["method"]["name"].split(":")[0]: record for record in Records(tmp_path / "out").all()}
+    coverage = found["bag"]["coverage"]
+    assert coverage["texts"] == coverage["covered"] > 20 and coverage["missing"] == []
+    record = found["wordvectors"]
+    assert record["coverage"]["covered"] <= 2 and len(record["coverage"]["missing"]) == 10
+    assert record["scores"]["covered"]["pairs"] <= 1
+    assert record["method"]["recipe"]["path"] == "v.txt" == record["method"]["sources"]["path"]["name"]
+    assert str(tmp_path) not in json.dumps({k: v for k, v in record.items() if k not in ("command", "method")})
+
+
+@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
+def test_the_bias_removal_table_comes_from_one_command(
+    backbone: str, cli: Cli, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """PromptBERT's table 3; the row of the MLM head (table 12) says that these backbones have none."""
+    folder = request.getfixturevalue(backbone)
+    common = ("--tasks", "pocket-pairs", "--precision", "fp32", "--limit", 30, "--out", tmp_path)
+    answer = cli("run", "--methods", "static-*", "--backbone", folder, *common)
+    found = {record["method"]["name"]: record for record in Records(tmp_path).all()}
+    assert {name for name, record in found.items() if record["status"] == "ok"} == {
+        "static-avg",
+        "static-freq",
+        "static-freq-sub",
+        "static-freq-sub-case",
+        "static-freq-sub-case-pun",
+    }
+    assert answer.code == 1 and "no MLM head" in found["static-head"]["reason"]
+    assert len({record["scores"]["main"] for record in found.values() if record["scores"]}) >= 4
+
+
+def test_old_records_are_still_valid_and_the_bundled_models_static_ones_keep_their_keys() -> None:
+    """A field that came later stays out of the key at its default, and is in it at any other value."""
+    paths = sorted(ROOT.glob("leaderboards/*/records/*/*.json"))
+    if not paths:
+        pytest.skip("no leaderboards here")
+    checked = 0
+    for path in paths:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        check_record(record, str(path))
+        recipe = record["method"]["recipe"]
+        if not record["method"]["class"].endswith(".Static") or recipe["backbone"] != "zoo-mini":
+            continue  # keys of other backbones, from between the two later fields, hold `matrix`
+
+        def row_key(record: Any = record, **changes: Any) -> str:
+            made = Static.Recipe(**{**record["method"]["recipe"], **changes})
+            settings = {"corpus": None, "dev": None, "precision": record["precision"], "limit": record["limit"]}
+            return sha256_json(
+                encoder_inputs(Static, made, Static.traits(made), record["method"]["sources"], **settings)
+            )
+
+        assert row_key() == record["row_key"], path
+        if recipe["remove"] != "none":
+            assert row_key(frequent=36) != record["row_key"]
+        checked += 1
+    assert checked

@@ -1,0 +1,284 @@
+"""The embedding cache: known texts are not encoded again, and nothing that would change a vector is answered by it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import FITTED, Bag, Cli
+
+from benchmark.run import cache as embedding_cache
+from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
+from benchmark.records.store import check_record
+from benchmark.run.vectors import VectorStore
+from zoo.encoder import Encoder, Runtime
+from zoo.methods.transform import Transform
+
+TEXTS = ["a b", "c", "caf\u00e9", "a\ud800b", ""]
+FAST = ("--precision", "fp32", "--limit", "20")
+
+
+@pytest.fixture(autouse=True)
+def _own_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("ZOO_BENCH_EMBEDDING_CACHE")
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every text that the fake methods encode from now on."""
+    seen: list[str] = []
+    plain = Bag.encode
+
+    def encode(self: Bag, texts: Sequence[str]) -> Any:
+        seen.extend(texts)
+        return plain(self, texts)
+
+    monkeypatch.setattr(Bag, "encode", encode)
+    return seen
+
+
+def add(cache: EmbeddingCache, key: str, texts: list[str], dim: int = 3) -> np.ndarray:
+    vectors = np.random.default_rng(len(texts)).normal(size=(len(texts), dim)).astype(np.float32)
+    cache.entry(key, None, "cpu").add(texts, vectors, np.arange(len(texts)) != 1, {"rank": np.int64(2)})
+    return vectors
+
+
+def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
+    cache = EmbeddingCache()
+    vectors = add(cache, "k", TEXTS)
+    found = cache.entry("k", None, "cpu").find([*reversed(TEXTS), "unknown"])
+    assert found is not None
+    assert found.known.tolist() == [True] * 5 + [False]
+    np.testing.assert_array_equal(found.vectors[:5], vectors[::-1])
+    assert found.covered.tolist() == [True, True, True, False, True, False]
+    assert found.facts == {"rank": 2}
+    content = b"".join(path.read_bytes() for path in embeddings_folder().rglob("*.safetensors"))
+    assert b"caf" not in content
+
+
+@pytest.mark.parametrize("other", [("l", None, "cpu"), ("k", {"model.safetensors": "0"}, "cpu"), ("k", None, "cuda:1")])
+def test_another_encoder_fit_or_device_has_an_entry_of_its_own(other: tuple[Any, ...]) -> None:
+    cache = EmbeddingCache()
+    add(cache, "k", TEXTS)
+    assert cache.entry("k", None, "cpu").find(TEXTS) is not None
+    assert cache.entry(*other).find(TEXTS) is None
+
+
+def test_changed_code_is_not_answered_with_vectors_of_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "zoo"
+    package.mkdir()
+    monkeypatch.setattr(embedding_cache.zoo, "__file__", str(package / "__init__.py"))
+    folders = []
+    for code in ("1", "2", "1"):
+        (package / "method.py").write_text(code)
+        embedding_cache._computing.cache_clear()
+        folders.append(EmbeddingCache().entry("k", None, "cpu").folder)
+    embedding_cache._computing.cache_clear()
+    assert folders[0] == folders[2] != folders[1]
+
+
+def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedding_cache, "_SEGMENT_BYTES", 24)  # two rows of three numbers
+    cache = EmbeddingCache()
+    vectors = add(cache, "k", TEXTS)
+    paths = sorted(embeddings_folder().rglob("*.safetensors"))
+    assert len(paths) == 3
+    for path in paths:
+        os.utime(path, (1, 1))
+    found = cache.entry("k", None, "cpu").find(TEXTS[:1])
+    assert found is not None
+    np.testing.assert_array_equal(found.vectors, vectors[:1])
+    assert sorted(path.stat().st_mtime == 1 for path in paths) == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], lambda b: b""]
+)
+def test_a_damaged_segment_is_set_aside_and_its_texts_are_encoded_again(damage: Any) -> None:
+    said: list[str] = []
+    cache = EmbeddingCache(say=said.append)
+    add(cache, "k", TEXTS)
+    (path,) = embeddings_folder().rglob("*.safetensors")
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.entry("k", None, "cpu").find(TEXTS) is None
+    assert len(said) == 1 and str(path) in said[0]
+    assert path.with_name(path.name + ".corrupt").is_file() and not path.is_file()
+    vectors = add(cache, "k", TEXTS)
+    found = cache.entry("k", None, "cpu").find(TEXTS)
+    assert found is not None and (found.vectors == vectors).all()
+
+
+def test_the_longest_unused_goes_first() -> None:
+    cache = EmbeddingCache(gigabytes=3500 / 10**9)
+    for i, key in enumerate("abc"):
+        add(cache, key, [f"text {j}" for j in range(50)], dim=1)  # some 1,250 bytes
+        for path in cache.entry(key, None, "cpu").folder.iterdir():
+            os.utime(path, (100 + i, 100 + i))
+        if key == "b":
+            assert cache.entry("a", None, "cpu").find(["text 0"]) is not None  # used just now
+    assert [cache.entry(key, None, "cpu").find(["text 0"]) is not None for key in "abc"] == [True, False, True]
+    assert 0 < cache_bytes() <= 3500
+
+
+def test_a_matrix_larger_than_the_cache_is_not_kept() -> None:
+    cache = EmbeddingCache(gigabytes=100 / 10**9)
+    add(cache, "k", [str(i) for i in range(100)])
+    assert cache_bytes() == 0
+
+
+def test_a_cache_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")
+    said: list[str] = []
+    add(EmbeddingCache(say=said.append), "k", TEXTS)
+    assert len(said) == 1 and "not kept" in said[0]
+
+
+def test_a_store_encodes_what_the_cache_lacks_and_obtains_no_encoder_for_the_rest(fakes: None) -> None:
+    asked: list[str] = []
+
+    class Asked(Bag):
+        def encode(self, texts: Sequence[str]) -> np.ndarray:
+            asked.extend(texts)
+            return super().encode(texts)
+
+    entry = EmbeddingCache().entry("k", None, "cpu")
+    obtained: list[Encoder] = []
+
+    def obtain() -> Encoder:
+        obtained.append(Asked(Asked.Recipe(), Runtime()))
+        return obtained[-1]
+
+    first = VectorStore(obtain, "x", lambda: entry)
+    wanted = first(["a b", "c", "d e"])
+    again = VectorStore(obtain, "x", lambda: entry)
+    np.testing.assert_array_equal(again(["d e", "a b"]), wanted[[2, 0]])
+    assert (len(obtained), again.cached) == (1, 2)
+    np.testing.assert_array_equal(again(["new", "c"])[1], wanted[1])
+    assert asked == ["a b", "c", "d e", "new"]
+    assert (len(obtained), again.cached) == (2, 3)
+
+
+def records(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
+    found = {}
+    for path in (out / "records").glob("*/*.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        check_record(record, str(path))
+        found[record["method"]["name"], record["task"]["name"]] = record
+    return found
+
+
+def unlike(record: dict[str, Any]) -> dict[str, Any]:
+    """What must not differ between a record of encoded and one of cached vectors."""
+    return {k: record.get(k) for k in ("key", "status", "scores", "pairs", "coverage", "facts", "training")}
+
+
+def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
+    """Scores, pair scores, coverage and facts are the same; the record says that nothing was encoded."""
+    common = ("run", "--methods", "bag,fitted", "--suite", "pocket", "--seeds", 1, *FAST)
+    assert cli(*common, "--out", tmp_path / "a").code == 0
+    first = len(encoded)
+    assert cli(*common, "--out", tmp_path / "b", "--methods", "bag").code == 0
+    assert len(encoded) == first > 0
+    before, after = records(tmp_path / "a"), records(tmp_path / "b")
+    assert {task for _, task in after} == {task for name, task in before if name == "bag"}
+    for key, record in after.items():
+        assert unlike(record) == unlike(before[key])
+        assert record["encoding"]["cached"] > 0 == record["encoding"]["texts"]
+        assert "cached" not in before[key]["encoding"]
+
+
+def test_a_deleted_record_needs_neither_training_nor_the_weights(
+    fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
+) -> None:
+    common = ("run", "--methods", "fitted", "--seeds", 1, "--out", tmp_path / "a", *FAST)
+    assert cli(*common).code == 0
+    before = records(tmp_path / "a")
+    for path in [*(tmp_path / "a" / "records").rglob("*.json"), *(tmp_path / "a").rglob("encoder/*")]:
+        path.unlink()
+    encoded.clear()
+    assert cli(*common).code == 0
+    assert (encoded, FITTED) == ([], ["Fitted"])
+    after = records(tmp_path / "a")
+    assert {key: unlike(record) for key, record in after.items()} == {k: unlike(r) for k, r in before.items()}
+
+
+def test_a_fitted_encoder_is_fitted_in_each_folder_and_equal_weights_are_not_encoded_again(
+    fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
+) -> None:
+    common = ("run", "--methods", "fitted", "--seeds", 2, "--tasks", "pocket-words", *FAST)
+    assert cli(*common, "--out", tmp_path / "a").code == 0
+    encoded.clear()
+    answer = cli(*common, "--out", tmp_path / "b")
+    assert answer.code == 0 and FITTED == ["Fitted"] * 4
+    assert len(encoded) == 2 * 16  # the probes, in both orders, of two seeds
+    for path in (tmp_path / "b" / "records").rglob("*.json"):
+        assert json.loads(path.read_text(encoding="utf-8"))["encoding"]["cached"] > 0
+
+
+def test_without_the_cache_everything_is_encoded(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
+    common = ("run", "--methods", "bag", "--tasks", "pocket-words", *FAST)
+    for out in ("a", "b"):
+        encoded.clear()
+        assert cli(*common, "--out", tmp_path / out, "--embedding-cache", 0).code == 0
+        assert len(set(encoded)) > 20
+    assert cache_bytes() == 0
+
+
+def test_a_transductive_encoder_is_never_answered_from_the_cache(
+    fakes: None, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
+) -> None:
+    learned: list[int] = []
+    plain = Transform.adapt
+
+    def adapt(self: Any, texts: Sequence[str]) -> Encoder:
+        learned.append(len(texts))
+        return plain(self, texts)
+
+    monkeypatch.setattr(Transform, "adapt", adapt)
+    common = ("run", "--methods", "whitening:fit_on=target", "--backbone", tiny_bert, "--tasks", "pocket-words", *FAST)
+    for out in ("a", "b"):
+        assert cli(*common, "--out", tmp_path / out).code == 0
+    assert len(learned) == 2 and cache_bytes() == 0
+    plugin = tmp_path / "again.py"
+    plugin.write_text(
+        "from benchmark.tasks import register_task\n"
+        "from benchmark.tasks.pocket import PocketWords\n"
+        "@register_task('again')\n"
+        "class Again(PocketWords):\n"
+        "    title = 'The same texts'\n"
+    )
+    tasks = ("--plugin", plugin, "--tasks", "pocket-words,pocket-pairs,again")
+    assert cli(*common, *tasks, "--out", tmp_path / "c").code == 0
+    assert len(learned) == 4  # once for both tasks on the same texts
+    scores = {task: record["scores"] for (_, task), record in records(tmp_path / "c").items()}
+    assert scores["pocket-words"] == scores["again"] != scores["pocket-pairs"]
+    (before,) = (record["scores"] for record in records(tmp_path / "a").values())
+    assert scores["pocket-words"] == before
+
+
+def test_a_task_that_trains_the_encoder_gets_a_real_one(fakes: None, cli: Cli, tmp_path: Path) -> None:
+    plugin = tmp_path / "trains.py"
+    plugin.write_text(
+        "from benchmark.tasks import register_task\n"
+        "from benchmark.tasks.pocket import PocketWords\n"
+        "@register_task('trains')\n"
+        "class Trains(PocketWords):\n"
+        "    def load(self, data, limit=None):\n"
+        "        inner = super().load(data, limit)\n"
+        "        class Data(type(inner)):\n"
+        "            def score_encoder(self, encoder, vectors, run):\n"
+        "                assert (encoder.encode(self.texts()) == vectors(self.texts())).all()\n"
+        "                return self.score(vectors)\n"
+        "        inner.__class__ = Data\n"
+        "        return inner\n"
+    )
+    for out in ("a", "b"):
+        common = ("--methods", "bag", "--tasks", "trains", "--out", tmp_path / out, *FAST)
+        assert cli("run", "--plugin", plugin, *common).code == 0
+    assert records(tmp_path / "b")["bag", "trains"]["encoding"]["cached"] > 0

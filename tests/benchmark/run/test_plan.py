@@ -1,0 +1,273 @@
+"""Content keys: whatever a score depends on changes the key, and nothing else does."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import typing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FAKES, Bag, hexes
+
+import benchmark.run.plan
+from benchmark.data.sources import DataSource
+from benchmark.run.plan import LoadedTask, Plan, load_tasks, make_plan
+from zoo.encoder import Corpus, Encoder, Runtime, Traits
+from zoo.errors import UsageError
+from zoo.progress import Progress
+from zoo.recipe import RecipeSpec, all_recipes
+from zoo.registry import METHODS, load_plugin_file
+
+pytestmark = pytest.mark.usefixtures("fakes")
+
+CORPUS = Corpus("text", ["one sentence", "another sentence"])
+
+
+def tasks(*names: str) -> list[LoadedTask]:
+    """Load tasks of the bundled data."""
+    return load_tasks(names or ("pocket-words", "pocket-pairs"), DataSource(None, hub=False), None)
+
+
+def plan_of(name: str = "picking", **changes: Any) -> Plan:
+    """Plan one method on two tasks; any input can be changed."""
+    spec = changes.pop("spec", None) or RecipeSpec(name, name, "", "", "test", changes.pop("parameters", {}))
+    loaded = changes.pop("tasks", None) or tasks()
+    settings: dict[str, Any] = {
+        "seeds": [0],
+        "runtime": Runtime(),
+        "defaults": {},
+        "corpus": CORPUS,
+        "dev": tasks("pocket-pairs")[0],
+        "limit": None,
+    }
+    return make_plan([spec], loaded, **{**settings, **changes})
+
+
+def keys(plan: Plan) -> list[str]:
+    """The keys of the cells of the first encoder."""
+    return [cell.key for cell in plan.encoders[0].cells]
+
+
+def other_identity(task: LoadedTask, **changes: Any) -> LoadedTask:
+    """Return the task with other data files or another version."""
+    assert task.data is not None
+    if "version" in changes:
+        version = type("Newer", (type(task.task),), {"version": changes["version"]})
+        return dataclasses.replace(task, task=version())
+    data = type("Data", (), dict(vars(task.data)))()
+    data.located = dataclasses.replace(task.data.located, sha256=changes["sha256"])
+    return dataclasses.replace(task, data=data)
+
+
+CHANGES: dict[str, Any] = {
+    "recipe": {"parameters": {"salt": 1}},
+    "recipe width": {"parameters": {"width": 65}},
+    "corpus": {"corpus": Corpus("text", ["one sentence", "another sentence."])},
+    "corpus order": {"corpus": Corpus("text", ["another sentence", "one sentence"])},
+    "precision": {"runtime": Runtime(precision="bf16")},
+    "limit": {"limit": 10},
+    "another limit": {"limit": 11},
+    "seed": {"seeds": [1]},
+    "no dev": {"dev": None},
+    "method": {"name": "fitted"},
+}
+
+
+def test_every_input_changes_the_key_of_every_cell() -> None:
+    """E2-5, for what an encoder depends on: all keys of all variants are different."""
+    found = {"base": keys(plan_of())}
+    found |= {name: keys(plan_of(**change)) for name, change in CHANGES.items()}
+    dev = tasks("pocket-pairs")[0]
+    found["dev data"] = keys(plan_of(dev=other_identity(dev, sha256=hexes("x"))))
+    found["dev version"] = keys(plan_of(dev=other_identity(dev, version=2)))
+    found["dev task"] = keys(plan_of(dev=tasks("pocket-words")[0]))
+    every = [key for both in found.values() for key in both]
+    assert len(set(every)) == len(every) == 2 * len(found)
+
+
+def test_the_protocol_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """E2-5, E2-31."""
+    before = keys(plan_of())
+    monkeypatch.setattr(benchmark.run.plan, "PROTOCOL_VERSION", benchmark.run.plan.PROTOCOL_VERSION + 1)
+    assert not set(before) & set(keys(plan_of()))
+
+
+def test_a_task_s_data_and_version_change_its_own_cell_only() -> None:
+    """E2-5, E2-21: new data or a new version of a task is a new cell; the encoder and other tasks keep theirs."""
+    loaded = tasks()
+    words, pairs = keys(plan_of())
+    for change in ({"sha256": hexes("other")}, {"version": 2}):
+        plan = plan_of(tasks=[other_identity(loaded[0], **change), loaded[1]])
+        assert keys(plan)[0] != words
+        assert keys(plan)[1] == pairs
+        assert plan.encoders[0].key == plan_of().encoders[0].key
+
+
+def test_seeds_share_the_row_and_nothing_else() -> None:
+    """One row of the table, one encoder and one cell a seed."""
+    plan = plan_of(seeds=[0, 1, 2])
+    assert [encoder.seed for encoder in plan.encoders] == [0, 1, 2]
+    assert len({encoder.row_key for encoder in plan.encoders}) == 1
+    assert len({encoder.key for encoder in plan.encoders}) == 3
+    assert len({cell.key for encoder in plan.encoders for cell in encoder.cells}) == 6
+    assert keys(plan_of(seeds=[2]))[0] == plan.encoders[2].cells[0].key
+
+
+def test_nothing_else_changes_the_key() -> None:
+    """Speed, place, labels and what other methods do are no part of a score."""
+    base = keys(plan_of())
+    runtime = Runtime(token_budget=99, allow_pickle=True, progress=Progress())
+    assert keys(plan_of(runtime=runtime)) == base
+    assert keys(plan_of(tasks=tasks()[::-1])) == base[::-1]
+    assert keys(plan_of(defaults={"backbone": "unused", "revision": "unused"})) == base
+    assert keys(plan_of(parameters={"salt": 0})) == base
+    spec = RecipeSpec("another name", "picking", "another summary", "a paper", "another file")
+    assert keys(plan_of(spec=spec)) == base
+
+
+def test_what_a_method_does_not_use_does_not_change_its_key() -> None:
+    """No corpus, no dev task, no seed: one cell whatever is given."""
+    base = plan_of("bag")
+    assert [encoder.seed for encoder in base.encoders] == [None]
+    for change in (
+        {"corpus": None},
+        {"corpus": Corpus("x", ["y"])},
+        {"dev": None},
+        {"seeds": range(5)},
+        {"seeds": [3]},
+    ):
+        plan = plan_of("bag", **change)
+        assert len(plan.encoders) == 1
+        assert keys(plan) == keys(base)
+    without_dev = keys(plan_of("fitted"))
+    assert keys(plan_of("fitted", dev=None)) == without_dev
+    assert keys(plan_of("fitted", corpus=Corpus("text", ["x"]))) != without_dev
+
+
+def _another(value: Any, hint: Any) -> Any:
+    arguments = [a for a in typing.get_args(hint) if a is not type(None)]
+    if typing.get_origin(hint) is typing.Literal:
+        return next(a for a in arguments if a != value)
+    if arguments and typing.get_origin(hint) is not tuple:
+        return _another(value, arguments[0])
+    if hint is bool:
+        return not value
+    if hint in (int, float):
+        return (value or 1) * 2
+    if hint is str:
+        return f"{value}x"
+    return (*value, "x")
+
+
+BUILT_IN = sorted({spec.method: spec.name for spec in all_recipes().values()}.values())
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_field_of_every_recipe_changes_the_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E2-5 over all fields of all methods: backbone, revision, pooling, max_length ... (fails for a field left out)."""
+    spec = all_recipes()[name]
+    cls, recipe = spec.resolve()
+    identity = {"backbone": {"name": "same", "revision": None, "sha256": hexes("same")}}
+
+    def sources(recipe: Any, runtime: Runtime) -> dict[str, Any]:
+        named = getattr(recipe, "backbone", None) or getattr(recipe, "model", None)
+        return {"backbone": {**identity["backbone"], "name": named, "revision": getattr(recipe, "revision", None)}}
+
+    monkeypatch.setattr(cls, "sources", sources)
+    monkeypatch.setattr(cls, "traits", lambda recipe: Traits(needs_corpus=True))
+    hints = typing.get_type_hints(cls.Recipe)
+    seen = {keys(plan_of(spec=spec))[0]: "the recipe itself"}
+    for field in dataclasses.fields(cls.Recipe):
+        value = _another(getattr(recipe, field.name), hints[field.name])
+        parameters = {**spec.parameters, field.name: value}
+        try:
+            key = keys(plan_of(spec=dataclasses.replace(spec, parameters=parameters)))[0]
+        except UsageError:
+            continue  # the method itself refuses this combination
+        assert key not in seen, f"{field.name}={value!r} has the key of {seen[key]}"
+        seen[key] = field.name
+    assert len(seen) > min(2, len(dataclasses.fields(cls.Recipe)))
+
+
+def test_the_backbone_s_files_decide_not_their_place(tiny_bert: Path, tmp_path: Path) -> None:
+    """The same files in another folder are the same backbone; one changed file is another."""
+    copy = tmp_path / tiny_bert.name
+    shutil.copytree(tiny_bert, copy)
+    base = keys(plan_of("cls", spec=all_recipes()["cls"], defaults={"backbone": str(tiny_bert)}))
+    assert keys(plan_of("cls", spec=all_recipes()["cls"], defaults={"backbone": str(copy)})) == base
+    config = copy / "config.json"
+    config.write_text(config.read_text().replace('"gelu"', '"relu"'))
+    assert not set(keys(plan_of(spec=all_recipes()["cls"], defaults={"backbone": str(copy)}))) & set(base)
+
+
+PLUGIN = """
+from fakes import Bag
+from zoo.registry import register_method
+
+@register_method({name!r})
+class Mine(Bag):
+    factor = {factor}
+"""
+
+
+def load_plugin(path: Path, name: str, factor: int) -> None:
+    """Write and load a plugin with one method."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(PLUGIN.format(name=name, factor=factor))
+    assert load_plugin_file(path, [METHODS]) is None
+
+
+def test_a_plugin_s_code_changes_its_key(tmp_path: Path) -> None:
+    """E2-5: the file of a plugin stands for its code; moving it changes nothing."""
+    load_plugin(tmp_path / "a" / "mine.py", "mine", 1)
+    base = keys(plan_of("mine"))
+    METHODS._entries.pop("mine")
+    load_plugin(tmp_path / "b" / "mine.py", "mine", 1)
+    assert keys(plan_of("mine")) == base
+    METHODS._entries.pop("mine")
+    load_plugin(tmp_path / "c" / "mine.py", "mine", 2)
+    assert not set(keys(plan_of("mine"))) & set(base)
+
+
+def test_plugins_of_the_same_file_name_keep_their_own_code(tmp_path: Path) -> None:
+    """Two plugins called methods.py in different folders: each key follows its own file."""
+    load_plugin(tmp_path / "a" / "methods.py", "mine", 1)
+    load_plugin(tmp_path / "b" / "methods.py", "theirs", 1)
+    mine, theirs = keys(plan_of("mine")), keys(plan_of("theirs"))
+    (tmp_path / "a" / "methods.py").write_text(PLUGIN.format(name="mine", factor=3))
+    assert keys(plan_of("mine")) != mine
+    assert keys(plan_of("theirs")) == theirs
+
+
+def test_a_task_without_data_keeps_its_place_and_reason() -> None:
+    """Missing data is a cell with a reason, not a gap."""
+    (loaded,) = tasks("STS12")
+    assert loaded.data is None
+    assert "STS12" in str(loaded.reason)
+    plan = plan_of("bag", tasks=[loaded])
+    assert plan.cells() == 1
+    assert loaded.identity()["sha256"] is None
+
+
+def test_a_wrong_recipe_stops_the_plan_before_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every recipe is checked first: the second one's typo is found before the first one's files are read."""
+    read: list[str] = []
+
+    class Reading(Bag):
+        @classmethod
+        def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+            read.append("sources")
+            return {}
+
+    METHODS.register("reading")(Reading)
+    specs = [RecipeSpec("reading", "reading", "", "", ""), RecipeSpec("bag", "bag", "", "", "", {"widht": 3})]
+    with pytest.raises(UsageError, match="Did you mean 'width'"):
+        make_plan(specs, tasks(), seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=None)
+    assert read == []
+
+
+def test_fakes_are_encoders() -> None:
+    """The fakes keep to the interface that they fake."""
+    assert all(issubclass(cls, Encoder) for cls in FAKES.values())

@@ -1,0 +1,493 @@
+"""The runner: one method's fault harms no other, every reason is told, nothing is measured twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import FAKES, FITTED, Cli
+
+from benchmark.data.sources import DataSource
+from benchmark.run.plan import load_tasks, make_plan
+from benchmark.records.store import Records, check_record
+from benchmark.run.runner import Runner, exit_code
+from benchmark.run.vectors import VectorStore
+from zoo.encoder import Corpus, Runtime
+from zoo.errors import ContractError, Interrupted
+from zoo.recipe import RecipeSpec
+
+pytestmark = pytest.mark.usefixtures("fakes")
+
+POCKET = ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics")
+FAST = ("--precision", "fp32", "--limit", "20")
+
+
+def records(out: Path) -> dict[tuple[str, str, int | None], dict[str, Any]]:
+    """Every record of a folder by method, task and seed; each is checked, and read as strict JSON."""
+
+    def refuse(token: str) -> None:
+        raise AssertionError(f"{token} is not standard JSON")
+
+    found = {}
+    for path in sorted((out / "records").glob("*/*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+        check_record(record, str(path))
+        key = (record["method"]["name"], record["task"]["name"], record["seed"])
+        assert key not in found, f"two records of {key}"
+        found[key] = record
+    return found
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("crash-in-fit", "RuntimeError: the optimiser exploded"),
+        ("some-nan", "3 of 8 vectors have NaN or infinity, first for 'A small dog runs"),
+        ("nan-later", "2 of "),
+        ("wrong-shape", "of shape (8, 64), not of shape (8, 32)"),
+        ("wrong-type", "not of dtype float64"),
+        ("returns-list", "not builtins.list"),
+        ("shuffling", "depend on the order"),
+        ("batch-dependent", "depend on the order"),
+    ],
+)
+def test_a_broken_method_is_recorded_and_the_others_are_measured(
+    bad: str, reason: str, cli: Cli, tmp_path: Path
+) -> None:
+    """E2-11, E2-14, E2-33: the sweep goes on, the exit code and the summary tell."""
+    tasks = ("pocket-pairs", "pocket-words")
+    common = ("--seeds", 1, "--tasks", ",".join(tasks), "--out", tmp_path, *FAST)
+    answer = cli("run", "--methods", f"bag,{bad},bag:salt=1", *common)
+    assert answer.code == 1
+    found = records(tmp_path)
+    for name in ("bag", "bag:salt=1"):
+        for task in tasks:
+            assert found[name, task, None]["status"] == "ok"
+    broken = [record for (name, _, _), record in found.items() if name == bad]
+    assert {record["task"]["name"] for record in broken} == set(tasks)
+    for record in broken:
+        assert record["status"] == "failed"
+        assert record["scores"] is None
+        assert reason in record["reason"]
+        assert record["method"]["name"] == bad
+    assert "4 cells measured" in answer.err
+    assert "2 failed" in answer.err
+    assert bad in answer.err
+    assert reason in answer.err
+
+
+def test_nan_in_the_task_texts_names_how_many_and_the_first(cli: Cli, tmp_path: Path) -> None:
+    """E2-11: vectors that turn NaN only after the probe are caught too, with the count and the first text."""
+    assert cli("run", "--methods", "nan-later", "--tasks", "pocket-words", "--out", tmp_path, *FAST).code == 1
+    (record,) = records(tmp_path).values()
+    task = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)[0]
+    assert task.data is not None
+    texts = list(dict.fromkeys(task.data.texts()))
+    assert f"2 of {len(texts)} vectors have NaN or infinity, first for {texts[3]!r}" in record["reason"]
+
+
+def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Path) -> None:
+    """E2-12: undefined is null with a reason, never NaN and never 0."""
+    answer = cli("run", "--methods", "constant", "--out", tmp_path, *FAST)
+    assert answer.code == 1
+    found = records(tmp_path)
+    for task in POCKET[:3]:
+        record = found["constant", task, None]
+        assert (record["status"], record["reason"]) == ("failed", "constant_scores")
+        assert record["scores"]["main"] is None
+        assert record["scores"]["all"] == {"spearman": None, "pearson": None}
+    assert found["constant", "pocket-topics", None]["status"] == "failed"
+    assert found["constant", "pocket-topics", None]["scores"]["main"] is None
+
+
+def test_a_reason_that_is_not_valid_unicode_does_not_stop_the_sweep(cli: Cli, tmp_path: Path) -> None:
+    """A file name of other bytes in an error message (a lone surrogate in Python) must not end the run."""
+    answer = cli("run", "--methods", "crash-surrogate,bag", "--tasks", "pocket-words", "--out", tmp_path, *FAST)
+    assert answer.code == 1
+    found = records(tmp_path)
+    assert found["bag", "pocket-words", None]["status"] == "ok"
+    assert found["crash-surrogate", "pocket-words", None]["status"] == "failed"
+
+
+def test_a_task_that_returns_nan_is_a_failed_cell(cli: Cli, tmp_path: Path) -> None:
+    """A plugin task's NaN is no score: the cell fails, and the table can still be made."""
+    plugin = tmp_path / "nan_task.py"
+    plugin.write_text(
+        "from benchmark.tasks import register_task\n"
+        "from benchmark.tasks.pocket import PocketWords\n"
+        "class Data:\n"
+        "    def __init__(self, inner): self.inner = inner; self.located = inner.located; self.rows = inner.rows\n"
+        "    def texts(self): return self.inner.texts()\n"
+        "    def score(self, vectors): return {**self.inner.score(vectors), 'main': float('nan')}\n"
+        "@register_task('nan-task')\n"
+        "class NaNTask(PocketWords):\n"
+        "    def load(self, data, limit=None): return Data(super().load(data, limit))\n"
+    )
+    out = tmp_path / "out"
+    answer = cli("run", "--plugin", plugin, "--methods", "bag", "--tasks", "nan-task", "--out", out, *FAST)
+    (record,) = records(out).values()
+    assert record["status"] == "failed"
+    assert record["reason"]
+    assert answer.code == 1
+
+
+def test_fail_fast_stops_after_the_first_failure(cli: Cli, tmp_path: Path) -> None:
+    """E2-33: what was measured before stays, what comes after is not begun."""
+    arguments = ("run", "--methods", "bag,wrong-shape,bag:salt=1", "--out", tmp_path, *FAST)
+    assert cli(*arguments, "--fail-fast").code == 1
+    assert {name for name, _, _ in records(tmp_path)} == {"bag", "wrong-shape"}
+    assert cli(*arguments).code == 1
+    assert {name for name, _, _ in records(tmp_path)} == {"bag", "wrong-shape", "bag:salt=1"}
+
+
+def test_missing_data_is_not_available_with_a_reason(cli: Cli, tmp_path: Path) -> None:
+    """No 0, no skipping: n/a with the place that was searched and the remedy."""
+    arguments = ("run", "--methods", "bag", "--tasks", "STS12,pocket-words", "--out", tmp_path, *FAST)
+    answer = cli(*arguments)
+    assert answer.code == 1
+    found = records(tmp_path)
+    record = found["bag", "STS12", None]
+    assert (record["status"], record["scores"]) == ("n/a", None)
+    assert "--data" in record["reason"]
+    assert str(DataSource(None).cache) in record["reason"]
+    assert found["bag", "pocket-words", None]["status"] == "ok"
+    assert "1 n/a" in answer.err
+    assert cli(*arguments, "--allow-missing").code == 0
+
+
+def test_missing_weights_harm_no_other_method(cli: Cli, tmp_path: Path) -> None:
+    """A backbone that is not here: said, exit 1 (0 when allowed), the others run."""
+    arguments = ("run", "--methods", "cls:backbone=bert-base-nowhere,bag", "--tasks", "pocket-words")
+    answer = cli(*arguments, "--out", tmp_path, *FAST)
+    assert answer.code == 1
+    assert "bert-base-nowhere" in answer.err
+    assert records(tmp_path)["bag", "pocket-words", None]["status"] == "ok"
+    assert cli(*arguments, "--out", tmp_path, "--allow-missing", *FAST).code == 0
+
+
+def test_allow_missing_does_not_excuse_a_failure(cli: Cli, tmp_path: Path) -> None:
+    """Only missing things are excused."""
+    arguments = ("run", "--methods", "wrong-shape", "--tasks", "pocket-words", "--out", tmp_path, "--allow-missing")
+    assert cli(*arguments, *FAST).code == 1
+
+
+def test_a_finished_cell_is_kept_and_a_failed_one_is_tried_again(cli: Cli, tmp_path: Path) -> None:
+    """The second run measures nothing that has a score; a failed cell gets another chance."""
+    arguments = ("run", "--methods", "bag,fitted", "--seeds", 2, "--out", tmp_path, *FAST)
+    assert cli(*arguments).code == 0
+    assert FITTED == ["Fitted", "Fitted"]
+    before = {p: p.read_bytes() for p in (tmp_path / "records").rglob("*.json")}
+    answer = cli(*arguments)
+    assert "0 cells measured, 12 kept" in answer.err
+    assert FITTED == ["Fitted", "Fitted"]
+    assert {p: p.read_bytes() for p in (tmp_path / "records").rglob("*.json")} == before
+
+    path = next(p for p in before if p.parent.name == "bag")
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "status": "failed", "reason": "power cut", "scores": None}))
+    assert "1 cells measured, 11 kept" in cli(*arguments).err
+    assert json.loads(path.read_text())["scores"] == record["scores"]
+
+
+def test_a_new_task_uses_the_saved_encoder(cli: Cli, tmp_path: Path) -> None:
+    """An encoder is trained once, however many runs measure it."""
+    common = ("run", "--methods", "fitted", "--seeds", 1, "--out", tmp_path, *FAST)
+    assert cli(*common, "--tasks", "pocket-words").code == 0
+    assert cli(*common).code == 0
+    assert FITTED == ["Fitted"]
+    everything = records(tmp_path)
+    assert {task for _, task, _ in everything} == set(POCKET)
+    assert all(record["training"]["steps"] == 1 for record in everything.values())
+
+
+def test_damage_to_a_saved_encoder_is_found_and_it_is_trained_again(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+    """E2-4: a truncated safetensors file is one warning and a new training with the same result."""
+    common = ("run", "--methods", "simcse:batch_size=8", "--backbone", tiny_bert, "--seeds", 1, "--out", tmp_path)
+    common = (*common, "--train-sentences", 48, "--tasks", "pocket-words", *FAST)
+    assert cli(*common).code == 0
+    ((key, before),) = records(tmp_path).items()
+    (weights,) = (tmp_path / "encoders").rglob("encoder/*.safetensors")
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    next((tmp_path / "records").rglob("*.json")).unlink()
+    answer = cli(*common)
+    assert answer.code == 0
+    assert answer.err.count("warning") == 1
+    assert str(weights) in answer.err
+    after = records(tmp_path)[key]
+    assert after["scores"] == before["scores"]
+    assert weights.read_bytes() == whole
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": [], "training": null}', '{"files": {"../x": "0"}}'])
+def test_a_damaged_fit_file_means_training_again(content: str, cli: Cli, tmp_path: Path) -> None:
+    """Whatever fit.json holds, the encoder is made again and measured."""
+    common = ("run", "--methods", "fitted", "--seeds", 1, "--out", tmp_path, "--tasks", "pocket-words", *FAST)
+    assert cli(*common).code == 0
+    (fit,) = (tmp_path / "encoders").rglob("fit.json")
+    fit.write_text(content)
+    next((tmp_path / "records").rglob("*.json")).unlink()
+    answer = cli(*common)
+    assert answer.code == 0
+    assert "warning" in answer.err
+    assert FITTED == ["Fitted", "Fitted"]
+
+
+def test_an_unwritable_results_folder_is_said_before_any_work(cli: Cli, tmp_path: Path) -> None:
+    """E2-7: the path and the remedy, at once; nothing is trained."""
+    (tmp_path / "file").write_text("not a folder")
+    out = tmp_path / "file" / "results"
+    answer = cli("run", "--methods", "fitted", "--out", out, *FAST)
+    assert answer.code == 1
+    assert str(out) in answer.err
+    assert "--out" in answer.err
+    assert FITTED == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_results_folder_is_said_before_any_work(cli: Cli, tmp_path: Path) -> None:
+    """E2-7, read-only."""
+    tmp_path.chmod(0o500)
+    try:
+        answer = cli("run", "--methods", "fitted", "--out", tmp_path, *FAST)
+    finally:
+        tmp_path.chmod(0o700)
+    assert answer.code == 1
+    assert str(tmp_path) in answer.err
+    assert FITTED == []
+
+
+def test_a_full_disk_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E2-7, ENOSPC while a record is written: a clear error, no new file and no temporary one."""
+    from fakes import make_record
+
+    from zoo.errors import ZooError
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = Records(tmp_path)
+    old = store.write(make_record(main=0.1)).read_bytes()
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ZooError, match="No space left on device"):
+        store.write(make_record(main=0.2))
+    monkeypatch.undo()
+    (path,) = [p for p in tmp_path.rglob("*") if p.is_file()]
+    assert path.read_bytes() == old
+
+
+def test_training_sentences_among_the_test_texts_are_counted(cli: Cli, tmp_path: Path) -> None:
+    """E2-39: the record says how many training sentences are test sentences, whatever case and spaces."""
+    task = load_tasks(["pocket-phrases"], DataSource(None, hub=False), 20)[0]
+    assert task.data is not None
+    tested = list(dict.fromkeys(task.data.texts()))
+    corpus = tmp_path / "corpus.txt"
+    lines = [
+        tested[0].upper(),
+        f"  {tested[1]} .",
+        tested[2],
+        tested[2],
+        "a sentence about nothing that is tested",
+        "...",
+    ]
+    corpus.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    out = tmp_path / "out"
+    common = ("--seeds", 1, "--corpus", corpus, "--tasks", "pocket-phrases", "--out", out, *FAST)
+    assert cli("run", "--methods", "fitted", *common).code == 0
+    (record,) = records(out).values()
+    assert record["training"]["corpus_sentences_in_test"] == 4
+    assert record["training"]["corpus"]["sentences"] == 6
+    assert "4 training sentences are test sentences" in (out / "pocket-trial.md").read_text(encoding="utf-8")
+
+
+def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:
+    """Only a method that picks checkpoints names the dev task."""
+    assert cli("run", "--methods", "fitted,picking", "--seeds", 1, "--out", tmp_path, *FAST).code == 0
+    for (name, _, _), record in records(tmp_path).items():
+        assert record["training"]["dev_task"] == ("pocket-pairs" if name == "picking" else None)
+
+
+def test_seeds_give_cells_of_their_own(cli: Cli, tmp_path: Path) -> None:
+    """Seeded methods one record a seed, the others one record whatever --seeds."""
+    assert cli("run", "--methods", "bag,fitted", "--seeds", 3, "--out", tmp_path, *FAST).code == 0
+    found = records(tmp_path)
+    assert {seed for name, _, seed in found if name == "bag"} == {None}
+    assert {seed for name, _, seed in found if name == "fitted"} == {0, 1, 2}
+    scores = {found["fitted", "pocket-pairs", seed]["scores"]["main"] for seed in range(3)}
+    assert len(scores) == 3
+    assert len({record["row_key"] for (name, _, _), record in found.items() if name == "fitted"}) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Path) -> None:
+    """A signal that comes while a cell is measured ends the run after it, with 128 + its number."""
+
+    class Signalling(FAKES["bag"]):  # type: ignore[misc,valid-type]
+        def encode(self, texts: Any) -> Any:
+            if len(texts) > 8:
+                os.kill(os.getpid(), number)
+            return super().encode(texts)
+
+    from zoo.registry import METHODS
+
+    METHODS.register("signalling")(Signalling)
+    specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
+    loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
+    plan = make_plan(specs, loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with pytest.raises(Interrupted) as stopped:
+        Runner(tmp_path, Runtime(), limit=20).run(plan)
+    assert stopped.value.exit_code == 128 + number
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
+    assert ("bag", "pocket-words", None) not in records(tmp_path)
+    outcome = Runner(tmp_path, Runtime(), limit=20).run(
+        make_plan(specs[1:], loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+    )
+    assert exit_code(outcome, allow_missing=False) == 0
+
+
+def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
+    """A run that waits for an encoder which another process makes still obeys a signal at once."""
+    loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
+    specs = [RecipeSpec("bag", "bag", "", "", "test")]
+    plan = make_plan(specs, loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+    path = tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock"
+    path.parent.mkdir(parents=True)
+    script = (
+        f"import filelock; lock = filelock.FileLock({str(path)!r}); lock.acquire(); print('held', flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=-1, stdout=-1, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        stop = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
+        release = threading.Timer(5, holder.kill)
+        started = time.monotonic()
+        stop.start()
+        release.start()
+        try:
+            with pytest.raises(Interrupted):
+                Runner(tmp_path, Runtime(), limit=20).run(plan)
+            assert time.monotonic() - started < 4
+        finally:
+            stop.cancel()
+            release.cancel()
+            holder.kill()
+
+
+def test_every_encoder_has_a_lock_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    """A dot in a name (a version, a temperature) does not make two encoders wait for each other."""
+    from zoo.registry import METHODS
+
+    for name in ("model-v1.0", "model-v1.5"):
+        METHODS.register(name, origin=name)(FAKES["fitted"])
+    common = ("--seeds", 1, "--tasks", "pocket-words", "--out", tmp_path, *FAST)
+    assert cli("run", "--methods", "model-v1.0,model-v1.5", *common).code == 0
+    assert len([p for p in (tmp_path / "encoders").iterdir() if p.is_dir()]) == 2
+    assert len(list((tmp_path / "encoders").glob("*.lock"))) == 2
+
+
+def test_every_unique_text_is_encoded_once() -> None:
+    """The store asks for each text once and keeps the order that it is asked in."""
+    asked: list[str] = []
+
+    class Counting(FAKES["bag"]):  # type: ignore[misc,valid-type]
+        def encode(self, texts: Any) -> Any:
+            asked.extend(texts)
+            return super().encode(texts)
+
+    encoder = Counting(Counting.Recipe(), Runtime())
+    store = VectorStore(encoder, "counting")
+    store.add(["a b", "c", "a b"])
+    vectors = store(["c", "d e", "a b", "c"])
+    assert sorted(asked) == ["a b", "c", "d e"]
+    plain = FAKES["bag"](FAKES["bag"].Recipe(), Runtime())
+    assert (vectors == plain.encode(["c", "d e", "a b", "c"])).all()
+
+
+def test_methods_on_one_backbone_tokenise_a_text_once(
+    cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten methods, other limits of length among them, one tokenizer's work; only what a limit cuts is cut anew."""
+    from zoo.engine import tokens
+
+    tokenised: list[str] = []
+    memory, plain = tokens.TokenMemory(), tokens._tokenise
+    for module in ("zoo.methods.base", "zoo.methods.static"):
+        monkeypatch.setattr(f"{module}.MEMORY", memory)
+
+    def counting(tokenizer: Any, texts: Any, *rest: Any) -> Any:
+        tokenised.extend(texts)
+        return plain(tokenizer, texts, *rest)
+
+    monkeypatch.setattr(tokens, "_tokenise", counting)
+    ten = ["cls", "avg-last", "avg-first-last", "avg-first-last-h1", "avg-top2"]
+    ten += [f"avg-last:max_length={n}" for n in (64, 128, 400)]
+    ten += ["whitening:fit_on=target", "static-avg"]
+    common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs,pocket-words", "--out", tmp_path, *FAST)
+    assert cli("run", "--methods", ",".join(ten), *common).code == 0
+    assert len(records(tmp_path)) == 20
+    assert len(tokenised) == len(set(tokenised)) > 40
+
+
+def test_dev_texts_are_tokenised_once_in_a_training(
+    cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the dev score is asked for; the task's texts are those of the dev score here."""
+    from zoo.engine import tokens
+
+    tokenised: list[str] = []
+    memory, plain = tokens.TokenMemory(), tokens._tokenise
+
+    def counting(tokenizer: Any, texts: Any, *rest: Any) -> Any:
+        tokenised.extend(texts)
+        return plain(tokenizer, texts, *rest)
+
+    monkeypatch.setattr(tokens, "_tokenise", counting)
+    monkeypatch.setattr("zoo.methods.base.MEMORY", memory)
+    common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs", "--seeds", 1, "--train-sentences", 48, *FAST)
+    assert cli("run", "--methods", "simcse:batch_size=8:eval_every=2", *common, "--out", tmp_path).code == 0
+    (record,) = records(tmp_path).values()
+    assert len(record["training"]["dev_scores"]) == 3
+    task = load_tasks(["pocket-pairs"], DataSource(None, hub=False), 20)[0]
+    assert task.data is not None
+    assert {tokenised.count(text) for text in task.data.texts()} == {1}
+
+
+def test_the_store_refuses_bad_vectors() -> None:
+    """The contract holds inside the store, not only in the probe."""
+    with pytest.raises(ContractError, match="NaN"):
+        VectorStore(FAKES["some-nan"](FAKES["some-nan"].Recipe(), Runtime()), "x").add(["A zebra"])
+
+
+def test_a_corpus_is_identified_by_its_sentences() -> None:
+    """The corpus's sha256 depends on the sentences and their order, not on its name."""
+    shas = {Corpus("x", s).sha256() for s in (["a", "b"], ["b", "a"], ["ab"], ["a"], ["a", "b", ""])}
+    assert len(shas) == 5
+    assert Corpus("y", ["a", "b"]).sha256() in shas
+
+
+def test_tensorboard_gets_what_the_log_says(cli: Cli, tmp_path: Path) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    done = cli(
+        "run", "--methods", "simcse:batch_size=16:eval_every=4", "--suite", "pocket", "--seeds", "1", "--limit", "20",
+        "--train-sentences", "128", "--out", str(tmp_path / "out"), "--tensorboard", str(tmp_path / "board"),
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    (folder,) = (tmp_path / "board").iterdir()
+    board = accumulators.EventAccumulator(str(folder))
+    board.Reload()
+    log = next((tmp_path / "out" / "encoders").glob("*/training/log.jsonl"))
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for name in ("loss", "dev_score", "alignment", "uniformity"):
+        wanted = [(line["step"], line[name]) for line in lines if name in line]
+        seen = [(event.step, event.value) for event in board.Scalars(f"training/{name}")]
+        assert [step for step, _ in seen] == [step for step, _ in wanted] != []
+        assert [value for _, value in seen] == pytest.approx([value for _, value in wanted], rel=1e-6)

@@ -1,0 +1,68 @@
+"""Weights at rest: the same products as PyTorch's, and none kept longer than promised."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from zoo.engine.linear import linear, resting_weights
+
+
+def maps(count: int, bias: bool = True) -> list[nn.Linear]:
+    torch.manual_seed(0)
+    return [nn.Linear(48, 32 + 16 * i, bias=bias) for i in range(count)]
+
+
+@pytest.mark.parametrize("gelu", [False, True])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_product_of_all_maps(count: int, bias: bool, gelu: bool) -> None:
+    layers, x = maps(count, bias), torch.randn(7, 5, 48)
+    expected = torch.cat([layer(x) for layer in layers], -1)
+    expected = F.gelu(expected) if gelu else expected
+    with torch.inference_mode():
+        plain = linear(layers, x, gelu=gelu)
+        with resting_weights():
+            first, again = (linear(layers, x, gelu=gelu) for _ in range(2))
+    for found in (plain, first, again):
+        torch.testing.assert_close(found, expected.detach(), atol=1e-5, rtol=0)
+
+
+def test_a_bias_in_some_of_the_maps_only() -> None:
+    layers, x = [*maps(1), *maps(1, bias=False)], torch.randn(7, 48)
+    with torch.inference_mode(), resting_weights():
+        found = linear(layers, x)
+        torch.testing.assert_close(found, torch.cat([layer(x) for layer in layers], -1), atol=1e-5, rtol=0)
+
+
+def test_in_bfloat16_under_autocast() -> None:
+    layers, x = maps(2), torch.randn(9, 48)
+    with torch.inference_mode(), resting_weights(), torch.autocast("cpu", dtype=torch.bfloat16):
+        found = linear(layers, x, gelu=True)
+        expected = F.gelu(torch.cat([layer(x) for layer in layers], -1))
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, expected, atol=0.02, rtol=0.02)
+
+
+def test_a_changed_weight_is_seen_outside_and_in_the_next_rest() -> None:
+    (layer,) = maps(1)
+    x = torch.randn(3, 48)
+    with torch.inference_mode(), resting_weights():
+        linear([layer], x)
+    with torch.no_grad():
+        layer.weight.data.mul_(2)  # as a momentum encoder's: no version is counted
+        with resting_weights():
+            torch.testing.assert_close(linear([layer], x), layer(x), atol=1e-5, rtol=0)
+
+
+def test_gradients_and_hooks_are_respected() -> None:
+    (layer,) = maps(1)
+    x = torch.randn(3, 48)
+    with resting_weights():
+        linear([layer], x).sum().backward()
+        assert layer.weight.grad is not None
+        layer.register_forward_hook(lambda *_: torch.zeros(()))
+        with torch.inference_mode():
+            assert float(linear([layer], x)) == 0

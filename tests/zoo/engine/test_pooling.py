@@ -1,0 +1,90 @@
+"""Poolings against numpy, and which layers they read against transformers' own hidden states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from zoo.encoder import Runtime
+from zoo.methods.base import BackboneRecipe
+from zoo.methods.pooled import Average, Cls
+from zoo.engine.pooling import Pooling, masked_mean, pool
+
+HOW = get_args(Pooling)
+
+
+def by_numpy(hidden: list[np.ndarray], mask: np.ndarray, how: str) -> np.ndarray:
+    """One sentence at a time, only its real tokens."""
+    rows = []
+    for i, kept in enumerate(mask.astype(bool)):
+        layers = [layer[i][kept].astype(np.float64) for layer in hidden]
+        rows.append(
+            {
+                "cls": lambda h: h[-1][0],
+                "last": lambda h: h[-1].mean(0),
+                "mean": lambda h: h[-1].mean(0),
+                "max": lambda h: h[-1].max(0),
+                "first-last-h0": lambda h: ((h[0] + h[-1]) / 2).mean(0),
+                "first-last-h1": lambda h: ((h[1] + h[-1]) / 2).mean(0),
+                "top2": lambda h: ((h[-2] + h[-1]) / 2).mean(0),
+            }[how](layers)
+        )
+    return np.stack(rows)
+
+
+@pytest.fixture
+def states() -> tuple[list[torch.Tensor], torch.Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    hidden = [torch.randn(4, 7, 5, generator=generator) for _ in range(5)]
+    return hidden, (torch.arange(7)[None] < torch.tensor([7, 1, 4, 2])[:, None]).long()
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_pooling_equals_numpy(states: tuple[list[torch.Tensor], torch.Tensor], how: Pooling) -> None:
+    hidden, mask = states
+    wanted = by_numpy([h.numpy() for h in hidden], mask.numpy(), how)
+    np.testing.assert_allclose(pool(hidden, mask, how).numpy(), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_padded_positions_never_matter(states: tuple[list[torch.Tensor], torch.Tensor], how: Pooling) -> None:
+    hidden, mask = states
+    poisoned = [h.masked_fill(mask[..., None] == 0, 1e6) for h in hidden]
+    assert torch.equal(pool(poisoned, mask, how), pool([h * mask[..., None] for h in hidden], mask, how))
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_half_precision_states_are_pooled_in_float32(how: Pooling) -> None:
+    """2,048 ones and a small number: a bfloat16 sum would lose it."""
+    hidden = [torch.ones(1, 2049, 1, dtype=torch.bfloat16) for _ in range(3)]
+    result = pool(hidden, torch.ones(1, 2049, dtype=torch.long), how)
+    assert result.dtype == torch.float32
+    assert result.item() == 1.0
+
+
+def test_masked_mean_of_nothing_is_finite() -> None:
+    assert torch.equal(masked_mean(torch.ones(1, 3, 2), torch.zeros(1, 3)), torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize("layers", ["last", "first-last-h0", "first-last-h1", "top2", "cls"])
+@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
+def test_methods_read_the_layers_they_name(backbone: str, layers: str, request: pytest.FixtureRequest) -> None:
+    """H0 = embedding layer, H1 = first Transformer layer, as transformers numbers its hidden_states."""
+    folder: Path = request.getfixturevalue(backbone)
+    texts = ["A small dog runs.", "rain", "The committee postponed its decision until the spring."]
+    if layers == "cls":
+        encoder: Cls | Average = Cls(BackboneRecipe(backbone=str(folder)), Runtime())
+    else:
+        encoder = Average(Average.Recipe(backbone=str(folder), layers=layers), Runtime())
+    batch = AutoTokenizer.from_pretrained(folder)(texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        model = AutoModel.from_pretrained(folder).eval()
+        output = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"], output_hidden_states=True)
+    assert len(output.hidden_states) == 3
+    wanted = by_numpy([h.numpy() for h in output.hidden_states], batch["attention_mask"].numpy(), layers)
+    np.testing.assert_allclose(encoder.encode(texts), wanted, atol=1e-5)

@@ -1,0 +1,115 @@
+"""States without padding and without the last layer's unread positions: those of the model's own forward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from zoo.engine.backbone import Backbone
+from zoo.encoder import Runtime
+from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
+from zoo.engine.states import pooled, token_states
+
+LENGTHS = torch.tensor([9, 1, 5, 9, 2])
+
+
+@pytest.fixture(params=["tiny_bert", "tiny_roberta"])
+def model(request: pytest.FixtureRequest) -> Any:
+    folder: Path = request.getfixturevalue(request.param)
+    return Backbone.load(str(folder), None, Runtime()).model
+
+
+def batch(model: Any, lengths: torch.Tensor = LENGTHS) -> tuple[torch.Tensor, torch.Tensor]:
+    """Random ids of rows of these lengths, and their mask."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(10, model.config.vocab_size, (len(lengths), int(lengths.max())), generator=generator)
+    mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+    return torch.where(mask == 1, ids, model.config.pad_token_id), mask
+
+
+def own_states(model: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    states: tuple[torch.Tensor, ...] = model(
+        input_ids=ids, attention_mask=mask, output_hidden_states=True
+    ).hidden_states
+    return states
+
+
+@pytest.mark.parametrize("lengths", [LENGTHS, torch.tensor([4, 4, 4])], ids=["ragged", "equal"])
+def test_states_are_those_of_the_models_own_forward(model: Any, lengths: torch.Tensor) -> None:
+    ids, mask = batch(model, lengths)
+    expected = own_states(model, ids, mask)
+    found = token_states(model, ids, mask, every=True)
+    assert len(found) == len(expected)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a[mask == 1], b[mask == 1], atol=1e-6, rtol=0)
+    (last,) = token_states(model, ids, mask)
+    torch.testing.assert_close(last, found[-1], atol=0, rtol=0)
+
+
+def test_one_position_of_each_row(model: Any) -> None:
+    ids, mask = batch(model)
+    at = LENGTHS - 1
+    (found,) = token_states(model, ids, mask, at=at)
+    expected = own_states(model, ids, mask)[-1][torch.arange(len(at)), at]
+    torch.testing.assert_close(found, expected[:, None], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("how", ["cls", "last", "first-last-h0", "first-last-h1", "top2", "max"])
+def test_pooled_and_gradients_of_all_weights(model: Any, how: Pooling) -> None:
+    ids, mask = batch(model)
+    weights = torch.linspace(-1, 1, len(ids) * model.config.hidden_size).view(len(ids), -1)
+
+    def gradients(vectors: torch.Tensor) -> dict[str, torch.Tensor]:
+        model.zero_grad()
+        (vectors * weights).sum().backward()
+        return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+    states = own_states(model, ids, mask)
+    expected = pool(states if how in NEEDS_ALL_LAYERS else states[-1:], mask, how)
+    found = pooled(model, ids, mask, how)
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+    wanted, got = gradients(expected), gradients(found)
+    assert wanted.keys() == got.keys()
+    for name, gradient in wanted.items():
+        torch.testing.assert_close(got[name], gradient, atol=1e-5, rtol=1e-5, msg=name)
+
+
+def test_embeddings_and_positions_of_ones_own(model: Any) -> None:
+    ids, mask = batch(model)
+    embedded = model.get_input_embeddings()(ids).detach() + 0.1
+    positions = torch.arange(ids.shape[1]).flip(0).expand_as(ids) + model.config.max_position_embeddings // 2
+    expected = model(inputs_embeds=embedded, attention_mask=mask, position_ids=positions).last_hidden_state
+    (found,) = token_states(model, ids, mask, inputs_embeds=embedded, position_ids=positions)
+    torch.testing.assert_close(found[mask == 1], expected[mask == 1], atol=1e-6, rtol=0)
+
+
+def test_dropout_in_training(tiny_bert: Path) -> None:
+    """Every place that drops in the model's own training drops here, at the rate of the model's modules."""
+    model = Backbone.load(str(tiny_bert), None, Runtime()).model.train()
+    ids, mask = batch(model)
+    still = token_states(model.eval(), ids, mask)[0]
+    model.train()
+    places = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Dropout)]
+    assert len(places) == 1 + 3 * model.config.num_hidden_layers
+    for chosen in places:
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.5 if name == chosen else 0.0
+        assert not torch.equal(token_states(model, ids, mask)[0], still), chosen
+
+
+def test_other_architectures_run_their_own_forward(tiny_bert: Path) -> None:
+    from transformers import DistilBertConfig, DistilBertModel
+
+    torch.manual_seed(0)
+    model = DistilBertModel(DistilBertConfig(vocab_size=100, dim=32, n_layers=2, n_heads=2, hidden_dim=64)).eval()
+    ids, mask = batch(model)
+    expected = own_states(model, ids, mask)
+    every = token_states(model, ids, mask, every=True)
+    for a, b in zip(every, expected, strict=True):
+        torch.testing.assert_close(a, b)
+    (at,) = token_states(model, ids, mask, at=LENGTHS - 1)
+    torch.testing.assert_close(at[:, 0], expected[-1][torch.arange(len(ids)), LENGTHS - 1])

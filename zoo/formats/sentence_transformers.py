@@ -1,0 +1,162 @@
+"""The folder format of sentence-transformers: which modules a model lists, read without running any of its code."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.engine.backbone import BackboneSource
+from zoo.encoder import Runtime
+from zoo.errors import MissingError, UsageError
+from zoo.files import read_json, read_tensors, write_json, write_tensors
+from zoo.engine.pooling import Pooling
+
+TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
+_ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.tanh, IDENTITY: lambda x: x}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a folder says of itself."""
+
+    transformer: BackboneSource
+    pooling: Pooling
+    after: list[Dense | Normalize]
+    max_length: int | None
+    lower_case: bool
+    foreign: str | None  # the first module that is not stock
+    stated: bool  # False: a plain checkpoint, which says nothing of itself
+
+    @classmethod
+    def read(cls, source: BackboneSource, recipe: Any) -> Layout:
+        """Read modules.json and what it lists; `recipe` has model and pooling. Raises UsageError without a pooling."""
+        if not (source.folder / "modules.json").is_file():
+            if recipe.pooling is None:
+                raise UsageError(
+                    f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
+                    f" Name it: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+                )
+            return cls(source, recipe.pooling, [], None, False, None, False)
+        transformer, foreign = source, None
+        pooling: Pooling | None = recipe.pooling
+        after: list[Dense | Normalize] = []
+        settings: dict[str, Any] = {}
+        for module in read_json(source.folder / "modules.json"):
+            kind, folder = _stock(module["type"]), source.folder / module["path"]
+            if kind == "Transformer":
+                transformer = dataclasses.replace(source, folder=folder)
+                path = folder / "sentence_bert_config.json"
+                settings = read_json(path) if path.is_file() else {}
+            elif kind == "Pooling":
+                pooling, foreign = recipe.pooling or _pooling(folder), foreign or _odd_pooling(folder)
+            elif kind == "Dense" and (folder / "model.safetensors").is_file():
+                dense = Dense.read(folder)
+                after.append(dense)
+                foreign = foreign or dense.odd
+            elif kind == "Normalize":
+                after.append(Normalize())
+            else:
+                foreign = foreign or module["type"]
+        prompts = source.folder / "config_sentence_transformers.json"
+        if prompts.is_file() and read_json(prompts).get("default_prompt_name"):
+            foreign = foreign or "a default prompt"
+        lower = bool(settings.get("do_lower_case"))
+        return cls(transformer, pooling or "mean", after, settings.get("max_seq_length"), lower, foreign, True)
+
+
+def _stock(kind: str) -> str:
+    # Only the package's own classes are known; `my_package.Normalize` may do anything.
+    return kind.rsplit(".", 1)[-1] if kind.startswith("sentence_transformers.") else ""
+
+
+def _modes(folder: Path) -> list[str]:
+    config = read_json(folder / "config.json")
+    if "pooling_mode" in config:
+        mode = config["pooling_mode"]
+        return [mode] if isinstance(mode, str) else list(mode)
+    short = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
+    on = [
+        key.removeprefix("pooling_mode_") for key, value in config.items() if key.startswith("pooling_mode_") and value
+    ]
+    return [short.get(mode, mode) for mode in on]
+
+
+def _pooling(folder: Path) -> Pooling:
+    known: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
+    return known.get(_modes(folder)[0], "mean")
+
+
+def _odd_pooling(folder: Path) -> str | None:
+    modes = _modes(folder)
+    return None if modes in (["cls"], ["mean"], ["max"]) else f"pooling {'+'.join(modes)}"
+
+
+class Normalize(torch.nn.Module):
+    """Scale to length 1."""
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(n, dim) -> (n, dim out)."""
+        return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+class Dense(torch.nn.Module):
+    """A linear layer and its activation; `odd` names what it does besides, or an activation that is not known."""
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, activation: str) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight.float())
+        self.register_buffer("bias", None if bias is None else bias.float())
+        self.named, self.activation = activation, _ACTIVATIONS.get(activation)
+        self.odd = None if self.activation else f"activation {activation}"
+
+    @classmethod
+    def read(cls, folder: Path) -> Dense:
+        """Read a Dense module's folder."""
+        tensors, _ = read_tensors(folder / "model.safetensors")
+        config = read_json(folder / "config.json")
+        dense = cls(tensors["linear.weight"], tensors.get("linear.bias"), config.get("activation_function", ""))
+        if config.get("use_residual"):
+            dense.odd = "a Dense module with a residual"
+        return dense
+
+    def write(self, folder: Path) -> None:
+        """Write what `read` reads into an existing folder."""
+        tensors = {"linear.weight": self.weight, "linear.bias": self.bias}
+        write_tensors(folder / "model.safetensors", {k: v for k, v in tensors.items() if v is not None})
+        outputs, inputs = self.weight.shape
+        sizes = {"in_features": inputs, "out_features": outputs, "bias": self.bias is not None}
+        write_json(folder / "config.json", {**sizes, "activation_function": self.named})
+
+    def forward(self, vectors: torch.Tensor) -> torch.Tensor:
+        """(n, dim) -> (n, dim out)."""
+        assert self.activation is not None
+        return self.activation(torch.nn.functional.linear(vectors, self.weight, self.bias))
+
+
+def load_with_library(source: BackboneSource, recipe: Any, runtime: Runtime, foreign: str) -> Any:
+    """Return the sentence-transformers package's own model, never with remote code; raises ZooError when it cannot."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingError(
+            f"pretrained: {recipe.model!r} uses {foreign}, which the sentence-transformers package runs; install it:"
+            " `pip install 'zoo-bench[st]'`."
+        ) from error
+    try:
+        model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
+    except Exception as error:  # the package raises many kinds; each means that it cannot run this folder safely
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UsageError(
+            f"pretrained: {recipe.model!r} uses {foreign}, and sentence-transformers said: {reason}"
+        ) from error
+    if recipe.max_length:
+        model.max_seq_length = recipe.max_length
+    return model

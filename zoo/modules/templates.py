@@ -1,0 +1,203 @@
+"""Templates such as `This sentence : "[X]" means [MASK] .`: prompted token rows, the [MASK] state, the template's bias.
+
+PromptBERT (Jiang et al. 2022), sections 4.1 and 4.3. The tokens of a row are [CLS] prefix sentence suffix [SEP]; the
+parts are tokenised apart, so that truncation can only cut the sentence.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.engine.backbone import Backbone
+from zoo.errors import UsageError
+from zoo.engine.states import token_states
+from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
+
+Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
+
+SENTENCE, MASK = "[X]", "[MASK]"
+
+_ENDS = (".", "?", '"', "'")  # the released test code adds a period unless the sentence ends in one of these
+
+
+@dataclass(frozen=True)
+class Template:
+    """A prompt with one place for the sentence, [X], and one [MASK] (for whatever the tokenizer's mask token is)."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        for place in (SENTENCE, MASK):
+            if (count := self.text.count(place)) != 1:
+                raise UsageError(f"template {self.text!r} has {count} times {place}; it must have it once.")
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """Return the template; raises UsageError unless it has exactly one [X] and one [MASK]."""
+        return cls(text.strip())
+
+    def bind(self, tokenizer: Any, *, period: bool = False, blank: bool = True) -> BoundTemplate:
+        """Return the template in the tokens of a tokenizer; raises UsageError when it has no mask token.
+
+        `period` adds a period to sentences without an end mark. `blank: False` drops the blank before [X] (which only
+        tokenizers that keep blanks can tell).
+        """
+        mask_token, mask_id = tokenizer.mask_token, tokenizer.mask_token_id
+        if mask_token is None:
+            raise UsageError(
+                f"template {self.text!r}: this backbone's tokenizer has no mask token; use another backbone."
+            )
+        before, after = self.text.replace(MASK, mask_token).split(SENTENCE)
+        around = list(tokenizer(mask_token)["input_ids"])  # the special tokens that a row starts and ends with
+        at = around.index(mask_id)
+        lead = " " if before != before.rstrip() else ""  # a blank before a word belongs to the word
+        head = [*around[:at], *_ids(tokenizer, before.rstrip())]
+        tail = [*_ids(tokenizer, after), *around[at + 1 :]]
+        alone = [*head, *tail]
+        if alone.count(mask_id) != 1:
+            raise UsageError(f"template {self.text!r} has {alone.count(mask_id)} mask tokens; it must have one.")
+        return BoundTemplate(
+            self, tokenizer, tuple(head), tuple(tail), alone.index(mask_id), lead if blank else "", period
+        )
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
+
+
+@dataclass(frozen=True, eq=False)
+class BoundTemplate:
+    """A template in token ids: `head` stands before the sentence, `tail` after it, special tokens included."""
+
+    template: Template
+    tokenizer: Any
+    head: tuple[int, ...]
+    tail: tuple[int, ...]
+    mask: int  # where the mask token is in head + tail
+    lead: str  # put before each sentence
+    period: bool
+
+    def __len__(self) -> int:
+        """Tokens of the template alone."""
+        return len(self.head) + len(self.tail)
+
+    @property
+    def alone(self) -> tuple[int, ...]:
+        """The template without a sentence."""
+        return self.head + self.tail
+
+    def sentences(
+        self, texts: Sequence[str], max_tokens: int, tokenise: Callable[..., TokenTable] = tokenise
+    ) -> TokenTable:
+        """Tokenise the sentences alone, each cut to `max_tokens` tokens."""
+        texts = [clean_text(text, i) for i, text in enumerate(texts)]
+        if self.period:
+            texts = [text if not text or text.endswith(_ENDS) else text + "." for text in texts]
+        return tokenise(
+            self.tokenizer, [self.lead + text for text in texts], max_length=max_tokens, add_special_tokens=False
+        )
+
+    def fill(self, sentences: TokenTable) -> TokenTable:
+        """Return the rows head + sentence + tail of tokenised sentences."""
+        offsets = sentences.offsets + len(self) * np.arange(len(sentences) + 1)
+        ids = np.empty(int(offsets[-1]), np.int32)
+        of_sentence = np.ones(len(ids), bool)
+        for part, first in ((self.head, offsets[:-1]), (self.tail, offsets[1:] - len(self.tail))):
+            places = first[:, None] + np.arange(len(part))
+            ids[places] = np.array(part, np.int32)
+            of_sentence[places] = False
+        ids[of_sentence] = sentences.ids
+        return TokenTable(ids, offsets, sentences.truncated)
+
+    def room(self, max_length: int) -> int:
+        """Return how many tokens of a sentence fit a row of `max_length`; raises UsageError when none does."""
+        if max_length <= len(self):
+            raise UsageError(
+                f"template {self.template.text!r} takes {len(self)} tokens, and a row has {max_length} (max_length, or"
+                " the backbone's positions): no room for a sentence. Shorten the template or allow more."
+            )
+        return max_length - len(self)
+
+    def table(self, texts: Sequence[str], max_length: int) -> TokenTable:
+        """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut."""
+        return self.fill(self.sentences(texts, self.room(max_length), MEMORY.tokenise))
+
+    def mask_positions(self, row_lengths: Counts) -> Counts:
+        """Return where the mask token is (n,) in rows of so many tokens (n,)."""
+        after_sentence = self.mask >= len(self.head)
+        return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
+
+    def mask_states(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """h = the state at [MASK] (Eq. 2): prompted ids and mask (n, length) -> (n, dim) float32."""
+        at = self.mask_positions(attention_mask.sum(1))
+        return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
+
+    def position_ids(self, sentence_lengths: torch.Tensor, first: int) -> torch.Tensor:
+        """Position ids (n, template) of the template alone, where it stands around sentences of so many tokens (n,).
+
+        What follows the sentence is moved by the sentence's length; positions start at `first`.
+        """
+        positions = first + torch.arange(len(self), device=sentence_lengths.device)
+        moved = torch.arange(len(self), device=sentence_lengths.device) >= len(self.head)
+        return positions + moved * sentence_lengths[:, None]
+
+    def bias(self, model: Any, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
+        """Template bias (section 4.3): the [MASK] states (n, dim) of the template alone, at its positions in n rows.
+
+        Sentences of equal length share one row of the pass, and so in training a dropout mask, as in the released code.
+        """
+        sentences = attention_mask.sum(1) - len(self)
+        lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        ids = torch.tensor(self.alone, device=attention_mask.device).expand(len(lengths), -1)
+        states = model(
+            input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=self.position_ids(lengths, first)
+        ).last_hidden_state
+        biases: torch.Tensor = states[:, self.mask].float()[which]
+        return biases
+
+
+def first_position(backbone: Backbone) -> int:
+    """Return the position id of a row's first token: 0, or padding_idx + 1 for RoBERTa.
+
+    Raises UsageError for a backbone that takes no position ids.
+    """
+    if "position_ids" not in inspect.signature(backbone.model.forward).parameters:
+        raise UsageError(f"denoise: backbone {backbone.source.name!r} takes no position ids; use denoise: false.")
+    config = backbone.model.config
+    return int(getattr(config, "max_position_embeddings", backbone.max_length)) - backbone.max_length
+
+
+class MlmTransform(nn.Module):
+    """What an MLM head does before it scores the words: dense, activation, LayerNorm; (n, dim) -> (n, dim)."""
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        from transformers.activations import ACT2FN
+
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        nn.init.normal_(self.dense.weight, std=config.initializer_range)
+        nn.init.zeros_(self.dense.bias)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """States at [MASK] -> what is multiplied with the word embeddings."""
+        transformed: torch.Tensor = self.norm(self.activation(self.dense(states)))
+        return transformed
+
+    def take(self, head: Any, name: str) -> None:
+        """Copy the weights of a BERT's or RoBERTa's head; raises UsageError for one of another make."""
+        part = getattr(head, "transform", head)  # BERT's is a module of its own
+        norm = getattr(part, "LayerNorm", None) or getattr(part, "layer_norm", None)
+        if norm is None or not hasattr(part, "dense"):
+            raise UsageError(f"head: mlm knows the heads of BERT and RoBERTa, and {name!r} has neither; use head: mlp.")
+        self.dense.load_state_dict(part.dense.state_dict())
+        self.norm.load_state_dict(norm.state_dict())
