@@ -166,12 +166,3 @@ def check_writable(folder: Path) -> None:
     finally:
         with contextlib.suppress(OSError):
             probe.unlink(missing_ok=True)
-
-
-def resource_folder(package_file: str, name: str) -> Path:
-    """Return a data folder shipped in the package of `package_file`, or at the top of a source checkout."""
-    package = Path(package_file).resolve().parent
-    for candidate in (package / name, package.parent / name):
-        if candidate.is_dir():
-            return candidate
-    raise MissingError(f"the installation lacks {name} beside {package}; install zoo-bench again.")

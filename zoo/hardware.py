@@ -15,6 +15,7 @@ from typing import Any
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.paths import cache_folder
 
 # Some virtual machines announce AMX and kill the process that uses it; this cap keeps oneDNN to AVX-512.
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
@@ -35,14 +36,6 @@ with torch.inference_mode():
     rates = {str(d)[6:]: sorted(rate(d) for _ in range(3))[1] for d in (torch.float32, torch.bfloat16)}
 print(json.dumps(rates))
 """
-
-
-def cache_folder() -> Path:
-    """Return where downloads and measurements of this machine are kept (`ZOO_BENCH_CACHE`)."""
-    import platformdirs
-
-    named = os.environ.get("ZOO_BENCH_CACHE")
-    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("zoo-bench"))
 
 
 def cpu_name() -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 import yaml
 
 from zoo.errors import UsageError, did_you_mean
-from zoo.files import resource_folder
+from zoo.paths import resource_folder
 from zoo.registry import METHODS
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def read_recipe(path: Path) -> RecipeSpec:
 
 def all_recipes() -> dict[str, RecipeSpec]:
     """Return every recipe by name: the YAML files, and each plugin method under its own name."""
-    folder = resource_folder(__file__, "configs") / "methods"
+    folder = resource_folder("zoo", "configs") / "methods"
     recipes = {path.stem: read_recipe(path) for path in sorted(folder.glob("*.yaml"), key=lambda p: p.stem)}
     methods_with_recipe = {spec.method for spec in recipes.values()}
     for name in METHODS.names():

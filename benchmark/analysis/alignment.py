@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmark.analysis.encoders import Chosen, columns
-from benchmark.records.query import Split, scored_pairs
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.metrics.geometry import alignment, uniformity
+from benchmark.records.query import Split, scored_pairs
 from benchmark.run.plan import LoadedTask
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Runtime

@@ -19,9 +19,9 @@ from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.metrics.correlation import correlations
 from benchmark.metrics.geometry import anisotropy, nearest_neighbours, neighbour_purity, principal_components
 from zoo.encoder import Corpus, Runtime
+from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.methods.static import Static, StaticRecipe
-from zoo.engine.tokens import tokenise
 
 BANDS = {"1-100": 100, "101-500": 500, "501-5000": 5000}  # by frequency rank, BERT-flow's; then the rest
 REST, UNSEEN = "5001-", "unseen"

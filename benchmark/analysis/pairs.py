@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.records.query import Kept, Texts, read_kept, spearman
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.data.readers.pairs import Pairs
+from benchmark.records.query import Kept, Texts, read_kept, spearman
 from benchmark.records.store import Record, Records
 from zoo.errors import MissingError, ZooError
 

@@ -16,8 +16,8 @@ from benchmark.analysis.encoders import Chosen
 from benchmark.analysis.result import Analysis, Table
 from benchmark.analysis.scores import average, task_scores
 from benchmark.run.plan import LoadedTask
-from zoo.engine.backbone import mlm_head
 from zoo.encoder import Runtime, Traits
+from zoo.engine.backbone import mlm_head
 from zoo.methods.prompt import Prompt, PromptRecipe
 
 # The examples of table 7.

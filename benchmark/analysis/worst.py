@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.records.query import Kept, Ranks, Texts, read_kept
 from benchmark.analysis.result import Analysis, Table
 from benchmark.data.readers.pairs import Pairs
+from benchmark.records.query import Kept, Ranks, Texts, read_kept
 from benchmark.records.store import Record, Records
 from zoo.errors import ZooError
 

@@ -246,9 +246,9 @@ _kept = _options(
 
 def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check what can be checked first, and return the rows by name, the tasks and the records."""
-    from benchmark.records.query import label, read_records, rows_named
     from benchmark.analysis.plots import check_plots
     from benchmark.cli.main import _load_plugins
+    from benchmark.records.query import label, read_records, rows_named
     from benchmark.records.store import Records
     from benchmark.tasks.suites import suite
     from zoo.errors import UsageError
@@ -281,9 +281,9 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
 def pairs(**options: Any) -> None:
     """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
     rows, tasks, store = _start_kept(options)
-    from benchmark.records.query import Texts
     from benchmark.analysis.pairs import Hard, analyse_pairs
     from benchmark.data.sources import DataSource
+    from benchmark.records.query import Texts
 
     hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
     texts = Texts(DataSource.from_options(options["data"]))
@@ -297,9 +297,9 @@ def pairs(**options: Any) -> None:
 def worst(**options: Any) -> None:
     """The pairs whose rank is farthest from that of their gold score, with their texts."""
     rows, tasks, store = _start_kept(options)
-    from benchmark.records.query import Texts
     from benchmark.analysis.worst import analyse_worst
     from benchmark.data.sources import DataSource
+    from benchmark.records.query import Texts
 
     texts = Texts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
     _write(analyse_worst(rows, tasks, store, texts, options["count"]), options)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.catalog import catalog, dataset
+from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
+from benchmark.leaderboard.report import make_leaderboard
+from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.estimate import estimate_seconds
 from benchmark.run.plan import LoadedTask, Plan, load_tasks, make_plan, texts_needed
-from benchmark.leaderboard.report import make_leaderboard
-from benchmark.records.store import Records
 from benchmark.run.runner import Runner, exit_code, quote_command
-from benchmark.tasks.suites import Suite, merged, suites_named
 from benchmark.tasks import TASKS
+from benchmark.tasks.suites import Suite, merged, suites_named
 from zoo.conformance import check as conformance_check
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError

@@ -12,10 +12,10 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.records.query import Texts, label, of_task, read_kept, read_records, row_named
 from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import LEVEL, Williams, resample, summarise, williams
+from benchmark.records.query import Texts, label, of_task, read_kept, read_records, row_named
 from benchmark.records.store import Record, Records, plain
 from benchmark.tasks.suites import all_suites, suites_named
 from zoo.errors import MissingError, UsageError, ZooError

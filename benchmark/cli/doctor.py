@@ -11,7 +11,8 @@ from zoo import __version__
 from zoo.engine.backbone import BUNDLED, find_backbone
 from zoo.errors import ZooError
 from zoo.files import check_writable
-from zoo.hardware import cache_folder, choose_precision, cpu_bf16, environment
+from zoo.hardware import choose_precision, cpu_bf16, environment
+from zoo.paths import cache_folder
 from zoo.registry import METHODS
 
 

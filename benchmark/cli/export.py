@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.query import label, read_records, row_named
 from benchmark.leaderboard.markdown import markdown_row
+from benchmark.records.query import label, read_records, row_named
 from benchmark.records.store import Record, Records
 from zoo.errors import MissingError, UsageError
 from zoo.progress import print_safe
@@ -38,8 +38,8 @@ def export_encoder(method: str, folder: Path, results: Path, seed: int | None = 
     place = store.encoder_folder(recipe_name, mine[0]["encoder_key"])
     if not (place / "encoder").is_dir():
         raise MissingError(f"{place} is gone, though {results} has scores of it; run {recipe_name} again elsewhere.")
-    from zoo.saved import load
     from zoo.formats.export import export
+    from zoo.saved import load
 
     spec = all_recipes().get(split_overrides(recipe_name, "export")[0])
     says = (place / "encoder" / "method.json").is_file()

@@ -238,8 +238,8 @@ def methods(plugins: tuple[Path, ...]) -> None:
 def tasks(plugins: tuple[Path, ...]) -> None:
     """List the tasks that --tasks takes, and the suites."""
     _load_plugins(plugins)
-    from benchmark.tasks.suites import all_suites
     from benchmark.tasks import TASKS
+    from benchmark.tasks.suites import all_suites
 
     rows = []
     for name, cls in TASKS.load_all():

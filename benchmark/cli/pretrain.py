@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.cli.commands import make_runtime
-from benchmark.data.corpora import normalised
 from benchmark.data.catalog import catalog
+from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.sources import DataSource
 from benchmark.run.runner import Stop
 from benchmark.tasks import TASKS
 from zoo.encoder import Run
 from zoo.errors import MissingError, UsageError, did_you_mean
-from zoo.files import check_writable, resource_folder, write_json
-from zoo.hardware import cache_folder
+from zoo.files import check_writable, write_json
+from zoo.paths import cache_folder, resource_folder
 from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint
 from zoo.progress import Progress
 from zoo.recipe import build, read_yaml, split_overrides
@@ -26,7 +26,7 @@ from zoo.training.processes import own_process
 def read_pretrain_recipe(name: str) -> PretrainRecipe:
     """Return a recipe by name or YAML file, with `:key=value` overrides; raises UsageError with suggestions."""
     name, overrides = split_overrides(name, "pretrain")
-    folder = resource_folder(str(Path(__file__).parent.parent / "zoo" / "__init__.py"), "configs") / "pretrain"
+    folder = resource_folder("zoo", "configs") / "pretrain"
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     known = [file.stem for file in sorted(folder.glob("*.yaml"))]
     if not path.is_file():

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
-from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.readers.pairs import iterate_text, sample_text
+from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, UsageError

@@ -13,7 +13,7 @@ from typing import Any
 from benchmark.data.catalog import POCKET, Dataset, Form, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import atomic_path, read_json, sha256_file, sha256_json, write_json, write_text
-from zoo.hardware import cache_folder
+from zoo.paths import cache_folder
 
 _LARGEST_MEMBER = 200 * 2**20  # bytes; the largest wanted file of the archive is under 2 MB
 

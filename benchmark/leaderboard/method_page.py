@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmark.records.query import Texts
 from benchmark.leaderboard import published
 from benchmark.leaderboard.method_pairs import pairs_of_row
 from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
 from benchmark.leaderboard.table import Row, Table, encoding_of, overlaps
 from benchmark.leaderboard.write import conditions, environment_lines, number
+from benchmark.records.query import Texts
 from benchmark.records.store import Record, Records
 from zoo.recipe import RecipeSpec, split_overrides
 

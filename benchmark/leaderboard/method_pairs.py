@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from benchmark.records.query import Texts, label, read_kept
 from benchmark.analysis.pairs import EASY, HARD, Hard, Part, cells, hard_parts, hard_text
 from benchmark.analysis.worst import worst_pairs
+from benchmark.records.query import Texts, label, read_kept
 from benchmark.records.store import Record, Records
 from zoo.errors import MissingError, ZooError
 

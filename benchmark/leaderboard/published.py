@@ -6,13 +6,12 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from benchmark.leaderboard.table import Row, Table, Value
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError
-from zoo.files import resource_folder
+from zoo.paths import resource_folder
 from zoo.recipe import build, read_yaml, split_overrides
 
 FILE = "published.yaml"
@@ -160,7 +159,7 @@ def _aggregation(line: Line, aggregated: bool) -> str:
 @functools.cache
 def published() -> Published:
     """Read the file, strictly: an unknown key, or a column that is no number, is a UsageError."""
-    path = resource_folder(str(Path(__file__).parent), "leaderboards") / FILE
+    path = resource_folder("benchmark", "leaderboards") / FILE
     return parse(read_yaml(path), str(path))
 
 

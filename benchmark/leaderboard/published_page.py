@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published import AVERAGE, Comparison, cited, published, slips
 from benchmark.leaderboard.table import Table
-from benchmark.leaderboard.markdown import markdown_row
 
 
 def published_markdown(table: Table, comparisons: list[Comparison]) -> str:

@@ -50,8 +50,8 @@ def make_report(
     the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
     nothing is downloaded. Raises MissingError for a method without records.
     """
-    from benchmark.records.query import Texts
     from benchmark.leaderboard.method_page import method_page
+    from benchmark.records.query import Texts
 
     records = Records(results)
     found = _read(records)

@@ -13,7 +13,7 @@ from benchmark.metrics.significance import LEVEL, resample, tied_with
 from benchmark.records.store import Record, Records
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
-from zoo.hardware import cache_folder
+from zoo.paths import cache_folder
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.table import Row

@@ -10,9 +10,9 @@ from typing import Any, TextIO
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.latex import latex
+from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.table import Row, Table
-from benchmark.leaderboard.markdown import markdown_row
 from zoo.files import atomic_path, write_json, write_text
 from zoo.progress import fit_to
 from zoo.recipe import all_recipes

@@ -21,10 +21,10 @@ from torch import nn
 from zoo.conformance import PROBES, TOLERANCE
 from zoo.encoder import Encoder, Run
 from zoo.engine.batching import EncodingStats, encode_table
+from zoo.engine.tokens import TokenTable
 from zoo.errors import MissingError
 from zoo.methods.base import BackboneEncoder
 from zoo.progress import Progress
-from zoo.engine.tokens import TokenTable
 from zoo.training.loop import Collate, Objective, TrainSettings, train
 from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, parts_of
 from zoo.training.vocabulary import training_only

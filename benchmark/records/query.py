@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
-from benchmark.run.plan import LoadedTask, load_tasks
 from benchmark.records.store import Record, Records
+from benchmark.run.plan import LoadedTask, load_tasks
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.relatedness import RegressorData
 from benchmark.tasks.sts import STSBenchmark

@@ -28,7 +28,7 @@ from benchmark.records.store import plain
 from zoo.encoder import Vectors
 from zoo.errors import ZooError
 from zoo.files import atomic_path, sha256_file, sha256_json
-from zoo.hardware import cache_folder
+from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
 _SEGMENT_BYTES = 2**26  # of vectors: bounds the memory of writing, and what is read for a few texts

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from benchmark.run.plan import EncoderPlan
 from benchmark.records.store import Records
+from benchmark.run.plan import EncoderPlan
 
 _CHARACTERS_PER_TOKEN = 4.3
 _UTILISATION = 0.35  # of a plain matrix product's speed, what encoding and training reach

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.data.corpora import normalised
+from benchmark.records.store import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records, plain
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.plan import Cell, EncoderPlan, LoadedTask, Plan
-from benchmark.records.store import PROTOCOL_VERSION, SCHEMA_VERSION, Record, Records, plain
-from benchmark.tasks.base import PairScores, TaskData
 from benchmark.run.vectors import VectorStore, facts_of
+from benchmark.tasks.base import PairScores, TaskData
 from zoo import __version__
 from zoo.conformance import probe
 from zoo.encoder import Encoder, FitReport, Run, Runtime

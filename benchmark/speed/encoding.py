@@ -24,14 +24,14 @@ import numpy as np
 
 from benchmark.data.sources import DataSource
 from benchmark.run.plan import LoadedTask, load_tasks
+from benchmark.run.vectors import VectorStore
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
-from benchmark.tasks.suites import all_suites
 from benchmark.tasks.base import PairsData
-from benchmark.run.vectors import VectorStore
+from benchmark.tasks.suites import all_suites
 from zoo.encoder import Runtime, Vectors
-from zoo.hardware import choose_device, choose_precision, matrix_speed
 from zoo.engine.tokens import MEMORY
+from zoo.hardware import choose_device, choose_precision, matrix_speed
 
 PRECISIONS = ("fp32", "bf16")
 

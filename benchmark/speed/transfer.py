@@ -27,11 +27,11 @@ import numpy as np
 import torch
 
 from benchmark.data.sources import DataSource
-from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, nested
 from benchmark.interop.senteval import senteval_parameters
+from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, nested
+from benchmark.run.vectors import VectorStore
 from benchmark.speed.script import run
 from benchmark.tasks import TASKS
-from benchmark.run.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.files import write_json
 from zoo.hardware import choose_device, environment, peak_memory_mb

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmark.data.catalog import Dataset
-from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird, read_turney
+from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
 from benchmark.tasks.sts import check_rows

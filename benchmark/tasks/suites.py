@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from zoo.errors import UsageError, did_you_mean
-from zoo.files import resource_folder
+from zoo.paths import resource_folder
 from zoo.recipe import build, read_yaml
 
 _ORDER = (
@@ -32,7 +32,7 @@ class Suite:
 
 def all_suites() -> dict[str, Suite]:
     """Return every suite by name, in the order of pages: the papers' main tables first."""
-    folder = resource_folder(__file__, "configs") / "suites"
+    folder = resource_folder("benchmark", "configs") / "suites"
     suites = {}
     places = {name: place for place, name in enumerate(_ORDER)}
     for path in sorted(folder.glob("*.yaml"), key=lambda path: (places.get(path.stem, len(places)), path.stem)):

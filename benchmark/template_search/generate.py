@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from benchmark.data.readers.pairs import read_lines
-from zoo.engine.backbone import BackboneSource, find_backbone
 from zoo.encoder import Runtime
+from zoo.engine.backbone import BackboneSource, find_backbone
 from zoo.engine.batching import autocast
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.progress import Bar

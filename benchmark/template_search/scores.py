@@ -13,16 +13,16 @@ from typing import Any
 import torch
 
 from benchmark.tasks.base import PairsData
-from zoo.engine.backbone import Backbone
 from zoo.conformance import check_vectors
 from zoo.encoder import Runtime, Vectors
+from zoo.engine.backbone import Backbone
 from zoo.engine.batching import EncodingStats, encode_table
+from zoo.engine.tokens import TokenTable
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_json, sha256_json, slug, write_json
 from zoo.hardware import utc_now
-from zoo.progress import Bar, Progress
 from zoo.modules.templates import BoundTemplate, Template
-from zoo.engine.tokens import TokenTable
+from zoo.progress import Bar, Progress
 
 RECORD_VERSION = 1
 Result = dict[str, Any]

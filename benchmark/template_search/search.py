@@ -18,18 +18,19 @@ from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
 from benchmark.records.store import PROTOCOL_VERSION
 from benchmark.run.runner import Stop, quote_command
+from benchmark.tasks import TASKS
+from benchmark.tasks.base import PairsData
 from benchmark.template_search.generate import find_seq2seq, generate_templates, load_seq2seq, read_definitions
 from benchmark.template_search.scores import DevScorer, Result, Search
 from benchmark.template_search.table import SearchTable, print_best, write_search
-from benchmark.tasks import TASKS
-from benchmark.tasks.base import PairsData
-from zoo.engine.backbone import Backbone, find_backbone
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import MissingError, UsageError, ZooError
-from zoo.files import check_writable, read_json, resource_folder, sha256_json, slug, write_json
+from zoo.files import check_writable, read_json, sha256_json, slug, write_json
 from zoo.hardware import environment
-from zoo.progress import clock
 from zoo.modules.templates import Template
+from zoo.paths import resource_folder
+from zoo.progress import clock
 from zoo.recipe import build, read_yaml
 
 
@@ -71,7 +72,7 @@ def read_lists(own: Path | None = None) -> tuple[Lists, dict[str, float]]:
 
     Raises UsageError for an unknown key, an empty list or a template in them that is none.
     """
-    shipped = resource_folder(__file__, "configs") / "search" / "templates.yaml"
+    shipped = resource_folder("benchmark", "configs") / "search" / "templates.yaml"
     content = read_yaml(shipped)
     published = content.pop("published")
     if own is not None:

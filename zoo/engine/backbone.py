@@ -12,8 +12,9 @@ from typing import Any
 
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.files import read_json, resource_folder, sha256_file, sha256_json, write_json, write_tensors
+from zoo.files import read_json, sha256_file, sha256_json, write_json, write_tensors
 from zoo.hardware import keep_few_kernels
+from zoo.paths import resource_folder
 
 BUNDLED = ("zoo-mini",)
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
@@ -39,7 +40,7 @@ class BackboneSource:
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
     """Locate a checkpoint without loading it; raises MissingError or UsageError, at once, saying what to do."""
     if name in BUNDLED:
-        folder = resource_folder(__file__, "models") / name
+        folder = resource_folder("zoo", "models") / name
     elif Path(name).expanduser().is_dir():
         folder = Path(name).expanduser().resolve()
     elif not _HUB_ID.match(name):

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from zoo.encoder import Runtime, Vectors
-from zoo.errors import ZooError
 from zoo.engine.linear import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
+from zoo.errors import ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}

@@ -8,16 +8,16 @@ from typing import Any
 
 import torch
 
-from zoo.engine.backbone import Backbone
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
+from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import write_json, write_text
+from zoo.formats.sentence_transformers import IDENTITY, TANH, Dense, Normalize
 from zoo.methods.base import BackboneEncoder
 from zoo.methods.contrastive import Contrastive
 from zoo.methods.pretrained import Pretrained
 from zoo.methods.whitening import Whitening
-from zoo.formats.sentence_transformers import IDENTITY, TANH, Dense, Normalize
 from zoo.modules.heads import TanhHead
 
 _POOLING = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}

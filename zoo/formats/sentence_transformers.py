@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from zoo.engine.backbone import BackboneSource
 from zoo.encoder import Runtime
+from zoo.engine.backbone import BackboneSource
+from zoo.engine.pooling import Pooling
 from zoo.errors import MissingError, UsageError
 from zoo.files import read_json, read_tensors, write_json, write_tensors
-from zoo.engine.pooling import Pooling
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.tanh, IDENTITY: lambda x: x}

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, Runtime, Vectors
 from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.engine.tokens import clean_text
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import positive
 from zoo.recipe import build
-from zoo.engine.tokens import clean_text
 
 _WORD = re.compile(r"\w+")
 

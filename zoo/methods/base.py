@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import nn
 
-from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
-from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
 from zoo.engine.pooling import Pooling
-from zoo.recipe import build
 from zoo.engine.states import pooled
 from zoo.engine.tokens import MEMORY, TokenTable
+from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
+from zoo.recipe import build
 
 
 def positive(recipe: Any, *names: str) -> None:

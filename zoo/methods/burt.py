@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.errors import TrainingError
+from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.methods.base import positive
 from zoo.methods.sbert import SBERT, SBERTRecipe
-from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.training.siamese import PairTask, labelled_task
 
 _PHRASE_PAIRS = "--pairs nli+FILE with a phrasal PPDB 2.0 pack, or --pairs nli+ppdb2-human"

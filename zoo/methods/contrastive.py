@@ -11,15 +11,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.engine.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
-from zoo.errors import ContractError
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.engine.backbone import Backbone
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
-from zoo.training.augment import Augmenter, nearest_tokens, parse_augmentation, token_kinds
+from zoo.errors import ContractError
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.heads import TanhHead
+from zoo.training.augment import Augmenter, nearest_tokens, parse_augmentation, token_kinds
 from zoo.training.loop import Objective, TrainSettings, train
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]

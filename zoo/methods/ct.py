@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
+from zoo.engine.tokens import tokenise
 from zoo.files import read_json, write_json
 from zoo.methods.base import BackboneRecipe, positive
 from zoo.methods.contrastive import Contrastive, Pooler, TrainedPooler
-from zoo.engine.tokens import tokenise
 from zoo.training.loop import Objective, TrainSettings
 from zoo.training.pairs import Groups
 

@@ -15,9 +15,9 @@ import torch
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
-from zoo.modules.glow import Glow, Mixing
 from zoo.methods.base import count_parameters, positive
 from zoo.methods.transform import Transform, TransformRecipe
+from zoo.modules.glow import Glow, Mixing
 from zoo.training.loop import Objective, TrainSettings, train
 
 _CHUNK = 16_384  # vectors mapped at a time

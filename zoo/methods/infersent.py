@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, count_parameters, positive
-from zoo.labels import NLI_LABELS
 from zoo.engine.tokens import tokenise
+from zoo.labels import NLI_LABELS
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, count_parameters, positive
 from zoo.training.loop import TrainSettings
 from zoo.training.siamese import (
     Concatenation,

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime, Traits
-from zoo.methods.base import BackboneRecipe, positive
-from zoo.methods.contrastive import Contrastive, Pooler
 from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
+from zoo.methods.base import BackboneRecipe, positive
+from zoo.methods.contrastive import Contrastive, Pooler
 from zoo.training.loop import Objective, TrainSettings
 
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.tokens import tokenise
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
-from zoo.engine.tokens import tokenise
 from zoo.training.augment import generator
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce

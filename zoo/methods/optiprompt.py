@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from zoo.engine.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
+from zoo.engine.backbone import Backbone
+from zoo.engine.states import token_states
 from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
 from zoo.modules.templates import BoundTemplate
-from zoo.engine.states import token_states
 from zoo.training.loop import Objective
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from zoo.methods.base import BackboneEncoder, BackboneRecipe
 from zoo.engine.pooling import Pooling
+from zoo.methods.base import BackboneEncoder, BackboneRecipe
 
 
 class Cls(BackboneEncoder):

@@ -11,16 +11,16 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 
-from zoo.engine.backbone import Backbone, BackboneSource, find_backbone
 from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.engine.backbone import Backbone, BackboneSource, find_backbone
 from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.engine.pooling import Pooling
+from zoo.engine.tokens import clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import BackboneEncoder, count_parameters, positive
-from zoo.engine.pooling import Pooling
-from zoo.recipe import build
 from zoo.formats.sentence_transformers import Dense, Layout, load_with_library
-from zoo.engine.tokens import clean_text
+from zoo.methods.base import BackboneEncoder, count_parameters, positive
+from zoo.recipe import build
 
 
 @dataclass(frozen=True, kw_only=True)

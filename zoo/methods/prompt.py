@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import torch
 
-from zoo.engine.backbone import Backbone, mlm_head
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.templates import Template, first_position
-from zoo.engine.tokens import TokenTable
 
 
 class Prompted(BackboneEncoder):

@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.engine.backbone import Backbone, mlm_head
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
+from zoo.engine.backbone import Backbone, mlm_head
+from zoo.engine.states import token_states
 from zoo.methods.contrastive import TrainedPooler
 from zoo.methods.prompt import Prompted
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
-from zoo.engine.states import token_states
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from zoo.engine.backbone import without_pooler
 from zoo.encoder import Traits
+from zoo.engine.backbone import without_pooler
+from zoo.engine.states import token_states
 from zoo.errors import UsageError
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
-from zoo.engine.states import token_states
 from zoo.modules.heads import TanhHead
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce

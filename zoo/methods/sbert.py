@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
+from zoo.engine.pooling import Pooling
+from zoo.engine.tokens import tokenise
+from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.contrastive import set_dropout
-from zoo.labels import NLI_LABELS
-from zoo.engine.pooling import Pooling
 from zoo.recipe import later
-from zoo.engine.tokens import tokenise
 from zoo.training.loop import TrainSettings
 from zoo.training.siamese import (
     Concatenation,

@@ -14,12 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
+from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.formats.word_vectors import find, identity, read_counts
 from zoo.methods.base import positive
 from zoo.methods.wordvectors import WordVectors, WordVectorsRecipe, sums
-from zoo.engine.tokens import TokenTable
-from zoo.formats.word_vectors import find, identity, read_counts
 
 Array = NDArray[np.float64]
 _CHUNK = 20_000  # texts in float64 at once

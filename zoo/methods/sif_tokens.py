@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoo.engine.backbone import Backbone, find_backbone
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, find_backbone
+from zoo.engine.tokens import TokenTable, tokenise
+from zoo.formats.word_vectors import identity
 from zoo.methods.base import BackboneRecipe
 from zoo.methods.sif import SIF, Weighting, frequency_place
 from zoo.methods.wordvectors import Words
-from zoo.engine.tokens import TokenTable, tokenise
-from zoo.formats.word_vectors import identity
 
 _CHUNK = 20_000  # texts tokenised at once while counting
 

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
-from zoo.engine.tokens import tokenise
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce

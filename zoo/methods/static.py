@@ -12,15 +12,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.engine.backbone import Backbone, mlm_head_rows
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
+from zoo.engine.backbone import Backbone, mlm_head_rows
+from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 from zoo.methods.wordvectors import any_row
 from zoo.recipe import later
-from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 
 _CHUNK = 20_000  # texts counted, or averaged, at once
 

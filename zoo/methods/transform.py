@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.engine.backbone import Backbone
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
+from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.pooled import Average, AverageRecipe

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Run
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
 from zoo.training.augment import generator
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent

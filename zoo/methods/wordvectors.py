@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Encoder, Runtime, Vectors
 from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.formats.word_vectors import Matrix, find, identity, read_word_vectors
 from zoo.methods.base import positive
 from zoo.recipe import build
-from zoo.engine.tokens import TokenTable, clean_text
-from zoo.formats.word_vectors import Matrix, find, identity, read_word_vectors
 
 _PIECES = re.compile(r"\w+|[^\w\s]")
 

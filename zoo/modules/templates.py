@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.engine.backbone import Backbone
-from zoo.errors import UsageError
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
+from zoo.errors import UsageError
 
 Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
 

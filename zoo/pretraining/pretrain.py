@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.engine.backbone import find_backbone
 from zoo.encoder import FitReport, Run, Runtime
+from zoo.engine.backbone import find_backbone
 from zoo.errors import UsageError
 from zoo.files import write_json, write_tensors, write_text
 from zoo.pretraining.mlm import HeldOut, MLMObjective, held_out_scores

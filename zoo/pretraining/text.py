@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from zoo.engine.tokens import tokenise
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import atomic_path, read_json, sha256_file, sha256_json, write_json
 from zoo.progress import Progress
-from zoo.engine.tokens import tokenise
 
 _CHUNK = 50_000  # sentences tokenised at a time
 

@@ -17,7 +17,7 @@ from filelock import FileLock
 
 from zoo.errors import CorruptError
 from zoo.files import atomic_path, check_writable, sha256_json
-from zoo.hardware import cache_folder
+from zoo.paths import cache_folder
 from zoo.progress import Progress
 from zoo.srl.labeller import Frame, Labeller, make_labeller
 

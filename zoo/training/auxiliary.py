@@ -8,8 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from zoo.engine.backbone import Backbone, mlm_head
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.states import token_states
 
 

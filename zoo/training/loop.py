@@ -21,9 +21,9 @@ from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.engine.dropout import cheapen_dropout
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import out_of_memory
+from zoo.engine.dropout import cheapen_dropout
 from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, UsageError
 from zoo.files import read_tensors, write_tensors, write_text
 from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime
-from zoo.errors import ContractError, TrainingError, UsageError
-from zoo.labels import hash_fraction
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable
+from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.labels import hash_fraction
 from zoo.training.loop import Collate, Objective, Training, TrainSettings
 
 Concatenation = Literal["u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v"]

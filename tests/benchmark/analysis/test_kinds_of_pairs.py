@@ -14,13 +14,13 @@ import pytest
 from fakes import Cli, make_record
 from scipy import stats
 
-from benchmark.records.query import ranks, read_kept, scored_pairs, spearman
 from benchmark.analysis.pairs import HARD, Hard, part
 from benchmark.analysis.worst import largest
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import load_tasks
+from benchmark.records.query import ranks, read_kept, scored_pairs, spearman
 from benchmark.records.store import Records
+from benchmark.run.plan import load_tasks
 
 TASK = "pocket-pairs"
 PLAIN = ("--tasks", TASK, "--no-plots")

@@ -14,11 +14,11 @@ import pytest
 from fakes import Cli, failed, make_record
 from scipy import stats
 
-from benchmark.records.query import scored_pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import williams
-from benchmark.run.plan import load_tasks
+from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
+from benchmark.run.plan import load_tasks
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
 SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))

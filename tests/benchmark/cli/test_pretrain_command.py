@@ -10,8 +10,8 @@ import pytest
 from fakes import Cli
 
 from benchmark.cli import pretrain as command
-from benchmark.data.sources import DataSource
 from benchmark.cli.pretrain import read_pretrain_recipe
+from benchmark.data.sources import DataSource
 from zoo.errors import UsageError
 
 SMALL = "tiny:layers=1:width=32:heads=2:inner=64:held_out_rows=32:batch_rows=4:warmup_steps=1:store=float32"

@@ -11,9 +11,9 @@ import pytest
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.sources import DataSource
-from benchmark.tasks.suites import all_suites
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError, UsageError
 
 # Scored test pairs as SentEval and the papers have them (METHODS section 9; SICK's and STS-B's own papers).

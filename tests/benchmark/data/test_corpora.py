@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.data.corpora import load_corpus, load_pairs, normalised, overlap
 from benchmark.data.catalog import catalog
+from benchmark.data.corpora import load_corpus, load_pairs, normalised, overlap
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, MissingError, UsageError

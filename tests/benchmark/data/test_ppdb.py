@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from benchmark.data.catalog import catalog
+from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.readers.ppdb import (
     HumanPair,
     PPDBPair,
@@ -26,7 +27,6 @@ from benchmark.data.readers.ppdb import (
     read_ppdb_human,
     split_ppdb_human,
 )
-from benchmark.data.readers.pairs import iterate_text
 from zoo.errors import CorruptError, MissingError
 from zoo.labels import PHRASE_LABELS, hash_fraction
 

@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from fakes import failed, hexes, make_record
 
+from benchmark.leaderboard.report import make_leaderboard
 from benchmark.leaderboard.table import Table, build_tables
 from benchmark.leaderboard.write import as_dict, markdown, print_table, write_tables
 from benchmark.leaderboard.write import conditions as markdown_conditions
-from benchmark.leaderboard.report import make_leaderboard
 from benchmark.records.store import Records
 from benchmark.tasks.suites import all_suites, suite
 from zoo.errors import MissingError

@@ -14,11 +14,11 @@ from fakes import Cli, failed, make_record
 from page_fakes import EVIL, SEVEN, data_of, method_records, training
 from scipy import stats
 
-from benchmark.records.query import scored_pairs
 from benchmark.analysis.pairs import EASY, HARD, Hard
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import load_tasks
+from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
+from benchmark.run.plan import load_tasks
 
 
 def words(path: Path) -> str:

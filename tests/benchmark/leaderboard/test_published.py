@@ -19,8 +19,8 @@ from benchmark.leaderboard.published import AVERAGE, Comparison, compare, parse,
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import as_dict, write_tables
-from benchmark.tasks.suites import all_suites, suite
 from benchmark.tasks import TASKS
+from benchmark.tasks.suites import all_suites, suite
 from zoo.errors import UsageError
 from zoo.recipe import all_recipes
 

@@ -16,9 +16,9 @@ from fakes import make_record
 from scipy import stats
 
 from benchmark.leaderboard import significance
+from benchmark.leaderboard.report import make_leaderboard
 from benchmark.leaderboard.table import Table, build_tables
 from benchmark.leaderboard.write import markdown
-from benchmark.leaderboard.report import make_leaderboard
 from benchmark.records.store import Records
 from benchmark.tasks.suites import Suite, suite
 

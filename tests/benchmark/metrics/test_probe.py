@@ -15,13 +15,23 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 
-from benchmark.metrics.probe import protocol as probe
 from benchmark.metrics.probe import batch as probe_batch
 from benchmark.metrics.probe import exact as probe_exact
-from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, PENALTIES, Setting, cross_validated, nested, split, stratified
+from benchmark.metrics.probe import protocol as probe
 from benchmark.metrics.probe.batch import Fits, Fold, Recipe, pad, train_fits
 from benchmark.metrics.probe.exact import solve_fits
 from benchmark.metrics.probe.models import Classifier, Hidden, Linear
+from benchmark.metrics.probe.protocol import (
+    EXACT,
+    FAST,
+    FULL,
+    PENALTIES,
+    Setting,
+    cross_validated,
+    nested,
+    split,
+    stratified,
+)
 from zoo.errors import TrainingError
 
 SENTEVAL = json.loads((Path(__file__).parent.parent / "fixtures" / "senteval_transfer.json").read_text("utf-8"))

@@ -14,12 +14,12 @@ from fakes import Bag, Cli, make_record
 from safetensors.numpy import load
 from scipy import stats
 
-from benchmark.records import store as results
-from benchmark.records.query import scored_pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics import relatedness
-from benchmark.run.plan import load_tasks
+from benchmark.records import store as results
+from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records, check_record
+from benchmark.run.plan import load_tasks
 from benchmark.tasks import TASKS
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, ZooError

@@ -13,10 +13,10 @@ from fakes import Bag, Cli
 from scipy import stats
 
 from benchmark.data.readers.pairs import Pairs
-from benchmark.run.plan import encoder_inputs
 from benchmark.records.store import Records, check_record
-from benchmark.tasks.base import PairsData
+from benchmark.run.plan import encoder_inputs
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
 from zoo.errors import ContractError
 from zoo.files import sha256_json

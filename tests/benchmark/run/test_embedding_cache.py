@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from fakes import FITTED, Bag, Cli
 
+from benchmark.records.store import check_record
 from benchmark.run import cache as embedding_cache
 from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
-from benchmark.records.store import check_record
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Runtime
 from zoo.methods.transform import Transform

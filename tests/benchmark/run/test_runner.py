@@ -16,8 +16,8 @@ import pytest
 from fakes import FAKES, FITTED, Cli
 
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import load_tasks, make_plan
 from benchmark.records.store import Records, check_record
+from benchmark.run.plan import load_tasks, make_plan
 from benchmark.run.runner import Runner, exit_code
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Corpus, Runtime

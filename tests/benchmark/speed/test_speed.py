@@ -19,9 +19,9 @@ from benchmark.speed.scaling import measure
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from zoo.encoder import Runtime
+from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError
 from zoo.recipe import all_recipes, parse_methods
-from zoo.engine.tokens import MEMORY
 
 
 def test_both_sides_make_the_same_vectors_and_scores(minilm: Path) -> None:

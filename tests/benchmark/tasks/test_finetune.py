@@ -23,11 +23,11 @@ from benchmark.metrics.correlation import correlations, cosine
 from benchmark.tasks import TASKS
 from benchmark.tasks.finetune import FinetuneData, LabelledFinetuneData, ScoredFinetuneData
 from zoo.encoder import Encoder, Run, Runtime
+from zoo.engine.tokens import tokenise
 from zoo.errors import MissingError
 from zoo.methods.pooled import Average
 from zoo.methods.simcse import SimCSE
 from zoo.recipe import all_recipes, parse_methods
-from zoo.engine.tokens import tokenise
 
 WORDS = "river stone lamp garden winter train letter bridge market apple music window".split()
 

@@ -20,14 +20,14 @@ from benchmark.data.readers import transfer as readers
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource
 from benchmark.metrics.probe import protocol as probe
-from benchmark.metrics.probe.protocol import stratified
 from benchmark.metrics.probe.batch import Fold
 from benchmark.metrics.probe.exact import solve_fits
-from benchmark.tasks.suites import all_suites
+from benchmark.metrics.probe.protocol import stratified
+from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import Lookup
+from benchmark.tasks.suites import all_suites
 from benchmark.tasks.transfer import TransferData
-from benchmark.run.vectors import VectorStore
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError
 from zoo.recipe import all_recipes, parse_methods

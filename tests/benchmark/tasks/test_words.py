@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from benchmark.data.sources import DataSource
-from benchmark.tasks.suites import all_suites
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.suites import all_suites
 from zoo.encoder import Runtime
 
 # Pairs as the sets' papers have them (METHODS section 10 for BURT's five), and the file of each.

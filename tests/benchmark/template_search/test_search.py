@@ -16,14 +16,14 @@ from fakes import Cli
 from scipy.stats import spearmanr
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from benchmark.template_search import generate as search_generate
 from benchmark.data.sources import DataSource
-from benchmark.template_search.search import Lists, Parts, greedy, read_lists
+from benchmark.tasks import TASKS
+from benchmark.template_search import generate as search_generate
 from benchmark.template_search.generate import Definition, GapFiller, generate_templates, load_seq2seq, read_definitions
 from benchmark.template_search.scores import DevScorer, Search
-from benchmark.tasks import TASKS
-from zoo.engine.backbone import Backbone, find_backbone
+from benchmark.template_search.search import Lists, Parts, greedy, read_lists
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import UsageError, ZooError
 from zoo.progress import Bar, Progress
 

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
-from zoo.engine.backbone import Backbone, find_backbone
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.methods.pooled import Cls
 

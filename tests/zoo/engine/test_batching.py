@@ -15,10 +15,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Runtime
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique, out_of_memory
+from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, ZooError
 from zoo.methods.pooled import Average, Cls
 from zoo.methods.static import Static
-from zoo.engine.tokens import TokenTable
 
 TEXTS = [
     "A small dog runs across the wet grass.",

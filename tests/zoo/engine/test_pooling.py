@@ -11,9 +11,9 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Runtime
+from zoo.engine.pooling import Pooling, masked_mean, pool
 from zoo.methods.base import BackboneRecipe
 from zoo.methods.pooled import Average, Cls
-from zoo.engine.pooling import Pooling, masked_mean, pool
 
 HOW = get_args(Pooling)
 

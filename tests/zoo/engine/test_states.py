@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.engine.backbone import Backbone
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 from zoo.engine.states import pooled, token_states
 

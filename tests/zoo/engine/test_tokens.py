@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from zoo.engine import tokens
-from zoo.errors import ContractError
 from zoo.engine.tokens import TokenMemory, clean_text, length_sorted_batches, tokenise
+from zoo.errors import ContractError
 
 TEXTS = ["A small dog runs.", "", "rain", "word " * 40, "Two women talk while a third one reads a letter aloud."]
 

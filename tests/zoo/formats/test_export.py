@@ -13,8 +13,8 @@ import zoo
 from zoo.conformance import PROBES
 from zoo.encoder import Encoder
 from zoo.errors import ContractError, UsageError, ZooError
-from zoo.methods.pooled import Average
 from zoo.formats.export import export
+from zoo.methods.pooled import Average
 
 st = pytest.importorskip("sentence_transformers")
 

@@ -15,12 +15,12 @@ import torch
 
 import zoo.conformance
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, Interrupted, TrainingError
+from zoo.labels import PHRASE_LABELS
 from zoo.methods.burt import BURT, other_than
 from zoo.methods.sbert import SBERT
-from zoo.labels import PHRASE_LABELS
 from zoo.recipe import all_recipes
-from zoo.engine.tokens import tokenise
 from zoo.training.siamese import PairObjective, pair_batches
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "burt"}

@@ -12,10 +12,10 @@ import torch
 
 from zoo.conformance import check
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.tokens import tokenise
 from zoo.errors import Interrupted, TrainingError
 from zoo.methods.infersent import BiLSTMMax, InferSent
 from zoo.recipe import all_recipes
-from zoo.engine.tokens import tokenise
 from zoo.training.siamese import held_out_by_first, labelled_task, pair_batches
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "infersent"}

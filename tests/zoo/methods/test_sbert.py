@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.pooling import pool
 from zoo.errors import ContractError, Interrupted, TrainingError
 from zoo.methods.sbert import SBERT
-from zoo.engine.pooling import pool
 from zoo.recipe import all_recipes
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "sbert"}

@@ -12,12 +12,12 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.pooling import pool
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.methods.contrastive import TrainedPooler
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
-from zoo.engine.pooling import pool
-from zoo.training.auxiliary import mask_some
 from zoo.modules.heads import TanhHead
+from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
 
 IDS = torch.tensor([[101, 1037, 2235, 3899, 102], [101, 4542, 102, 0, 0], [101, 2048, 2308, 102, 0]])

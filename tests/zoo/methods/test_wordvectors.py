@@ -9,9 +9,9 @@ import pytest
 
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError
+from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.wordvectors import WordVectors
 from zoo.recipe import all_recipes
-from zoo.formats.word_vectors import GLOVE_PACKAGE
 
 FILE = "the 1 0 0\ndog 0 2 0\nDog 5 5 5\n, 0 0 4\nnil 0 0 0\ndon't 3 3 3\n"
 

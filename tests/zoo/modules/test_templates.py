@@ -11,8 +11,8 @@ import torch
 from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, processors
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer, PreTrainedTokenizerFast
 
-from zoo.engine.backbone import Backbone, mlm_head
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, mlm_head
 from zoo.errors import ContractError, UsageError
 from zoo.modules.templates import MlmTransform, Template, first_position
 

@@ -31,9 +31,9 @@ from augment_cases import (
 from hypothesis import given
 from transformers import AutoTokenizer
 
+from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.files import read_tensors
-from zoo.engine.tokens import tokenise
 from zoo.training.augment import (
     OTHER,
     PIECE,

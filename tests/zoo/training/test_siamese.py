@@ -13,9 +13,9 @@ from torch import nn
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
 from zoo.labels import hash_fraction
-from zoo.engine.tokens import TokenTable
 from zoo.training.loop import TrainSettings
 from zoo.training.siamese import (
     FastLinear,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from zoo.engine.backbone import Backbone
 from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError
 from zoo.methods.pooled import Average
 from zoo.training.vocabulary import MetTokens, training_only
