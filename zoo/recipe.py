@@ -1,8 +1,9 @@
 """Typed recipes from YAML: an unknown key, a duplicate key or a wrong type is an error, never a surprise.
 
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
-`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. With `control:
-true` it is no method to choose but what the others are measured against: tables say so.
+`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
+`method`, `extends` names another recipe, whose method and parameters it takes and whose parameters its own replace.
+With `control: true` it is no method to choose but what the others are measured against: tables say so.
 """
 
 from __future__ import annotations
@@ -147,13 +148,14 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class _RecipeFile:
-    method: str
     summary: str
+    method: str = ""
+    extends: str = ""
     paper: str = ""
     control: bool = False
 
 
-_RECIPE_KEYS = ("method", "summary", "paper", "control", "parameters")
+_RECIPE_KEYS = ("method", "extends", "summary", "paper", "control", "parameters")
 
 
 @dataclass(frozen=True)
@@ -165,8 +167,9 @@ class RecipeSpec:
     summary: str
     paper: str
     origin: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # its own and those of the recipes it extends
     control: bool = False
+    extends: str = ""
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves."""
@@ -198,27 +201,69 @@ def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_recipe(path: Path) -> RecipeSpec:
-    """Read one recipe file; its name is the file's stem."""
+    """Read one recipe file and those it extends; its name is the file's stem. Raises UsageError for a wrong one."""
+    return _read_recipe(path, {})
+
+
+def _recipe_folder() -> Path:
+    return resource_folder("zoo", "configs") / "methods"
+
+
+def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
+    """Read a recipe that `children` (a chain of files) extend; files that are in `known` are not read again."""
+    if path in known:
+        return known[path]
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise UsageError(f"{path}: a recipe is a mapping with the keys {', '.join(_RECIPE_KEYS)}.")
     unknown = [key for key in content if key not in _RECIPE_KEYS]
     if unknown:
-        known = ", ".join(_RECIPE_KEYS)
+        keys = ", ".join(_RECIPE_KEYS)
         raise UsageError(
-            f"{path}: unknown key {unknown[0]!r}.{did_you_mean(str(unknown[0]), _RECIPE_KEYS)} Known keys: {known}."
+            f"{path}: unknown key {unknown[0]!r}.{did_you_mean(str(unknown[0]), _RECIPE_KEYS)} Known keys: {keys}."
         )
     parameters = content.pop("parameters", None) or {}
     if not isinstance(parameters, dict):
         raise UsageError(f"{path}: `parameters` must be a mapping.")
     head = build(_RecipeFile, content, str(path))
-    return RecipeSpec(path.stem, head.method, head.summary, head.paper, str(path), parameters, head.control)
+    if bool(head.method) == bool(head.extends):
+        raise UsageError(
+            f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
+        )
+    method = head.method
+    if head.extends:
+        parent = _read_recipe(_parent_file(path, head.extends, children), known, (*children, path))
+        method, parameters = parent.method, {**parent.parameters, **parameters}
+    known[path] = RecipeSpec(
+        path.stem, method, head.summary, head.paper, str(path), parameters, head.control, head.extends
+    )
+    return known[path]
+
+
+def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
+    """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
+    folders = list(dict.fromkeys((path.parent, _recipe_folder())))
+    places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
+    # A changed copy of a shipped recipe may have its name: then the shipped one is meant.
+    found = next((place for place in places if place.is_file() and (place != path or place == places[-1])), None)
+    if found is None:
+        names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
+        raise UsageError(
+            f"{path}: extends the unknown recipe {name!r}.{did_you_mean(name, names)} It is looked for beside the file"
+            " and among the recipes of `zoo-bench methods`."
+        )
+    chain = (*children, path, found)
+    if found in chain[:-1]:
+        circle = " > ".join(file.stem for file in chain[chain.index(found) :])
+        raise UsageError(f"{path}: `extends` goes in a circle: {circle}. One of them must state its method.")
+    return found
 
 
 def all_recipes() -> dict[str, RecipeSpec]:
     """Return every recipe by name: the YAML files, and each plugin method under its own name."""
-    folder = resource_folder("zoo", "configs") / "methods"
-    recipes = {path.stem: read_recipe(path) for path in sorted(folder.glob("*.yaml"), key=lambda p: p.stem)}
+    known: dict[Path, RecipeSpec] = {}
+    files = sorted(_recipe_folder().glob("*.yaml"), key=lambda p: p.stem)
+    recipes = {path.stem: _read_recipe(path, known) for path in files}
     methods_with_recipe = {spec.method for spec in recipes.values()}
     for name in METHODS.names():
         if name in methods_with_recipe:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from dataclasses import dataclass
@@ -163,6 +164,94 @@ def test_the_paper_recipe_equals_the_dataclass_defaults(name: str) -> None:
     """The defaults are the paper's, so the recipe of the plain name may not differ from them."""
     cls, recipe = RECIPES[name].resolve()
     assert recipe == cls.Recipe()
+
+
+def repeated_lines(path: Path) -> tuple[int, list[str]]:
+    """Return how many parameter lines a recipe file has, and those without which it would be the same recipe."""
+    own = read_yaml(path).get("parameters") or {}
+    spec = read_recipe(path)
+    cls, recipe = spec.resolve()
+    above = read_recipe(path.with_name(f"{spec.extends}.yaml")).parameters if spec.extends else {}
+    repeated = []
+    for name in own:
+        rest = {**above, **{k: v for k, v in own.items() if k != name}}
+        with contextlib.suppress(UsageError):  # the recipe needs the line
+            repeated += [name] if build(cls.Recipe, rest, str(path)) == recipe else []
+    return len(own), repeated
+
+
+def test_no_line_of_a_shipped_recipe_repeats() -> None:
+    """Neither the default of its method nor the recipe that it extends says the same already."""
+    found = {name: repeated_lines(Path(spec.origin)) for name, spec in RECIPES.items()}
+    lines, repeated = (sum(counts) for counts in zip(*((n, len(own)) for n, own in found.values()), strict=True))
+    print(f"{len(found)} recipes, {lines} parameter lines, {repeated} of them repeated")
+    assert not {name: own for name, (_, own) in found.items() if own}
+
+
+def test_the_count_of_repeated_lines_sees_them(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text("method: simcse\nsummary: x\nparameters: {temperature: 0.5, batch_size: 64}\n", encoding="utf-8")
+    assert repeated_lines(path) == (2, ["batch_size"])
+    child = tmp_path / "child.yaml"
+    child.write_text("extends: small\nsummary: x\nparameters: {temperature: 0.5, epochs: 3}\n", encoding="utf-8")
+    assert repeated_lines(child) == (2, ["temperature"])
+    child.write_text("extends: small\nsummary: x\nparameters: {temperature: 0.05}\n", encoding="utf-8")
+    assert repeated_lines(child) == (1, [])
+
+
+def write_recipe(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(f"summary: {name}\n{text}\n", encoding="utf-8")
+    return path
+
+
+def test_extends_takes_method_and_parameters(tmp_path: Path) -> None:
+    write_recipe(tmp_path, "one", "method: simcse\npaper: p\ncontrol: true\nparameters: {epochs: 2, batch_size: 8}")
+    write_recipe(tmp_path, "two", "extends: one\nparameters: {epochs: 3, temperature: 0.5}")
+    three = read_recipe(write_recipe(tmp_path, "three", "extends: two\nparameters: {temperature: 0.05}"))
+    assert three.parameters == {"epochs": 3, "batch_size": 8, "temperature": 0.05}
+    assert (three.method, three.extends, three.summary) == ("simcse", "two", "three")
+    assert three.paper == "" and three.control is False, "a source is one recipe's own, and so is a control"
+    _, recipe = three.resolve({"backbone": "elsewhere", "epochs": 9})
+    assert (recipe.epochs, recipe.batch_size, recipe.temperature, recipe.backbone) == (3, 8, 0.05, "elsewhere")
+
+
+def test_a_file_of_ones_own_extends_a_shipped_recipe(tmp_path: Path) -> None:
+    own = write_recipe(tmp_path, "simcse", "extends: simcse\nparameters: {epochs: 2}")
+    assert read_recipe(own).resolve()[1] == dataclasses.replace(RECIPES["simcse"].resolve()[1], epochs=2)
+    beside = parse_methods(str(write_recipe(tmp_path, "more", "extends: simcse")), RECIPES)[0]
+    assert beside.resolve()[1].epochs == 2, "the file beside it comes before the shipped one"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("extends: prompt-brt", "extends the unknown recipe 'prompt-brt'. Did you mean 'promptbert'"),
+        ("extends: ../configs/simcse", "extends the unknown recipe"),
+        ("extends: itself", "extends the unknown recipe 'itself'"),
+        ("extends: left", "`extends` goes in a circle: left > right > left."),
+        ("extends: simcse\nmethod: simcse", "states either 'method' or 'extends'"),
+        ("paper: x", "states either 'method' or 'extends'"),
+        ("extends: 3", "extends: expected text, got 3"),
+        ("extends: simcse\nextends: moco", "duplicate key 'extends'"),
+        ("extends: simcse\nparameters: {epochs: 1, epochs: 1}", "duplicate key 'epochs'"),
+        ("extends: simcse\nparameters: {temprature: 1}", "Did you mean 'temperature'?"),
+        ("extends: broken", "broken.yaml: unknown key 'sumary'"),
+    ],
+)
+def test_a_wrong_extends_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    write_recipe(tmp_path, "left", "extends: right")
+    write_recipe(tmp_path, "right", "extends: left")
+    write_recipe(tmp_path, "broken", "extends: simcse\nsumary: x")
+    path = write_recipe(tmp_path, "itself", text)
+    with pytest.raises(UsageError) as caught:
+        read_recipe(path).resolve()
+    assert words in str(caught.value) and str(tmp_path) in str(caught.value)
+
+
+def test_shipped_recipes_extend_recipes_of_their_method() -> None:
+    for spec in RECIPES.values():
+        assert not spec.extends or RECIPES[spec.extends].method == spec.method, spec.name
 
 
 def test_defaults_fill_only_keys_that_the_recipe_leaves() -> None:
