@@ -23,6 +23,7 @@ from zoo.engine.tokens import tokenise
 from zoo.files import read_json, write_json
 from zoo.methods.base import BackboneRecipe, positive
 from zoo.methods.contrastive import Contrastive, Pooler, TrainedPooler
+from zoo.recipe import later
 from zoo.training.loop import Objective, TrainSettings
 from zoo.training.pairs import Groups
 
@@ -47,13 +48,16 @@ class CTRecipe(BackboneRecipe):
     rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
     max_grad_norm: float | None = None  # open: not clipped
     smoothing: float = 0.9  # of RMSprop: TensorFlow's, PyTorch's is 0.99
+    rmsprop_epsilon: float = later(1e-8)  # PyTorch's, as in ct-st; open, and in ct and ct-repo Keras's 1e-7
     train_max_length: int = 75
     eval_every: int = 500
     test_encoder: Literal["best", "f2"] = "best"  # open: of f1 and f2 the one of higher dev score (f2 without a score)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        fields = "batch_size negatives steps epochs learning_rate max_grad_norm train_max_length eval_every"
+        fields = (
+            "batch_size negatives steps epochs learning_rate max_grad_norm train_max_length eval_every rmsprop_epsilon"
+        )
         positive(self, *fields.split())
         if self.batch_size % (1 + self.negatives):
             raise ValueError(f"batch_size {self.batch_size} must be a multiple of 1 + negatives, {1 + self.negatives}")
@@ -136,6 +140,7 @@ class CT(Contrastive):
             eval_every=recipe.eval_every,
             optimizer="rmsprop",
             rmsprop_smoothing=recipe.smoothing,
+            rmsprop_epsilon=recipe.rmsprop_epsilon,
             rate_until=tuple((step + 1, rate) for step, rate in zip(recipe.rate_steps, recipe.rates, strict=True)),
             max_grad_norm=recipe.max_grad_norm or math.inf,
             units_per_row=groups.width,

@@ -42,6 +42,10 @@ class MoCoRecipe(ContrastiveRecipe):
             raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
         if not 0 <= self.momentum <= 1:
             raise ValueError(f"momentum must be between 0 and 1, not {self.momentum}")
+        if self.double_linear and not self.mlp_only_train:
+            raise ValueError(
+                "double_linear has no part at test, where the MLP was trained behind it: mlp_only_train: true"
+            )
         if self.keeps < 0:
             raise ValueError(f"keeps must not be below 0, not {self.keeps}")
 

@@ -18,7 +18,7 @@ from zoo.engine.backbone import without_pooler
 from zoo.engine.states import token_states
 from zoo.errors import UsageError
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, set_dropout
 from zoo.modules.heads import TanhHead
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -45,6 +45,10 @@ class PTBertRecipe(ContrastiveRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self, "pseudo_tokens", "heads")
+        if not self.mlp_only_train:
+            raise ValueError(
+                "mlp_only_train: false has no meaning here: h, which the MLP is put on, is not made at test"
+            )
         if self.queue_size < self.batch_size:
             raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
         if not 0 <= self.momentum <= 1:
@@ -130,6 +134,7 @@ class PTBertObjective(Objective):
         self.key_branch = copy.deepcopy(self.query_branch)
         if recipe.key_start == "random":
             self.key_branch.model = type(model)(model.config, **without_pooler(type(model)))
+            set_dropout(self.key_branch.model, recipe.dropout)
         freeze(self.key_branch)
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 

@@ -3,7 +3,10 @@
 As text: NAME:RATE or NAME:RATE:UNIT (unit "token" unless given), spans as NAME:COUNTxRATE, a chain with "+":
 "duplicate:0.2:word", "span-delete:5x0.05", "delete:0.1+reorder:0.2", "reorder-repo". N is the number of units.
 
-    reorder       int(rate N) places, chosen at random, exchange their units (PT-BERT section 4.4, rate not stated)
+    exchange      max(2, int(rate N)) places, chosen at random, exchange their units so that each gets another place's
+                  (PT-BERT section 4.4, reorder, rate not stated)
+    reorder       int(rate N) places, chosen at random, get each other's units in any order, their own one included: a
+                  short sentence often stays as it is
     duplicate     int(rate N) draws of a unit, each adds a copy beside it (PT-BERT section 4.4, rate not stated)
     delete        int(rate N) units go, at least one stays (SimCSE table 1, PT-BERT section 4.4)
     repeat        U{0..max(2, int(rate N))} different units are doubled (ESimCSE; 0.32 for BERT in its run.sh)
@@ -192,6 +195,13 @@ def _reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
     return order
 
 
+def _exchange(n: int, how: Augmentation, rng: Generator) -> Ids:
+    order = np.arange(n)
+    chosen = rng.permutation(n)[: max(2, int(how.rate * n))]
+    order[chosen] = np.roll(chosen, 1)  # a cycle through all of them: none keeps its unit
+    return order
+
+
 def _span_reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
     total = int(2 * how.count * how.rate * n)
     spans = _place(n, total, 2 * min(how.count, total // 2), rng)
@@ -278,6 +288,7 @@ class _Kind:
 
 
 KINDS: dict[str, _Kind] = {
+    "exchange": _Kind(_on_units(_exchange, "order")),
     "reorder": _Kind(_on_units(_reorder, "order")),
     "duplicate": _Kind(_on_units(_duplicate, "copies")),
     "delete": _Kind(_on_units(_delete, "copies")),

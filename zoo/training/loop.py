@@ -43,6 +43,7 @@ class TrainSettings:
     weight_decay: float = 0.0
     optimizer: Literal["adamw", "rmsprop", "sgd"] = "adamw"  # AdamW without weight decay is Adam
     rmsprop_smoothing: float = 0.99  # PyTorch's; TensorFlow's is 0.9
+    rmsprop_epsilon: float = 1e-8  # PyTorch's; Keras's is 1e-7, added to the root as well
     adam_betas: tuple[float, float] = (0.9, 0.999)
     adam_epsilon: float = 1e-8
     schedule: Literal["linear", "constant"] = "linear"  # to 0 at the last step, or flat; both after the warm-up
@@ -103,7 +104,8 @@ def train(
 ) -> FitReport:
     """Train `objective` on `rows` sentences; `backbone` (a part of it) ends with the weights of the best dev score.
 
-    Raises TrainingError for a loss that is not finite or memory that is not enough, Interrupted after a signal.
+    Raises TrainingError for a loss or gradient that is not finite or memory that is not enough, Interrupted after a
+    signal.
     """
     return Training(objective, collate, rows, settings, runtime, run, backbone, dev_score).run()
 
@@ -241,7 +243,14 @@ class Training:
                     f" rate {self.scheduler.get_last_lr()[0]:.2e}); the last good checkpoint is kept. Lower"
                     " learning_rate, or use --precision fp32."
                 )
-            self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm)
+            norm = float(self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm))
+            if not math.isfinite(norm):  # a step with it would make every weight NaN, and the next checkpoint with them
+                self.prepared_optimizer.zero_grad(set_to_none=True)
+                raise TrainingError(
+                    f"the gradient's norm is {norm} at step {self.step} though the loss is {value:.4g} (batch of"
+                    f" sentences {rows[:4].tolist()} ...); no weight was changed and the last good checkpoint is kept."
+                    " Lower learning_rate, or use --precision fp32."
+                )
             self.prepared_optimizer.step()
             self.scheduler.step()
             self.prepared_optimizer.zero_grad(set_to_none=True)
@@ -363,16 +372,14 @@ class Training:
     def resume(self) -> None:
         """Take up the last checkpoint, if there is one."""
         path = self._path("checkpoint.safetensors")
-        if path is None:
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        log = path.parent / "log.jsonl"
-        if not path.exists():
-            if self.main:
-                log.unlink(missing_ok=True)
-            else:
+        if path is None or not path.exists():
+            if not self.main:
                 torch.manual_seed(torch.initial_seed() + self.rank)  # masks and dropout of its own
+            elif path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                (path.parent / "log.jsonl").unlink(missing_ok=True)
             return
+        log = path.parent / "log.jsonl"
         try:
             facts = load_checkpoint(path, self.objective, self.optimizer, self.scheduler, self.rank)
             if facts["best_step"] is not None:
@@ -407,6 +414,7 @@ def _optimizer(parameters: list[nn.Parameter], settings: TrainSettings) -> torch
             parameters,
             lr=settings.learning_rate,
             alpha=settings.rmsprop_smoothing,
+            eps=settings.rmsprop_epsilon,
             weight_decay=settings.weight_decay,
         )
     if settings.optimizer == "sgd":

@@ -16,7 +16,7 @@ from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import Interrupted, TrainingError, UsageError
 from zoo.methods.ct import CT, CTObjective
 from zoo.recipe import all_recipes
-from zoo.training.loop import _scheduler
+from zoo.training.loop import TrainSettings, _optimizer, _scheduler
 from zoo.training.pairs import Groups
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if name.startswith("ct")}
@@ -43,7 +43,7 @@ def groups(sentences: int = 100, seed: int = 3, **more: Any) -> Groups:
 def test_the_three_recipes_say_how_they_differ(tiny_bert: Path) -> None:
     assert sorted(RECIPES) == ["ct", "ct-repo", "ct-st"]
     made = {name: vars(recipe_of(name, tiny_bert)) for name in RECIPES}
-    assert vars(CT.Recipe(backbone=str(tiny_bert))) == made["ct"]
+    assert vars(CT.Recipe(backbone=str(tiny_bert), rmsprop_epsilon=1e-7)) == made["ct"]
     differ = {key: made["ct-repo"][key] for key in made["ct"] if made["ct"][key] != made["ct-repo"][key]}
     assert differ == {"pairs": "disjoint"}
     st = made["ct-st"]
@@ -168,8 +168,32 @@ def test_learning_rates_are_the_piecewise_ones(tiny_bert: Path) -> None:
     assert rates[-1] == pytest.approx(2e-6)
     settings = encoder.settings()
     assert (settings.optimizer, settings.max_grad_norm, settings.batch_size) == ("rmsprop", float("inf"), 2)
+    assert settings.rmsprop_epsilon == 1e-7, "Keras's"
     st = CT(recipe_of("ct-st", tiny_bert), Runtime()).settings()
+    assert st.rmsprop_epsilon == 1e-8, "PyTorch's"
     assert (st.rate_until, st.schedule, st.learning_rate, st.max_grad_norm) == ((), "linear", 1e-5, 1.0)
+
+
+def test_rmsprop_adds_epsilon_to_the_root_as_keras_does() -> None:
+    """rms <- 0.9 rms + 0.1 g^2, w <- w - lr g / (sqrt(rms) + epsilon), with gradients as small as epsilon."""
+    weight = torch.nn.Parameter(torch.tensor([1.0], dtype=torch.float64))
+    settings = TrainSettings(
+        batch_size=1,
+        learning_rate=1e-3,
+        epochs=1,
+        eval_every=1,
+        optimizer="rmsprop",
+        rmsprop_smoothing=0.9,
+        rmsprop_epsilon=1e-7,
+    )
+    optimizer = _optimizer([weight], settings)
+    wanted, rms = 1.0, 0.0
+    for gradient in (1e-7, -3e-7, 2e-7):
+        weight.grad = torch.tensor([gradient], dtype=torch.float64)
+        optimizer.step()
+        rms = 0.9 * rms + 0.1 * gradient**2
+        wanted -= 1e-3 * gradient / (rms**0.5 + 1e-7)
+        assert weight.item() == pytest.approx(wanted, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["ct-repo", "ct-st"])

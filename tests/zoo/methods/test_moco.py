@@ -122,6 +122,7 @@ def test_keeps_leave_most_views_as_they_are(tiny_bert: Path) -> None:
         ({"queue_size": 32}, "must hold a batch"),
         ({"momentum": 1.5}, "between 0 and 1"),
         ({"keeps": -1}, "below 0"),
+        ({"double_linear": True, "mlp_only_train": False}, "no part at test"),
     ],
 )
 def test_wrong_recipes_are_refused(fields: dict[str, Any], match: str) -> None:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.methods.contrastive import set_dropout
 from zoo.methods.ptbert import PseudoTokenAttention, PTBert, PTBertObjective
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.momentum import Queue, momentum_update
@@ -290,6 +291,23 @@ def test_key_encoder_starts_as_a_copy_or_at_random_by_recipe(tiny_bert: Path) ->
         assert torch.equal(query[name], key[name]) is equal
         assert torch.equal(made.query_branch.pseudo_tokens.weight, made.key_branch.pseudo_tokens.weight)
         assert query.keys() == key.keys()
+
+
+def test_the_recipes_dropout_reaches_the_random_key_encoder(tiny_bert: Path) -> None:
+    for variant in ("ptbert", "ptbert-repo"):
+        recipe = parse_methods(f"{variant}:dropout=0.3:pseudo_tokens=4", RECIPES)[0].resolve(
+            {"backbone": str(tiny_bert)}
+        )
+        encoder = recipe[0](recipe[1], Runtime())
+        set_dropout(encoder.backbone.model, 0.3)  # as fit does
+        made = encoder.objective()
+        rates = {m.p for m in made.key_branch.model.modules() if isinstance(m, nn.Dropout)}
+        assert rates == {0.3}
+
+
+def test_a_head_that_the_test_never_sees_trained_is_refused() -> None:
+    with pytest.raises(ValueError, match="mlp_only_train: false has no meaning"):
+        PTBert.Recipe(mlp=True, mlp_only_train=False)
 
 
 def test_released_code_returns_keys_with_the_query_attention(tiny_bert: Path) -> None:

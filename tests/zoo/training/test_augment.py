@@ -41,7 +41,8 @@ from zoo.training.augment import (
     parse_augmentation,
 )
 
-STRUCTURAL = ["reorder", "duplicate", "delete", "repeat", "crop", "span-delete", "span-reorder", "repeat-repo"]
+STRUCTURAL = ["exchange", "reorder", "duplicate", "delete", "repeat", "crop", "span-delete", "span-reorder"]
+STRUCTURAL += ["repeat-repo"]
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
@@ -82,6 +83,9 @@ def test_sizes_are_as_declared(unit: Any, example: Sentence, rate: float, seed: 
         return
     assert sorted(view("reorder")) == units
     assert sum(a != b for a, b in zip(view("reorder"), units, strict=True)) <= int(rate * n)
+    assert sorted(view("exchange")) == units
+    moved = sum(a != b for a, b in zip(view("exchange"), units, strict=True))
+    assert moved == (0 if n == 1 else max(2, int(rate * n)))
     deleted = view("delete")
     assert len(deleted) == max(n - int(rate * n), 1) and deleted == sorted(set(deleted))
     duplicated = view("duplicate")
@@ -154,6 +158,22 @@ def test_reorder_shuffles_the_share_of_places_it_declares() -> None:
     assert_distributed(outcomes("reorder:0.5", FOUR, ordinary), wanted)
     everything = dict.fromkeys(itertools.permutations([A, B, C, D]), 1.0)
     assert_distributed(outcomes("reorder:1.0", FOUR, ordinary), everything)
+
+
+def test_exchange_is_uniform_over_the_cycles_of_the_places_it_declares() -> None:
+    """No sentence of two units or more stays as it is; int(0.5 * 4) = 2 places, and 2 also at a rate of 0.2."""
+    pairs = Counter()
+    for first, second in itertools.combinations(range(4), 2):
+        order = [A, B, C, D]
+        order[first], order[second] = order[second], order[first]
+        pairs[tuple(order)] += 1
+    assert_distributed(outcomes("exchange:0.5", FOUR, ordinary), pairs)
+    assert_distributed(outcomes("exchange:0.2", FOUR, ordinary), pairs)
+    four = (A, B, C, D)
+    cycles = [(four[i], four[j], four[k], four[m]) for i, j, k, m in itertools.permutations(range(4))]
+    derangements = {order for order in cycles if all(a != b for a, b in zip(order, four, strict=True))}
+    in_pairs = {(B, A, D, C), (C, D, A, B), (D, C, B, A)}  # two exchanges, not one round of all four
+    assert_distributed(outcomes("exchange:1.0", FOUR, ordinary), dict.fromkeys(derangements - in_pairs, 1.0))
 
 
 def test_duplicate_draws_with_replacement_and_delete_without() -> None:
@@ -326,7 +346,7 @@ def test_text_is_read() -> None:
     ("text", "message"),
     [
         ("reordr:0.2", "Did you mean 'reorder'"),
-        ("shuffle:0.2", "unknown augmentation 'shuffle'. Known: reorder, duplicate"),
+        ("shuffle:0.2", "unknown augmentation 'shuffle'. Known: exchange, reorder"),
         ("", "unknown augmentation ''"),
         ("delete:0.1+", "unknown augmentation ''"),
         ("reorder", "write 'reorder:0.2'"),

@@ -373,6 +373,32 @@ def test_a_loss_that_is_nan_stops_at_that_step_and_keeps_the_last_checkpoint(tmp
     assert torch.isfinite(objective.linear.weight).all()
 
 
+class BadGradient(Regression):
+    """The loss of the eighth batch is finite, its gradient is not: the derivative of sqrt(0 * w) at 0."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = super().forward(x, y)
+        self.calls = getattr(self, "calls", 0) + 1
+        return loss + (0 * self.linear.weight.sum()).sqrt() if self.calls == 8 else loss
+
+
+@pytest.mark.parametrize("limit", [1.0, math.inf])
+def test_a_nan_gradient_under_a_finite_loss_changes_no_weight(tmp_path: Path, limit: float) -> None:
+    objective, whole = BadGradient(), Regression()
+    whole.load_state_dict(objective.state_dict())
+    torch.manual_seed(7)
+    with pytest.raises(TrainingError, match=r"gradient's norm is nan at step 7 .* no weight was changed"):
+        fit(objective, run=Run(folder=tmp_path, seed=1, checkpoint_steps=1), max_grad_norm=limit)
+    assert torch.isfinite(objective.linear.weight).all()
+    with safe_open(tmp_path / "checkpoint.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["facts"])["step"] == 7
+        assert all(torch.isfinite(file.get_tensor(k).float()).all() for k in file.keys())  # noqa: SIM118
+    fit(objective, run=Run(folder=tmp_path, seed=1), max_grad_norm=limit)
+    torch.manual_seed(7)
+    fit(whole, run=Run(seed=1), max_grad_norm=limit)
+    assert torch.equal(objective.linear.weight, whole.linear.weight), "resumed from there, as if it had not happened"
+
+
 @pytest.mark.parametrize("score", [math.nan, math.inf])
 def test_a_dev_score_that_is_no_number_stops_the_training(score: float) -> None:
     with pytest.raises(TrainingError, match="dev score at step 4"):

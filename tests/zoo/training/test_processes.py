@@ -40,6 +40,7 @@ def left():
 
 atexit.register(left)  # before the project's own, so that it runs after that
 folder, stop_after, accumulate = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+without_folder = stop_after < 0
 generator = torch.Generator().manual_seed(7)
 x, y = torch.randn(29, 5, generator=generator), torch.randn(29, 3, generator=generator)
 torch.manual_seed(0)
@@ -50,12 +51,12 @@ def stop():
     asked += 1
     # Only the last process hears the signal
     process = own_process(Runtime())
-    return 15 if process.process_index == process.num_processes - 1 and asked > stop_after else None
+    return 15 if process.process_index == process.num_processes - 1 and asked > stop_after >= 0 else None
 try:
     report = train(
         objective, lambda rows: (x[rows], y[rows]), len(x),
         TrainSettings(batch_size=7, learning_rate=0.05, epochs=3, eval_every=4, accumulate=accumulate, log_every=1),
-        runtime=Runtime(), run=Run(folder, 0, stop_signal=stop), backbone=objective.layer,
+        runtime=Runtime(), run=Run(None if without_folder else folder, 0, stop_signal=stop), backbone=objective.layer,
         dev_score=lambda: -float(((objective.layer(x) - y) ** 2).mean()),
     )
 except Interrupted:
@@ -114,6 +115,12 @@ def test_stopped_and_resumed_they_end_as_if_never_stopped(train_in, tmp_path: Pa
         assert torch.equal(whole["draws"][6:], cut["draws"]), "each process goes on with its own random numbers"
     first, second = (load_file(tmp_path / "whole" / f"end-2-{rank}.safetensors")["draws"] for rank in (0, 1))
     assert not torch.equal(first, second)
+
+
+def test_without_a_folder_each_process_draws_its_own_random_numbers(train_in, tmp_path: Path) -> None:
+    assert train_in("nowhere", 2, stop_after=-1) == 0
+    first, second = (load_file(tmp_path / "nowhere" / f"end-2-{rank}.safetensors") for rank in (0, 1))
+    assert torch.equal(first["weight"], second["weight"]) and not torch.equal(first["draws"], second["draws"])
 
 
 CONTRASTIVE = """
