@@ -103,6 +103,7 @@ class Encoder(ABC):
     """A sentence encoder; `Recipe` is its frozen dataclass, whose defaults are the paper's."""
 
     Recipe: ClassVar[type[Any]]
+    version: ClassVar[int] = 1  # raised by hand when the vectors of a recipe change: its cells are measured again
     dim: int
 
     def __init__(self, recipe: Any, runtime: Runtime) -> None:
@@ -150,6 +151,11 @@ class Encoder(ABC):
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
         """Return the identity (name, sha256 ...) of all files outside the recipe that vectors depend on."""
         return {}
+
+    @classmethod
+    def code_parts(cls, recipe: Any) -> tuple[type[Encoder], ...]:
+        """Return the classes whose code makes the vectors: this one, and those that a recipe names beside it."""
+        return (cls,)
 
     def parameters(self) -> int:
         """Return how many learned numbers the vectors are made with."""

@@ -49,6 +49,7 @@ class Registry(Generic[T]):
         self.group = group
         self._base = base
         self._entries = {name: Entry(target, target.split(":")[0]) for name, target in builtin.items()}
+        self._builtin = frozenset(builtin)
         self._broken: dict[str, str] = {}
         self._scanned = False
         self._lock = threading.RLock()
@@ -101,6 +102,10 @@ class Registry(Generic[T]):
         self._scan()
         names = (name for name, entry in self._entries.items() if _target(entry.target) == _target(cls))
         return next(names, None)
+
+    def is_builtin(self, name: str) -> bool:
+        """Return whether a name is this project's own, not a plugin's."""
+        return name in self._builtin
 
     def summary(self, name: str) -> str:
         """Return the first line of the class's docstring where it is loaded already, else where it is defined."""
@@ -173,14 +178,6 @@ def _raised_in(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
-def code_identity(cls: type[Any]) -> str:
-    """Return what stands for a method's code in keys: its name when built in, the sha256 of its file for a plugin."""
-    if cls.__module__.startswith("zoo.methods."):
-        return f"{cls.__module__}.{cls.__qualname__}"
-    source = inspect.getsourcefile(cls)
-    return f"{cls.__qualname__}:{sha256_file(Path(source)) if source else cls.__module__}"
-
-
 METHODS: Registry[Encoder] = Registry(
     "method",
     base="zoo.encoder:Encoder",
@@ -211,6 +208,48 @@ METHODS: Registry[Encoder] = Registry(
         "pretrained": "zoo.methods.pretrained:Pretrained",
     },
 )
+
+
+_FIRST_KEYS = {
+    "random": "zoo.methods.randomvectors.RandomVectors",
+    "bag-of-words": "zoo.methods.bagofwords.BagOfWords",
+    "cls": "zoo.methods.pooled.Cls",
+    "avg": "zoo.methods.pooled.Average",
+    "static": "zoo.methods.static.Static",
+    "wordvectors": "zoo.methods.wordvectors.WordVectors",
+    "sif": "zoo.methods.sif.SIF",
+    "sif-tokens": "zoo.methods.sif_tokens.TokenSIF",
+    "whitening": "zoo.methods.whitening.Whitening",
+    "flow": "zoo.methods.flow.Flow",
+    "simcse": "zoo.methods.simcse.SimCSE",
+    "moco": "zoo.methods.moco.MoCo",
+    "ptbert": "zoo.methods.ptbert.PTBert",
+    "ct": "zoo.methods.ct.CT",
+    "isbert": "zoo.methods.isbert.ISBert",
+    "twoviews": "zoo.methods.twoviews.TwoViews",
+    "sbert": "zoo.methods.sbert.SBERT",
+    "burt": "zoo.methods.burt.BURT",
+    "infersent": "zoo.methods.infersent.InferSent",
+    "prompt": "zoo.methods.prompt.Prompt",
+    "promptbert": "zoo.methods.promptbert.PromptBERT",
+    "optiprompt": "zoo.methods.optiprompt.OptiPrompt",
+    "pretrained": "zoo.methods.pretrained.Pretrained",
+}
+"""What keys called these methods before keys held names and versions: kept, so that measured cells keep their keys.
+
+They are names and no longer paths: no file is looked for under them. A method that is not here goes by its own name.
+"""
+
+
+def method_identity(cls: type[Encoder]) -> str:
+    """Return what stands for a method in keys: its registered name and version; for a plugin also its file's sha256."""
+    name = METHODS.name_of(cls)
+    if name is not None and METHODS.is_builtin(name):
+        known = _FIRST_KEYS.get(name, name)
+        return known if cls.version == 1 else f"{known}, version {cls.version}"
+    source = inspect.getsourcefile(cls)
+    code = sha256_file(Path(source)) if source else cls.__module__
+    return f"{name or cls.__qualname__}, version {cls.version}:{code}"
 
 
 def register_method(name: str) -> Callable[[type[Encoder]], type[Encoder]]:

@@ -4,45 +4,36 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from benchmark.cli.options import (
+    allow_pickle_option,
+    data_option,
+    device_option,
+    load_plugins,
+    methods_option,
+    options,
+    plugin_option,
+    precision_option,
+)
 
 if TYPE_CHECKING:
     from benchmark.analysis.result import Analysis
     from benchmark.records.store import Record, Records
 
-F = TypeVar("F", bound=Callable[..., Any])
 OUT = "zoo-bench-analysis"
 
-
-def _options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    def add(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return add
-
-
-_data = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
 _no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG, no HTML page.")
-_plugins = click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    help="Python file that registers methods or tasks.",
-)
-_common = _options(
-    _data,
+_common = options(
+    data_option,
     click.option("--out", type=click.Path(path_type=Path), default=Path(OUT), show_default=True, help="Output folder."),
     _no_plots,
-    click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N."),
-    click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True),
-    click.option("--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only)."),
+    device_option,
+    precision_option,
+    allow_pickle_option,
 )
 _backbone = click.option(
     "--backbone",
@@ -50,11 +41,11 @@ _backbone = click.option(
     multiple=True,
     help="Bundled name, folder or hub id; may be given several times [default: zoo-mini].",
 )
-_encoders = _options(
-    click.option("--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated."),
+_encoders = options(
+    methods_option,
     _backbone,
     click.option("--results", type=click.Path(path_type=Path), help="Results folder of `run`, for trained methods."),
-    _plugins,
+    plugin_option,
 )
 _suite = click.option(
     "--suite", "suite_name", default="sts", show_default=True, help="Tasks that are scored: sts, sts-raw or pocket."
@@ -62,25 +53,23 @@ _suite = click.option(
 _corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence a line [default: wiki].")
 
 
-@click.group()
-def analyze() -> None:
+@click.group("analyze")
+def command() -> None:
     """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
 
 
 def _start(options: dict[str, Any]) -> Any:
     """Check what can be checked before any work, and return the runtime."""
     from benchmark.analysis.plots import check_plots
-    from benchmark.cli.commands import make_runtime
+    from benchmark.run.runtime import make_runtime
     from zoo.files import check_writable
 
     if not options["no_plots"]:
         check_plots()
     check_writable(options["out"])
     if options.get("plugins"):
-        from benchmark.cli.main import _load_plugins
-
-        _load_plugins(options["plugins"])
-    return make_runtime(options)
+        load_plugins(options["plugins"])
+    return make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
 
 
 def _finish(analysis: Analysis, options: dict[str, Any], runtime: Any) -> None:
@@ -103,7 +92,7 @@ def _write(analysis: Analysis, options: dict[str, Any]) -> None:
     print_safe(f"written: {', '.join(str(path) for path in written)}", sys.stdout)
 
 
-@analyze.command()
+@command.command()
 @_encoders
 @_suite
 @_corpus
@@ -129,7 +118,7 @@ def anisotropy(**options: Any) -> None:
     _finish(analyse_anisotropy(encoders, chosen, tasks, corpus, runtime), options, runtime)
 
 
-@analyze.command()
+@command.command()
 @_backbone
 @_corpus
 @click.option(
@@ -159,7 +148,7 @@ def bias(**options: Any) -> None:
     _finish(analysis, options, runtime)
 
 
-@analyze.command("top-tokens")
+@command.command("top-tokens")
 @_backbone
 @click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
 @click.option("--template", help="Template with [X] and [MASK] [default: the manual template].")
@@ -192,7 +181,7 @@ def top_tokens(**options: Any) -> None:
     _finish(analysis, options, runtime)
 
 
-@analyze.command()
+@command.command()
 @_encoders
 @_suite
 @click.option(
@@ -220,7 +209,7 @@ def alignment(**options: Any) -> None:
     _finish(analysis, options, runtime)
 
 
-_kept = _options(
+_kept = options(
     click.option(
         "--methods",
         required=True,
@@ -235,19 +224,18 @@ _kept = _options(
     ),
     click.option("--suite", "suite_name", default="sts", show_default=True, help="The tasks of this suite."),
     click.option("--tasks", help="Instead of a suite: these tasks, comma-separated."),
-    _data,
+    data_option,
     click.option(
         "--out", type=click.Path(path_type=Path), help="Output folder [default: `analysis` in the results folder]."
     ),
     _no_plots,
-    _plugins,
+    plugin_option,
 )
 
 
 def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check what can be checked first, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
-    from benchmark.cli.main import _load_plugins
     from benchmark.records.query import label, read_records, rows_named
     from benchmark.records.store import Records
     from benchmark.tasks.suites import suite
@@ -256,7 +244,7 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
 
     if not options["no_plots"]:
         check_plots()
-    _load_plugins(options["plugins"])
+    load_plugins(options["plugins"])
     store = Records(options["results"], set_aside=False)
     found = read_records(store)
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
@@ -272,7 +260,7 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     return by_name, tasks, store
 
 
-@analyze.command()
+@command.command()
 @_kept
 @click.option("--positive", default=4.0, show_default=True, help="Hard positive pairs are scored so or higher,")
 @click.option("--longer-by", type=click.IntRange(0), default=5, show_default=True, help="more words apart;")
@@ -290,7 +278,7 @@ def pairs(**options: Any) -> None:
     _write(analyse_pairs(rows, tasks, store, texts, hard), options)
 
 
-@analyze.command()
+@command.command()
 @_kept
 @click.option("--pairs", "count", type=click.IntRange(1), default=10, show_default=True, help="Of each task.")
 @click.option("--no-texts", is_flag=True, help="Row numbers only: for what is published.")

@@ -9,10 +9,12 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, TextIO
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.analysis.worst import differing_pairs
+from benchmark.cli.options import data_option, results_option
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import LEVEL, Williams, resample, summarise, williams
 from benchmark.records.query import Texts, label, of_task, read_kept, read_records, row_named
@@ -211,3 +213,25 @@ def print_comparison(comparison: Comparison, a: str, b: str, resamples: int, str
         f"Spearman x100, mean over seeds; paired bootstrap of the pairs, {resamples:,} resamples; two-sided p.",
     ):
         print_safe(text, stream)
+
+
+@click.command("compare")
+@click.argument("a")
+@click.argument("b")
+@results_option
+@click.option("--suite", help="Only these suites, comma-separated [default: all that both were measured on].")
+@click.option("--task", help="Instead of suites: these tasks, comma-separated.")
+@click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="Of the pairs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Also the N pairs of each task that differ most.",
+)
+@click.option("--no-texts", is_flag=True, help="Their row numbers only.")
+@data_option
+def command(**options: Any) -> int:
+    """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
+    return compare_command(options)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import platform
 import shutil
 
-from benchmark.cli.commands import data_rows
+import click
+
+from benchmark.cli.options import data_option
+from benchmark.data.overview import data_rows
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from zoo import __version__
 from zoo.engine.backbone import BUNDLED, find_backbone
@@ -60,3 +63,10 @@ def doctor_command(data: str | None) -> int:
     for name, reason in METHODS.broken().items():
         print(f"plugin {name}: BROKEN: {reason}")
     return 1 if problems else 0
+
+
+@click.command("doctor")
+@data_option
+def command(data: str | None) -> int:
+    """Show versions, devices, precision, data, cache and disk."""
+    return doctor_command(data)

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import click
+
+from benchmark.cli.options import load_plugins, plugin_option, results_option
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.records.query import label, read_records, row_named
 from benchmark.records.store import Record, Records
@@ -110,3 +113,15 @@ def _trained(training: dict[str, Any]) -> dict[str, Any]:
         "seconds": training.get("seconds"),
     }
     return {key: value for key, value in said.items() if value}
+
+
+@click.command("export")
+@click.argument("method")
+@click.argument("folder", type=click.Path(path_type=Path))
+@results_option
+@click.option("--seed", type=click.IntRange(0), help="Which of the trained ones [default: the first].")
+@plugin_option
+def command(method: str, folder: Path, results: Path, seed: int | None, plugins: tuple[Path, ...]) -> None:
+    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card."""
+    load_plugins(plugins)
+    export_encoder(method, folder, results, seed)

@@ -6,12 +6,15 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
-from benchmark.cli.commands import make_runtime
+import click
+
+from benchmark.cli.options import data_option, device_option, precision_option, say
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.sources import DataSource
-from benchmark.run.runner import Stop
+from benchmark.run.runtime import make_runtime
+from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from zoo.encoder import Run
 from zoo.errors import MissingError, UsageError, did_you_mean
@@ -63,7 +66,7 @@ def pretrain_command(options: dict[str, Any]) -> int:
     for name in options["texts"] or ("wiki", "books"):
         entry = catalog().get(name)
         paths.append(next(iter(data.locate(name, "plain").files.values())) if entry is not None else Path(name))
-    runtime = make_runtime(options)
+    runtime = make_runtime(options["device"], options["precision"])
     main_process = own_process(runtime).is_main_process
     if not main_process:
         runtime = dataclasses.replace(runtime, progress=Progress.silent())
@@ -74,7 +77,7 @@ def pretrain_command(options: dict[str, Any]) -> int:
     texts = Texts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised)
     if out is None:
         held_out = score_checkpoint(recipe, texts, options["score"], runtime=runtime)
-        print(
+        say(
             f"{options['score']}: held-out masked-token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
             f" {held_out.pseudo_perplexity:.1f} ({held_out.tokens:,} masked tokens)"
         )
@@ -87,8 +90,29 @@ def pretrain_command(options: dict[str, Any]) -> int:
     write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "data_sets_not_found": missing})
     for path in (out / "training").glob("*.safetensors"):
         path.unlink()
-    print(
+    say(
         f"held-out masked-token accuracy {100 * facts['held_out_accuracy']:.2f} %, "
         f"pseudo-perplexity {facts['held_out_pseudo_perplexity']:.1f}; written: {out}"
     )
     return 0
+
+
+@click.command("pretrain")
+@click.argument("recipe")
+@click.option(
+    "--text", "texts", multiple=True, help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus."
+)
+@data_option
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the finished model.")
+@click.option(
+    "--score", metavar="CHECKPOINT", help="Train nothing: score this checkpoint on the recipe's held-out text."
+)
+@click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's number.")
+@device_option
+@precision_option
+def command(**options: Any) -> int:
+    """Pretrain a small masked language model: RECIPE is a name (zoo-mini, zoo-small, tiny) or a YAML file.
+
+    `tiny:tie_embeddings=false` changes a value of it.
+    """
+    return pretrain_command(options)

@@ -23,11 +23,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import zoo
 from benchmark.records.store import plain
 from zoo.encoder import Vectors
 from zoo.errors import ZooError
-from zoo.files import atomic_path, sha256_file, sha256_json
+from zoo.files import atomic_path, sha256_json
 from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
@@ -47,13 +46,11 @@ def cache_bytes() -> int:
 
 
 @functools.cache
-def _computing() -> dict[str, Any]:
-    """Return the identity of the code that makes vectors: a change of a method is not answered with its old ones."""
+def _libraries() -> dict[str, str]:
+    """Return the versions of the libraries that make vectors: others may round differently."""
     import importlib.metadata
 
-    root = Path(zoo.__file__).parent
-    code = {path.relative_to(root).as_posix(): sha256_file(path) for path in sorted(root.rglob("*.py"))}
-    return {"code": sha256_json(code), **{name: importlib.metadata.version(name) for name in _COMPUTING}}
+    return {name: importlib.metadata.version(name) for name in _COMPUTING}
 
 
 @dataclass(frozen=True)
@@ -73,11 +70,14 @@ class EmbeddingCache:
         self.folder = embeddings_folder()
         self.most_bytes = int(gigabytes * 10**9)
         self.say = say
-        _computing()  # as the code is now, not after hours of training while somebody edits it
 
-    def entry(self, encoder_key: str, fitted: dict[str, str] | None, device: str) -> Entry:
-        """Return the entry of an encoder; `fitted` has the sha256 of each file that was fitted, None for no fit."""
-        inputs = {"encoder": encoder_key, "fitted": fitted, "device": device.partition(":")[0], **_computing()}
+    def entry(self, encoder_key: str, code: str, fitted: dict[str, str] | None, device: str) -> Entry:
+        """Return the entry of an encoder; `code` is the digest of the code that makes its vectors.
+
+        `fitted` has the sha256 of each file that was fitted, None for no fit.
+        """
+        place = {"encoder": encoder_key, "code": code, "fitted": fitted, "device": device.partition(":")[0]}
+        inputs = {**place, **_libraries()}
         return Entry(self, self.folder / sha256_json(inputs)[:32])
 
     def make_room(self) -> None:

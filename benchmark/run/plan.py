@@ -1,22 +1,26 @@
 """Methods x seeds x tasks -> cells with content keys. Nothing is trained or encoded here.
 
-A key is a sha256 over everything a score depends on; a finished cell is not run again, a changed input is another cell.
+A key is a sha256 over the method's name and version, the resolved recipe, the sha256 of weights, texts and data, the
+seed, the precision and the protocol. It holds no path and no name of a user's file. A finished cell is not run again; a
+changed input is another cell. Code is not part of a key: records have a digest of it, and a run says where it differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmark.data.catalog import catalog
 from benchmark.data.sources import DataSource
 from benchmark.records.store import PROTOCOL_VERSION
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_json
+from zoo.provenance import code_digest, probe_digest
 from zoo.recipe import RecipeSpec, later_at_default, portable_recipe
-from zoo.registry import code_identity
+from zoo.registry import METHODS, method_identity
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,24 @@ class LoadedTask:
 
 
 @dataclass(frozen=True)
+class ResolvedMethod:
+    """A recipe with its method's class and its frozen dataclass; nothing is loaded yet."""
+
+    name: str
+    cls: type[Encoder]
+    recipe: Any
+    traits: Traits
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Sentences or labelled pairs to train on; without any, `missing` says why there are none."""
+
+    corpus: Corpus | None = None
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
 class Cell:
     """One record to be: an encoder measured on a task."""
 
@@ -62,6 +84,7 @@ class EncoderPlan:
     key: str
     row_key: str
     cells: tuple[Cell, ...]
+    code: str  # digest of the code that makes the vectors
     missing: str | None = None  # why it cannot run at all (backbone not here, say): its cells are n/a
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, Any] | None = None
@@ -76,6 +99,15 @@ class Plan:
     def cells(self) -> int:
         """Number of cells."""
         return sum(len(encoder.cells) for encoder in self.encoders)
+
+
+def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[ResolvedMethod]:
+    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
+    resolved = []
+    for spec in specs:
+        cls, recipe = spec.resolve(defaults)
+        resolved.append(ResolvedMethod(spec.name, cls, recipe, cls.traits(recipe)))
+    return resolved
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
@@ -103,83 +135,99 @@ def encoder_inputs(
 ) -> dict[str, Any]:
     """Return everything but the seed that an encoder's vectors depend on: what its key hashes."""
     left_out = later_at_default(recipe)
+    named = {kind: _without_own_name(source) for kind, source in sources.items()}
+    fields = portable_recipe(recipe, named)
     return {
         "protocol": PROTOCOL_VERSION,
-        "code": code_identity(cls),
-        "recipe": {k: v for k, v in portable_recipe(recipe, sources).items() if k not in left_out},
-        "sources": sources,
-        "corpus": corpus,
+        "code": method_identity(cls),
+        "recipe": {k: v for k, v in fields.items() if k not in left_out},
+        "sources": named,
+        "corpus": None if corpus is None else _without_own_text(corpus),
         "dev": dev if traits.picks_checkpoint else None,
         "precision": precision,
         "limit": limit,
     }
 
 
+def _without_own_name(source: Any) -> Any:
+    """Return a source's identity with the sha256 in place of the name where the name is that of a user's file."""
+    if not isinstance(source, dict) or not source.get("local"):
+        return source
+    return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
+
+
+def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
+    """Return a corpus's identity without its name, unless every part of the name is a data set of the catalog."""
+    if all(part in catalog() for part in corpus["name"].split("+")):
+        return corpus
+    return {k: v for k, v in corpus.items() if k != "name"}
+
+
+def _plugin_probe(method: ResolvedMethod, runtime: Runtime) -> str | None:
+    """Return the digest of a plugin's vectors for fixed texts, before training; None for a built-in method."""
+    name = METHODS.name_of(method.cls)
+    if name is not None and METHODS.is_builtin(name):
+        return None
+    return probe_digest(lambda: method.cls(method.recipe, runtime))
+
+
 def make_plan(
-    specs: Sequence[RecipeSpec],
+    methods: Sequence[ResolvedMethod],
     tasks: Sequence[LoadedTask],
     *,
     seeds: Sequence[int],
     runtime: Runtime,
-    defaults: dict[str, Any],
-    corpus: Corpus | None,
     dev: LoadedTask | None,
     limit: int | None,
-    no_corpus: str | None = None,
-    pairs: Corpus | None = None,
-    no_pairs: str | None = None,
+    corpus: Texts | None = None,
+    pairs: Texts | None = None,
 ) -> Plan:
-    """Resolve every method and seed into encoders and cells.
+    """Return every method and seed as encoders and cells.
 
-    Raises UsageError for a recipe that is wrong. A backbone that is not here, or a text (`no_corpus` and `no_pairs` say
-    why), makes the cells of the methods that need it n/a.
+    A backbone that is not here, or a text that is missing, makes the cells of the methods that need it n/a.
     """
     plan = Plan()
-    texts = {"corpus": corpus, "pairs": pairs}
-    identities = {kind: None if text is None else text.identity() for kind, text in texts.items()}
-    resolved = [(spec, *spec.resolve(defaults)) for spec in specs]  # every recipe is checked before anything runs
-    for spec, cls, recipe in resolved:
-        traits = cls.traits(recipe)
-        kind = "pairs" if traits.needs_pairs else "corpus" if traits.needs_corpus else ""
-        sources, missing = {}, {"pairs": no_pairs, "corpus": no_corpus}.get(kind)
+    texts = {"corpus": corpus or Texts(), "pairs": pairs or Texts(), "": Texts()}
+    identities = {kind: None if text.corpus is None else text.corpus.identity() for kind, text in texts.items()}
+    for method in methods:
+        kind = "pairs" if method.traits.needs_pairs else "corpus" if method.traits.needs_corpus else ""
+        sources, missing = {}, texts[kind].missing
         try:
-            sources = cls.sources(recipe, runtime)
+            sources = method.cls.sources(method.recipe, runtime)
         except MissingError as error:
             missing = str(error)
         inputs = encoder_inputs(
-            cls,
-            recipe,
-            traits,
+            method.cls,
+            method.recipe,
+            method.traits,
             sources,
-            corpus=identities.get(kind),
+            corpus=identities[kind],
             dev=dev.identity() if dev is not None and dev.data is not None else None,
             precision=runtime.precision,
             limit=limit,
         )
+        if missing is None and (probed := _plugin_probe(method, runtime)) is not None:
+            inputs["probe"] = probed
         row_key = sha256_json(inputs)
-        for seed in seeds if traits.stochastic else [None]:
+        code = code_digest(method.cls.code_parts(method.recipe))
+        for seed in seeds if method.traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)
             plan.encoders.append(
                 EncoderPlan(
-                    spec.name,
-                    cls,
-                    recipe,
-                    traits,
+                    method.name,
+                    method.cls,
+                    method.recipe,
+                    method.traits,
                     sources,
                     seed,
                     key,
                     row_key,
                     cells,
+                    code,
                     missing,
-                    corpus=texts.get(kind),
-                    corpus_identity=identities.get(kind),
+                    corpus=texts[kind].corpus,
+                    corpus_identity=identities[kind],
                 )
             )
     return plan
-
-
-def texts_needed(specs: Sequence[RecipeSpec], defaults: dict[str, Any]) -> tuple[bool, bool]:
-    """Return whether any of the methods reads sentences, and whether any reads labelled pairs."""
-    traits = [cls.traits(recipe) for cls, recipe in (spec.resolve(defaults) for spec in specs)]
-    return any(t.needs_corpus for t in traits), any(t.needs_pairs for t in traits)

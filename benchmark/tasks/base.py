@@ -34,6 +34,7 @@ class TaskData(ABC):
     located: Located
     rows: int
     device: str = "cpu"  # where scoring may compute; the runner sets it
+    trains_encoder: ClassVar[bool] = False  # True: `score_encoder` trains the encoder itself, vectors do not suffice
 
     @abstractmethod
     def texts(self) -> list[str]:
@@ -48,7 +49,7 @@ class TaskData(ABC):
         """Return scores from a function that gives the vectors (n, dim) of n texts."""
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores of an encoder; tasks that train it override, and give it back as it was.
+        """Return the scores of an encoder; tasks with `trains_encoder` override it, and give it back as it was.
 
         `run` has a folder for what may be resumed. Raises MissingError where the task does not fit the encoder (n/a).
         """

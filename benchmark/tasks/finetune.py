@@ -31,6 +31,7 @@ SEEDS = (0, 1, 2)
 class FinetuneData(TaskData):
     """Labelled pairs that the encoder itself is trained on."""
 
+    trains_encoder = True
     main: ClassVar[str]  # the metric that counts
 
     def score(self, vectors: Lookup) -> Scores:

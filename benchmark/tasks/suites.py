@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from benchmark.tasks import TASKS
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build, match_names, read_yaml
 
 _ORDER = (
     "sts sts-raw words words-more words-context phrases relatedness transfer transfer-more"
@@ -58,3 +59,27 @@ def suite(name: str) -> Suite:
     if name not in suites:
         raise UsageError(f"unknown suite {name!r}.{did_you_mean(name, suites)} Known: {', '.join(suites)}.")
     return suites[name]
+
+
+def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
+    """Return the suite's tasks, or those named by `--tasks` (any registered task); raises UsageError."""
+    if patterns is None:
+        return list(chosen.tasks)
+    known = {name: name for name in TASKS.names()}
+    names: list[str] = []
+    for pattern in (part.strip() for part in patterns.split(",")):
+        if not pattern:
+            continue
+        # A glob means the suite's tasks first: `--suite sts --tasks 'sts*'` is not the raw tasks too.
+        in_suite = {name: name for name in chosen.tasks}
+        try:
+            hits = match_names(pattern, in_suite, "task")
+        except UsageError:
+            hits = match_names(pattern, known, "task")
+        twice = [hit for hit in hits if hit in names]
+        if twice:
+            raise UsageError(f"--tasks: {twice[0]!r} is named twice.")
+        names += hits
+    if not names:
+        raise UsageError("--tasks names no task; see `zoo-bench tasks`.")
+    return names

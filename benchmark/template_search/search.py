@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.cli.commands import make_runtime
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
 from benchmark.records.store import PROTOCOL_VERSION
-from benchmark.run.runner import Stop, quote_command
+from benchmark.run.runtime import make_runtime
+from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from benchmark.template_search.generate import find_seq2seq, generate_templates, load_seq2seq, read_definitions
@@ -158,7 +158,7 @@ def generated_templates(options: dict[str, Any], runtime: Runtime) -> list[str]:
         "count": options["count"],
         "precision": runtime.precision,
     }
-    path = options["out"] / "template-search" / f"generated-{sha256_json(inputs)[:16]}.json"
+    path = options["results"] / "template-search" / f"generated-{sha256_json(inputs)[:16]}.json"
     say = runtime.progress.say
     if path.is_file():
         found = read_json(path)["templates"]
@@ -198,9 +198,9 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
     lists, published = read_lists(options["lists"])
     listed = read_templates(options["templates"]) if options["templates"] else None
     source = find_backbone(options["backbone"], options["revision"], allow_pickle=options["allow_pickle"])
-    check_writable(options["out"])
+    check_writable(options["results"])
     data = _load_dev(options)
-    runtime = make_runtime(options)
+    runtime = make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
     if options["generate"]:
         listed = generated_templates(options, runtime)
     conditions = {
@@ -215,7 +215,7 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
         "representation": "[MASK] state of the last layer, no period added",
         "precision": runtime.precision,
     }
-    folder = options["out"] / "template-search" / f"{slug(source.name)}-{sha256_json(conditions)[:8]}"
+    folder = options["results"] / "template-search" / f"{slug(source.name)}-{sha256_json(conditions)[:8]}"
     scorer = DevScorer(Backbone.from_source(source, runtime), data, runtime)
     Template("[X] [MASK]").bind(scorer.backbone.tokenizer)  # a backbone without mask token ends here
     started = time.perf_counter()
@@ -232,7 +232,7 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
         f"{count} templates: {search.scored} scored in {clock(time.perf_counter() - started)},"
         f" {count - search.scored} kept from before"
     )
-    table = SearchTable(kind, conditions, stages, published, quote_command(command), search.environment)
+    table = SearchTable(kind, conditions, stages, published, command, search.environment)
     written = write_search(table, folder)
     print_best(table)
     print("written:", ", ".join(map(str, written)))

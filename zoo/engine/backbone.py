@@ -34,7 +34,8 @@ class BackboneSource:
 
     def identity(self) -> dict[str, Any]:
         """Return what goes into keys and records (never the folder: it differs between machines)."""
-        return {"name": self.name, "revision": self.revision, "sha256": self.sha256}
+        own = {"local": True} if self.location == str(self.folder) else {}  # its name is that of a user's folder
+        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **own}
 
 
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
@@ -88,11 +89,37 @@ def _from_hub(name: str, revision: str | None) -> Path:
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 
+def module_folders(folder: Path) -> list[Path]:
+    """Return the folders that a model consists of: its own, or those that its modules.json lists.
+
+    Raises CorruptError for a modules.json that is no list of modules, UsageError for a module outside the folder.
+    """
+    if not (folder / "modules.json").is_file():
+        return [folder]
+    listed = read_json(folder / "modules.json")
+    if not isinstance(listed, list) or not all(
+        isinstance(one, dict) and isinstance(one.get("path", ""), str) for one in listed
+    ):
+        raise CorruptError(f"{folder / 'modules.json'} is no list of modules with paths; write the model again.")
+    found = []
+    for module in listed:
+        part = (folder / module.get("path", "")).resolve()
+        if not part.is_relative_to(folder.resolve()):
+            raise UsageError(
+                f"{folder / 'modules.json'} names a module outside its folder ({module['path']!r}); put it inside."
+            )
+        found.append(folder / part.relative_to(folder.resolve()))
+    return found
+
+
+def _is_numbered(path: Path) -> bool:
+    return path.parts[0][0].isdigit()
+
+
 def _refuse_pickle(name: str, folder: Path, allow_pickle: bool) -> None:
     """Judge every folder that is loaded: the model's own, or those that modules.json lists."""
-    listed = read_json(folder / "modules.json") if (folder / "modules.json").is_file() else [{"path": ""}]
     found = False
-    for part in {folder / module.get("path", "") for module in listed}:
+    for part in dict.fromkeys(module_folders(folder)):
         safe = any(part.glob("*.safetensors")) if part != folder else any(part.glob("model*.safetensors"))
         pickled = any(part.glob("*.bin"))
         found |= safe or pickled
@@ -113,8 +140,10 @@ def _file_sha256(path: Path, size: int, mtime: int) -> str:
 def _folder_sha256(folder: Path) -> str:
     """Return the sha256 over what loading reads: weights, configuration and tokenizer, also of module subfolders."""
     paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
-    # Module folders of sentence-transformers are numbered; onnx, openvino and the like are other copies of the model.
-    paths = [p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit()]
+    # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
+    # other copies of the model.
+    modules = set(module_folders(folder))
+    paths = [p for p in paths if p.parent == folder or _is_numbered(p.relative_to(folder)) or modules & {*p.parents}]
     safe = {p.parent for p in paths if p.suffix == ".safetensors"}
     paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # beside safetensors it is never read
     hashes = {}

@@ -46,7 +46,7 @@ def identity(place: str) -> dict[str, Any]:
     """Return name and sha256 of what `find` found (never the place: it differs between machines)."""
     if place == GLOVE_PACKAGE:
         return {"name": place, "sha256": sha256_json({file.name: sha256_file(file) for file in _package_files()})}
-    return {"name": Path(place).name, "sha256": sha256_file(Path(place))}
+    return {"name": Path(place).name, "sha256": sha256_file(Path(place)), "local": True}
 
 
 def _package_files() -> list[Path]:

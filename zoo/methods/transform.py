@@ -18,7 +18,7 @@ from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.recipe import all_recipes, build, later, parse_methods, portable_recipe
-from zoo.registry import METHODS, code_identity
+from zoo.registry import METHODS, method_identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +104,14 @@ class Transform(Encoder):
         sources = base_cls.sources(own, runtime)
         if recipe.base is None:
             return sources
-        base = {"recipe": portable_recipe(own, sources), "code": code_identity(base_cls), "base": sources.get("base")}
+        base = {"recipe": portable_recipe(own, sources), "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}
+
+    @classmethod
+    def code_parts(cls, recipe: Any) -> tuple[type[Encoder], ...]:
+        """Return this class and those of the base."""
+        _, base_cls, own = base_of(recipe)
+        return (cls, *base_cls.code_parts(own))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the base's vectors mapped: (n, dim) float32."""

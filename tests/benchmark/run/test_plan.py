@@ -13,7 +13,7 @@ from fakes import FAKES, Bag, hexes
 
 import benchmark.run.plan
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import LoadedTask, Plan, load_tasks, make_plan
+from benchmark.run.plan import LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
 from zoo.progress import Progress
@@ -34,15 +34,17 @@ def plan_of(name: str = "picking", **changes: Any) -> Plan:
     """Plan one method on two tasks; any input can be changed."""
     spec = changes.pop("spec", None) or RecipeSpec(name, name, "", "", "test", changes.pop("parameters", {}))
     loaded = changes.pop("tasks", None) or tasks()
+    defaults = changes.pop("defaults", {})
+    texts = {kind: changes.pop(kind, CORPUS if kind == "corpus" else None) for kind in ("corpus", "pairs")}
+    why = {kind: changes.pop(f"no_{kind}", None) for kind in ("corpus", "pairs")}
     settings: dict[str, Any] = {
         "seeds": [0],
         "runtime": Runtime(),
-        "defaults": {},
-        "corpus": CORPUS,
+        **{kind: Texts(texts[kind], why[kind]) for kind in texts},
         "dev": tasks("pocket-pairs")[0],
         "limit": None,
     }
-    return make_plan([spec], loaded, **{**settings, **changes})
+    return make_plan(resolve_methods([spec], defaults), loaded, **{**settings, **changes})
 
 
 def keys(plan: Plan) -> list[str]:
@@ -264,7 +266,7 @@ def test_a_wrong_recipe_stops_the_plan_before_anything(monkeypatch: pytest.Monke
     METHODS.register("reading")(Reading)
     specs = [RecipeSpec("reading", "reading", "", "", ""), RecipeSpec("bag", "bag", "", "", "", {"widht": 3})]
     with pytest.raises(UsageError, match="Did you mean 'width'"):
-        make_plan(specs, tasks(), seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=None)
+        resolve_methods(specs, {})
     assert read == []
 
 

@@ -17,7 +17,7 @@ from fakes import FAKES, FITTED, Cli
 
 from benchmark.data.sources import DataSource
 from benchmark.records.store import Records, check_record
-from benchmark.run.plan import load_tasks, make_plan
+from benchmark.run.plan import load_tasks, make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Corpus, Runtime
@@ -341,7 +341,7 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     METHODS.register("signalling")(Signalling)
     specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
-    plan = make_plan(specs, loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+    plan = make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20)
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(Interrupted) as stopped:
         Runner(tmp_path, Runtime(), limit=20).run(plan)
@@ -349,7 +349,7 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert ("bag", "pocket-words", None) not in records(tmp_path)
     outcome = Runner(tmp_path, Runtime(), limit=20).run(
-        make_plan(specs[1:], loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+        make_plan(resolve_methods(specs[1:], {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20)
     )
     assert exit_code(outcome, allow_missing=False) == 0
 
@@ -358,7 +358,7 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
     """A run that waits for an encoder which another process makes still obeys a signal at once."""
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
     specs = [RecipeSpec("bag", "bag", "", "", "test")]
-    plan = make_plan(specs, loaded, seeds=[0], runtime=Runtime(), defaults={}, corpus=None, dev=None, limit=20)
+    plan = make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20)
     path = tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock"
     path.parent.mkdir(parents=True)
     script = (

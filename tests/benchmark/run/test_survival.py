@@ -19,9 +19,9 @@ from fakes import Cli
 # The command line with a checkpoint every 5 steps instead of every minute.
 _DRIVER = """
 import functools, sys
-import benchmark.cli.commands as commands
+from benchmark import api
 from benchmark.cli.main import main
-commands.Runner = functools.partial(commands.Runner, run_options={"checkpoint_steps": 5})
+api.Runner = functools.partial(api.Runner, run_options={"checkpoint_steps": 5})
 main(sys.argv[1:])
 """
 

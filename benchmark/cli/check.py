@@ -1,0 +1,42 @@
+"""`zoo-bench check`: does a method keep the Encoder contract?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchmark.cli.options import load_plugins, plugin_option, say
+from benchmark.run.runtime import make_runtime
+from zoo.conformance import check
+from zoo.encoder import Runtime
+from zoo.recipe import all_recipes, parse_methods
+from zoo.registry import METHODS
+
+
+@click.command("check")
+@click.argument("method")
+@click.option("--backbone", help="Backbone to check it on [default: zoo-mini].")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32", show_default=True)
+@plugin_option
+def command(method: str, backbone: str | None, device: str, precision: str, plugins: tuple[Path, ...]) -> int:
+    """Test in seconds that a method keeps the Encoder contract."""
+    load_plugins(plugins)
+    specs = parse_methods(method, all_recipes())
+    runtime = make_runtime(device, precision)
+    failures = 0
+    for spec in specs:
+        # `pretrained` by itself names no finished encoder; the bundled model with a pooling stands in.
+        extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
+        cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
+        quiet = Runtime(runtime.device, runtime.precision)
+        for what, problem in check(cls, recipe, quiet, spec.name):
+            failures += problem is not None
+            say(f"ok    {spec.name}: {what}" if problem is None else f"FAIL  {spec.name}: {what}: {problem}")
+        if not METHODS.is_builtin(spec.method) and not cls.sources(recipe, quiet):
+            say(
+                f"note  {spec.name}: sources() names no file; where the method reads weights or vectors of its own,"
+                " return their name and sha256 there, so that records show what a score was made with"
+            )
+    return 1 if failures else 0

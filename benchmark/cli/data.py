@@ -1,0 +1,73 @@
+"""`zoo-bench data`: list, verify or fetch the data sets."""
+
+from __future__ import annotations
+
+import click
+
+from benchmark.cli.options import data_option, print_rows, say
+from benchmark.data.catalog import catalog, dataset
+from benchmark.data.overview import data_rows
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS
+from zoo.errors import MissingError, ZooError
+from zoo.files import check_writable
+
+
+@click.group("data")
+def command() -> None:
+    """List, verify or fetch the data sets."""
+
+
+@command.command("list")
+@data_option
+def list_command(data: str | None) -> None:
+    """Show every data set, its rows, licence, and where it is found here."""
+    print_rows(["DATA SET", "TEXT", "ROWS", "FOUND", "LICENCE"], data_rows(data))
+
+
+def _chosen_data(names: tuple[str, ...]) -> list[str]:
+    return [dataset(name).name for name in names] or list(catalog())
+
+
+@command.command("verify")
+@data_option
+@click.argument("names", nargs=-1)
+def verify_command(data: str | None, names: tuple[str, ...]) -> int:
+    """Check sha256 and row counts of what is found; exit 1 when something is missing or wrong."""
+    source = DataSource.from_options(data, hub=False)
+    chosen = _chosen_data(names)
+    problems = 0
+    readers = {(cls.dataset, cls.form): cls for _, cls in TASKS.load_all() if cls is not None}
+    for name in chosen:
+        for form in dataset(name).forms:
+            try:
+                located = source.locate(name, form)
+                reader = readers.get((name, form))
+                read = f", {reader().load(source).rows:,} rows scored" if reader else ""
+                say(f"ok       {name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}")
+            except ZooError as error:
+                problems += 1
+                say(f"{'missing' if isinstance(error, MissingError) else 'WRONG  '}  {error}")
+    return 1 if problems else 0
+
+
+@command.command("fetch")
+@click.argument("names", nargs=-1)
+def fetch_command(names: tuple[str, ...]) -> int:
+    """Download data sets (all, or those named) from the hub into the cache."""
+    source = DataSource(None)
+    check_writable(source.cache)
+    problems = 0
+    for name in _chosen_data(names):
+        for form, wanted in dataset(name).forms.items():
+            if wanted.hub is None:
+                if names:
+                    say(f"skipped  {name} ({form}): on no hub {wanted.hub_note}".rstrip())
+                continue
+            try:
+                located = source.locate(name, form)
+                say(f"ok       {name} ({form}): {located.source}")
+            except ZooError as error:
+                problems += 1
+                say(f"FAILED   {error}")
+    return 1 if problems else 0

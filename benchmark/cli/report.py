@@ -1,0 +1,22 @@
+"""`zoo-bench report`: one HTML page about a method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchmark.cli.options import data_option
+from benchmark.leaderboard.report import make_report
+from benchmark.run.options import RESULTS
+
+
+@click.command("report")
+@click.argument("method")
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder.")
+@click.option("--out", type=click.Path(path_type=Path), help="The page [default: reports/METHOD.html in the results].")
+@click.option("--no-texts", is_flag=True, help="Row numbers of the worst pairs only: for what is published.")
+@data_option
+def command(method: str, results: Path, out: Path | None, no_texts: bool, data: str | None) -> None:
+    """Write one HTML page about a method: recipe, scores, seeds, curves, hard and worst pairs, conditions."""
+    make_report(method, results, out, data, texts=not no_texts)

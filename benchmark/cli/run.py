@@ -1,0 +1,130 @@
+"""`zoo-bench run`: train, evaluate and record methods, then print the table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark import api
+from benchmark.cli.options import (
+    allow_pickle_option,
+    data_option,
+    device_option,
+    load_plugins,
+    methods_option,
+    plugin_option,
+    precision_option,
+    results_option,
+    typed_command,
+)
+from benchmark.records.store import Records
+from benchmark.run.estimate import estimate_seconds
+from benchmark.run.options import RunOptions
+from benchmark.run.prepare import Prepared
+from benchmark.run.runner import exit_code
+from zoo.errors import MissingError
+from zoo.files import check_writable
+from zoo.hardware import matrix_speed
+from zoo.progress import clock
+
+
+@click.command("run")
+@methods_option
+@click.option(
+    "--suite",
+    "suites",
+    default="pocket",
+    show_default=True,
+    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all.",
+)
+@click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
+@click.option(
+    "--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's]."
+)
+@click.option(
+    "--backbone", help="Bundled name, folder or hub id, for every recipe that leaves it open [default: zoo-mini]."
+)
+@click.option("--revision", help="Revision of the hub backbone.")
+@click.option(
+    "--corpus", help="Text to train on: a catalog name or a file, one sentence a line [default: the suite's]."
+)
+@click.option(
+    "--pairs",
+    help="Labelled pairs to train on: catalog names, files of premise, hypothesis, label, PPDB packs; joined by +"
+    " [default: the suite's].",
+)
+@click.option("--tensorboard", type=click.Path(path_type=Path), help="Folder for TensorBoard's training curves.")
+@click.option("--train-pairs", type=click.IntRange(1), help="Use the first N of the labelled pairs.")
+@click.option("--train-sentences", type=click.IntRange(1), help="Draw N sentences of the corpus, the same N each time.")
+@data_option
+@results_option
+@device_option
+@precision_option
+@click.option("--limit", type=click.IntRange(2), help="Trial: cut every subset to N rows; kept apart in tables.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate; run nothing.")
+@click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
+@allow_pickle_option
+@click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
+@click.option("--remeasure", is_flag=True, help="Measure cells again that were made by other code.")
+@click.option(
+    "--embedding-cache",
+    type=click.FloatRange(0),
+    metavar="GB",
+    default=4.0,
+    show_default=True,
+    envvar="ZOO_BENCH_EMBEDDING_CACHE",
+    show_envvar=True,
+    help="Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",
+)
+@plugin_option
+def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
+    """Train, evaluate and record methods; then print the table."""
+    load_plugins(plugins)
+    options = RunOptions(**chosen)
+    if dry_run:
+        print_plan(api.prepare(options), Records(options.results, set_aside=False))
+        return 0
+    check_writable(options.results)
+    prepared = api.prepare(options)
+    finished = api.execute(prepared, options, command=typed_command())
+    outcome, say = finished.outcome, prepared.runtime.progress.say
+    say(
+        f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
+        f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
+    )
+    if outcome.other_code:
+        say(f"{outcome.other_code} kept cells were made by other code; --remeasure measures them again")
+    corrupt = list(finished.corrupt)
+    try:
+        corrupt += api.leaderboard(options.results, suites=options.suites)
+    except MissingError:
+        say(f"no table: no task of {options.suites} has a record in {options.results}")
+    for path, reason in corrupt:
+        say(f"a damaged record was set aside: {path} ({reason})")
+    return exit_code(outcome, allow_missing=options.allow_missing)
+
+
+def print_plan(prepared: Prepared, records: Records) -> None:
+    """Print a line per encoder: what is done, and how long the rest takes by estimate."""
+    runtime = prepared.runtime
+    speed = matrix_speed(runtime.device, runtime.precision)
+    total, unknown = 0.0, False
+    for encoder_plan in prepared.plan.encoders:
+        done = sum(records.finished(encoder_plan.name, c.task.name, c.key) is not None for c in encoder_plan.cells)
+        seconds = None
+        if encoder_plan.missing is None:
+            seconds = estimate_seconds(encoder_plan, records, speed, runtime.allow_pickle)
+        total += seconds or 0.0
+        unknown |= seconds is None
+        seed = "" if encoder_plan.seed is None else f" seed {encoder_plan.seed}"
+        time_text = "?" if seconds is None else clock(seconds)
+        missing = [c.task.name for c in encoder_plan.cells if c.task.data is None]
+        without = f", no data for {', '.join(missing)}" if missing else ""
+        if encoder_plan.missing is not None:
+            print(f"{encoder_plan.name}{seed}: n/a: {encoder_plan.missing}")
+            continue
+        print(f"{encoder_plan.name}{seed}: {done}/{len(encoder_plan.cells)} cells done, about {time_text}{without}")
+    more = " and more" if unknown else ""
+    print(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")

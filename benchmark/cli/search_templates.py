@@ -1,0 +1,44 @@
+"""`zoo-bench search-templates`: a prompt's template, by its score on development pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark.cli.options import (
+    allow_pickle_option,
+    data_option,
+    device_option,
+    precision_option,
+    results_option,
+    typed_command,
+)
+from benchmark.template_search.search import search_command
+
+
+@click.command("search-templates")
+@click.option("--backbone", default="zoo-mini", show_default=True, help="Bundled name, folder or hub id.")
+@click.option("--revision", help="Revision of the hub backbone.")
+@click.option("--task", default="STS-B", show_default=True, help="Task whose development pairs score a template.")
+@click.option("--limit-pairs", type=click.IntRange(2), help="Score on the first N pairs (300, say) [default: all].")
+@click.option(
+    "--lists", type=click.Path(path_type=Path), help="YAML of relationships, prefixes, quotes, endings to try."
+)
+@click.option("--keep", type=click.IntRange(1), default=1, show_default=True, help="Best relationships searched on.")
+@click.option("--templates", type=click.Path(path_type=Path), help="Score these instead: a file, one template a line.")
+@click.option(
+    "--generate", type=click.Path(path_type=Path), help="Score templates written from word<TAB>definition lines."
+)
+@click.option("--seq2seq", help="What writes them: folder or hub id of a T5-like model.")
+@click.option("--count", type=click.IntRange(2), default=500, show_default=True, help="Most templates to write.")
+@click.option("--definitions", type=click.IntRange(1), default=32, show_default=True, help="Draw N definitions.")
+@data_option
+@results_option
+@device_option
+@precision_option
+@allow_pickle_option
+def command(**options: Any) -> int:
+    """Search a prompt's template by its score on STS-B dev: greedily, from a file, or written by T5."""
+    return search_command(options, command=typed_command())

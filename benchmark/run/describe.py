@@ -1,0 +1,65 @@
+"""What a record says beside its scores: the cell's identity, its conditions, the code and the machine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from benchmark.records.store import PROTOCOL_VERSION, SCHEMA_VERSION, Record
+from benchmark.run.measure import Measured
+from benchmark.run.plan import EncoderPlan
+from zoo import __version__
+from zoo.encoder import Runtime
+from zoo.hardware import utc_now
+from zoo.provenance import commit
+from zoo.recipe import portable_recipe
+
+
+def record_of(
+    plan: EncoderPlan,
+    measured: Measured,
+    *,
+    runtime: Runtime,
+    limit: int | None,
+    environment: dict[str, Any],
+    command: Sequence[str],
+) -> Record:
+    """Return the record of a measured, failed or n/a cell."""
+    cell, data = measured.cell, measured.cell.task.data
+    return {
+        "schema": SCHEMA_VERSION,
+        "protocol": PROTOCOL_VERSION,
+        "key": cell.key,
+        "encoder_key": plan.key,
+        "row_key": plan.row_key,
+        "status": measured.status,
+        "reason": measured.reason,
+        "method": {
+            "name": plan.name,
+            "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
+            "recipe": portable_recipe(plan.recipe, plan.sources),
+            "sources": plan.sources,
+            "traits": dataclasses.asdict(plan.traits),
+        },
+        "task": {
+            **cell.task.identity(),
+            "source": None if data is None else data.located.source,
+            "rows": None if data is None else data.rows,
+        },
+        "seed": plan.seed,
+        "precision": runtime.precision,
+        "limit": limit,
+        "scores": None,
+        "coverage": None,
+        "training": None,
+        "encoding": None,
+        "facts": {},
+        "environment": environment,
+        "started": utc_now(),
+        "seconds": 0.0,
+        "version": __version__,
+        "code": {"commit": commit(), "digest": plan.code},
+        "command": list(command),
+        **measured.more,
+    }

@@ -1,0 +1,105 @@
+"""One encoder of a plan: read from the results folder where it was fitted before, else fitted and saved there."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmark.records.store import plain
+from benchmark.run.plan import EncoderPlan, LoadedTask
+from benchmark.run.tracking import tensorboard_log
+from benchmark.run.vectors import VectorStore
+from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
+from zoo.errors import CorruptError, MissingError
+from zoo.files import read_json, sha256_file, write_json
+from zoo.saved import save
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """Obtains the encoders of a run: what they need beside their plan."""
+
+    runtime: Runtime
+    dev: LoadedTask | None
+    stop_signal: Callable[[], int | None]
+    run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
+    tensorboard: Path | None = None
+
+    def obtain(self, plan: EncoderPlan, folder: Path) -> Encoder:
+        """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something."""
+        saved = self._load_saved(plan, folder)
+        if saved is not None:
+            return saved
+        encoder = plan.cls(plan.recipe, self.runtime)
+        run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
+        if self.tensorboard is not None:
+            run.log_values = tensorboard_log(self.tensorboard / folder.name)
+        dev_score = self._dev_score(plan) if plan.traits.picks_checkpoint else None
+        report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        if not report.fitted:
+            return encoder
+        place = folder / "encoder"  # with sub-folders: a transform's base has one
+        save(encoder, place)
+        hashes = {p.relative_to(place).as_posix(): sha256_file(p) for p in sorted(place.rglob("*")) if p.is_file()}
+        training = self._training_record(report, plan, dev_score is not None)
+        write_json(folder / "fit.json", {"files": hashes, "training": training})
+        for path in (folder / "training").rglob("*.safetensors"):
+            path.unlink()  # the checkpoints served; the log stays
+        return encoder
+
+    def _load_saved(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
+        if not (folder / "fit.json").is_file():
+            return None
+        try:
+            saved = _checked_fit(read_json(folder / "fit.json"))
+            for name, expected in saved["files"].items():
+                path = folder / "encoder" / name
+                if not path.is_file() or sha256_file(path) != expected:
+                    raise CorruptError(f"{path} is damaged (sha256 differs)")
+            return plan.cls.load(folder / "encoder", self.runtime)
+        except (CorruptError, KeyError, TypeError, AttributeError) as error:
+            self.runtime.progress.say(f"warning: {plan.name}: {error}; discarded and trained again.")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            return None
+
+    def _dev_score(self, plan: EncoderPlan) -> DevScore | None:
+        if self.dev is None or self.dev.data is None:
+            return None
+        data = self.dev.data
+        quiet = dataclasses.replace(self.runtime, progress=type(self.runtime.progress).silent())
+
+        def score(encoder: Encoder) -> dict[str, float]:
+            loud, encoder.runtime = encoder.runtime, quiet
+            try:
+                store = VectorStore(encoder, plan.name)
+                return {"score": data.score_dev(store), **data.geometry_dev(store)}
+            finally:
+                encoder.runtime = loud
+
+        return score
+
+    def _training_record(self, report: FitReport, plan: EncoderPlan, used_dev: bool) -> dict[str, Any]:
+        result: dict[str, Any] = plain(dataclasses.asdict(report))
+        result["corpus"] = plan.corpus_identity
+        result["dev_task"] = self.dev.name if self.dev is not None and used_dev else None
+        return result
+
+
+def _checked_fit(saved: Any) -> dict[str, Any]:
+    """Return what fit.json holds; raises CorruptError unless it is what `obtain` wrote."""
+    if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
+        raise CorruptError("fit.json does not say what was fitted")
+    return saved
+
+
+def read_fit(folder: Path) -> dict[str, Any] | None:
+    """Return what the encoder in the folder was fitted to, or None without one; a damaged one is found by loading."""
+    try:
+        return _checked_fit(read_json(folder / "fit.json"))
+    except (MissingError, CorruptError):
+        return None

@@ -1,0 +1,204 @@
+"""The cells of one encoder: encode the texts of all its tasks once, then score task by task."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmark.data.corpora import normalised
+from benchmark.run.cache import EmbeddingCache, Entry
+from benchmark.run.fit import Fitter, read_fit
+from benchmark.run.plan import Cell, EncoderPlan
+from benchmark.run.stop import Stop
+from benchmark.run.vectors import VectorStore, facts_of
+from benchmark.tasks.base import PairScores
+from zoo.conformance import probe
+from zoo.encoder import Corpus, Encoder, Run
+from zoo.errors import Interrupted, MissingError, ZooError
+from zoo.files import slug
+from zoo.hardware import forget_peak_memory, peak_memory_mb
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What measuring a cell gave: `more` has the fields of its record that depend on the outcome."""
+
+    cell: Cell
+    status: str  # "ok", "failed" or "n/a"
+    reason: str | None = None
+    pairs: PairScores | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
+    """Return why a cell cannot be measured at all, or None where it can."""
+    if plan.missing is not None:
+        return Measured(cell, "n/a", plan.missing)
+    if cell.task.data is None:
+        return Measured(cell, "failed" if cell.task.damaged else "n/a", cell.task.reason)
+    return None
+
+
+def failed(cell: Cell, error: BaseException) -> Measured:
+    """Return a failed cell: an error of this project by its sentence, any other with its traceback."""
+    if isinstance(error, ZooError):
+        return Measured(cell, "failed", str(error))
+    details = {"traceback": "".join(traceback.format_exception(error))}
+    return Measured(cell, "failed", f"{type(error).__name__}: {error}", more=details)
+
+
+class Overlap:
+    """How many training sentences are test sentences; a corpus is normalised once for all cells."""
+
+    def __init__(self) -> None:
+        self._corpus: Corpus | None = None
+        self._texts: list[str] = []
+
+    def of(self, corpus: Corpus, cell: Cell) -> int:
+        """Return the number of sentences of the corpus that are texts of the cell's task."""
+        assert cell.task.data is not None
+        if self._corpus is not corpus:
+            self._corpus, self._texts = corpus, [normalised(sentence) for sentence in corpus.sentences]
+        tested = {normalised(text) for text in cell.task.data.texts()} - {""}
+        return sum(text in tested for text in self._texts)
+
+
+class EncoderMeasurement:
+    """One encoder and its vectors, from which its cells are scored one after the other."""
+
+    def __init__(
+        self,
+        plan: EncoderPlan,
+        folder: Path,
+        fitter: Fitter,
+        cache: EmbeddingCache | None,
+        stop: Stop,
+        overlap: Overlap,
+    ) -> None:
+        self.plan = plan
+        self.folder = folder
+        self._fitter = fitter
+        self._cache = None if plan.traits.transductive else cache  # fitted on each task's texts: not in the cache
+        self._stop = stop
+        self._overlap = overlap
+        self._encoder: Encoder | None = None
+        self._stats_before: dict[str, Any] = {}
+        self._store = VectorStore(self.encoder, plan.name, self._entry)
+        self._adapted: tuple[list[str], VectorStore] | None = None  # the texts that it was fitted on last
+
+    def encoder(self) -> Encoder:
+        """Return the encoder, obtained when it is first needed."""
+        if self._encoder is None:
+            encoder = self._fitter.obtain(self.plan, self.folder)
+            probe(encoder, self.plan.name)
+            self._encoder, self._stats_before = encoder, encoder.encoding_stats()
+        return self._encoder
+
+    def _entry(self) -> Entry | None:
+        if self._cache is None:
+            return None
+        fitted = (read_fit(self.folder) or {}).get("files")
+        return self._cache.entry(self.plan.key, self.plan.code, fitted, self._fitter.runtime.device)
+
+    def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
+        """Yield each cell once it is measured; raises Interrupted after a signal. Every cell must have data."""
+        runtime = self._fitter.runtime
+        forget_peak_memory(runtime.device)  # that of the encoders before
+        try:
+            if self.plan.traits.transductive:
+                self.encoder()
+                # Tasks on the same texts follow each other, for what is fitted on them serves all.
+                cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
+            else:
+                self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
+            if self._store.cached:
+                runtime.progress.say(f"{self.plan.name}: {self._store.cached:,} texts from the embedding cache")
+        except Interrupted:
+            raise
+        except (Exception, SystemExit) as error:  # one method's failure is recorded; the others go on
+            yield from (failed(cell, error) for cell in cells)
+            return
+        for cell in cells:
+            self._stop.check()
+            try:
+                yield self._measure_one(cell)
+            except Interrupted:
+                raise
+            except MissingError as error:  # the task does not fit the encoder
+                yield Measured(cell, "n/a", str(error))
+            except (Exception, SystemExit) as error:  # one cell's failure is recorded; the others go on
+                yield failed(cell, error)
+
+    def _vectors_for(self, texts: list[str]) -> VectorStore:
+        """Return the vectors to score a data set of these unlabelled texts with."""
+        if not self.plan.traits.transductive:
+            return self._store
+        if self._adapted is None or self._adapted[0] != texts:
+            self._adapted = None  # lets go of the one before
+            self._adapted = texts, VectorStore(self.encoder().adapt(texts), self.plan.name)
+        return self._adapted[1]
+
+    def _measure_one(self, cell: Cell) -> Measured:
+        started = time.perf_counter()
+        data = cell.task.data
+        assert data is not None
+        vectors = self._vectors_for(data.unlabelled())
+        data.device = self._fitter.runtime.device
+        coverage = vectors.coverage(data.texts())
+        own = (
+            self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
+        )  # a task that trains the encoder resumes from here
+        run = Run(own, self.plan.seed or 0, stop_signal=self._stop, **self._fitter.run_options)
+        scores = data.score_encoder(vectors.encoder, vectors, run) if data.trains_encoder else data.score(vectors)
+        shutil.rmtree(own, ignore_errors=True)
+        pairs = scores.pop("pairs", None)
+        finite = scores["main"] is not None and math.isfinite(scores["main"])
+        return Measured(
+            cell,
+            "ok" if finite else "failed",
+            None if finite else scores["reason"] or f"the score is {scores['main']}",
+            pairs if finite else None,
+            {
+                "scores": scores,
+                "coverage": coverage,
+                "training": self._training(cell),
+                "encoding": self._encoding(),
+                "facts": self._facts(vectors),
+                "seconds": time.perf_counter() - started,
+            },
+        )
+
+    def _training(self, cell: Cell) -> dict[str, Any] | None:
+        training: dict[str, Any] | None = (read_fit(self.folder) or {}).get("training")
+        if training is None or self.plan.corpus is None:
+            return training
+        return {**training, "corpus_sentences_in_test": self._overlap.of(self.plan.corpus, cell)}
+
+    def _facts(self, vectors: VectorStore) -> dict[str, Any]:
+        cached = self._store.cached_facts
+        return facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
+
+    def _encoding(self) -> dict[str, Any]:
+        """Return what the measuring itself encoded: without the probe and the dev scores of training.
+
+        Texts from the embedding cache were not encoded; the cache does not know how many of them were truncated.
+        """
+        result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
+        if self._encoder is not None:
+            result = self._encoder.encoding_stats()
+            for name in ("texts", "tokens", "truncated", "seconds"):
+                if name in result:
+                    result[name] = round(result[name] - self._stats_before[name], 3)
+        if "seconds" in result:
+            for name in ("texts", "tokens"):
+                rate = round(result[name] / result["seconds"], 1) if result["seconds"] else None
+                result[f"{name}_per_second"] = rate
+        if self._store.cached:
+            result |= {"cached": self._store.cached, "truncated": None}
+        return {**result, "peak_memory_mb": peak_memory_mb(self._fitter.runtime.device)}

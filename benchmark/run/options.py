@@ -1,0 +1,40 @@
+"""What a run is asked for, as one typed value: the command line, a notebook and a job on another machine make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+RESULTS = Path("zoo-bench-results")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Methods, tasks, texts, device and folders of one run; None leaves a choice to the suite or to the recipe."""
+
+    methods: str  # names, globs, files, name:key=value; comma-separated
+    suites: str = "pocket"
+    tasks: str | None = None
+    seeds: int | None = None  # seeds 0..N-1
+    backbone: str | None = None
+    revision: str | None = None
+    corpus: str | None = None
+    pairs: str | None = None
+    train_sentences: int | None = None
+    train_pairs: int | None = None
+    data: str | None = None
+    results: Path = RESULTS
+    device: str = "auto"
+    precision: str = "auto"
+    limit: int | None = None
+    allow_missing: bool = False
+    allow_pickle: bool = False
+    fail_fast: bool = False
+    remeasure: bool = False  # measure again what other code measured
+    embedding_cache: float = 4.0  # gigabytes; 0: none
+    tensorboard: Path | None = None
+
+    def recipe_defaults(self) -> dict[str, str]:
+        """Return what fills the fields that a recipe leaves open: `backbone` and `revision`, where they are given."""
+        given = {"backbone": self.backbone, "revision": self.revision}
+        return {name: value for name, value in given.items() if value}

@@ -1,0 +1,77 @@
+"""From options to a plan: methods are resolved, tasks and training texts are read, nothing is trained or written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmark.data.corpora import load_corpus, load_pairs
+from benchmark.data.sources import DataSource
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
+from benchmark.run.runtime import make_runtime
+from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
+from zoo.encoder import Runtime
+from zoo.errors import MissingError
+from zoo.recipe import all_recipes, parse_methods
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan, with the development task that picks checkpoints and where to compute."""
+
+    plan: Plan
+    dev: LoadedTask
+    runtime: Runtime
+    tasks: int
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read."""
+    suite = merged(suites_named(options.suites))
+    methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
+    names = choose_tasks(suite, options.tasks)
+    data = DataSource.from_options(options.data)
+    runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
+    loaded = load_tasks(names, data, options.limit)
+    needed = [method.traits for method in methods]
+    corpus = _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else Texts()
+    pairs = _pairs(options, suite, data, runtime) if any(traits.needs_pairs for traits in needed) else Texts()
+    dev = _dev_task(suite, loaded, data, options.limit)
+    plan = make_plan(
+        methods,
+        loaded,
+        seeds=range(options.seeds or suite.seeds),
+        runtime=runtime,
+        corpus=corpus,
+        pairs=pairs,
+        dev=dev,
+        limit=options.limit,
+    )
+    count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
+    runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
+    return Prepared(plan, dev, runtime, len(loaded))
+
+
+def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:
+    try:
+        corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences)
+    except MissingError as error:  # only the methods that need it go without
+        return Texts(missing=f"{error} Or name a text with --corpus.")
+    runtime.progress.say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
+    return Texts(corpus)
+
+
+def _pairs(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:
+    try:
+        pairs = load_pairs(options.pairs or suite.pairs, data, options.train_pairs)
+    except MissingError as error:
+        return Texts(missing=f"{error} Or name a file with --pairs.")
+    runtime.progress.say(f"training pairs: {len(pairs.sentences) // 2:,} of {pairs.name}")
+    return Texts(pairs)
+
+
+def _dev_task(suite: Suite, loaded: list[LoadedTask], data: DataSource, limit: int | None) -> LoadedTask:
+    for task in loaded:
+        if task.name == suite.dev:
+            return task
+    return load_tasks([suite.dev], data, limit)[0]

@@ -1,0 +1,43 @@
+"""Signals: the first one asks a run to stop after the batch that it is at, the second one ends the process."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from zoo.errors import Interrupted
+from zoo.progress import print_safe
+
+
+class Stop:
+    """Whether SIGINT or SIGTERM has come; training, encoding and the runner ask after each batch."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+
+    def __call__(self) -> int | None:
+        return self.number
+
+    @contextmanager
+    def listening(self) -> Iterator[Stop]:
+        """Handle the signals inside the block, and say at once that the first one was heard."""
+
+        def handle(number: int, _: Any) -> None:
+            self.number = number
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)
+
+        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def check(self) -> None:
+        """Raise Interrupted when a signal came."""
+        if self.number is not None:
+            raise Interrupted(f"stopped by signal {self.number}; the same command goes on from here.", self.number)
