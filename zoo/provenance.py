@@ -105,7 +105,9 @@ def probe_digest(make: Any) -> str:
         vectors = np.asarray(make().encode(list(PROBES)), dtype=np.float64)
     except (Exception, SystemExit) as error:  # it fails again, with its reason, when it is measured
         return f"none: {type(error).__name__}"
-    scale = float(np.abs(vectors).max()) if vectors.size and np.isfinite(vectors).all() else 0.0
+    if not np.isfinite(vectors).all():
+        return "none: not finite"
+    scale = float(np.abs(vectors).max()) if vectors.size else 0.0
     # Rounded, so that another number of threads or batch shape gives the same digest in nearly every case.
     rounded = np.round(vectors / scale, 3) + 0.0 if scale else vectors
     return sha256_json({"shape": list(vectors.shape), "values": rounded.ravel().tolist()})

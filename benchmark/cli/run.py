@@ -25,7 +25,6 @@ from benchmark.run.options import RunOptions
 from benchmark.run.prepare import Prepared
 from benchmark.run.runner import exit_code
 from zoo.errors import MissingError
-from zoo.files import check_writable
 from zoo.hardware import matrix_speed
 from zoo.progress import clock
 
@@ -84,9 +83,8 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
     load_plugins(plugins)
     options = RunOptions(**chosen)
     if dry_run:
-        print_plan(api.prepare(options), Records(options.results, set_aside=False))
+        print_plan(api.prepare(options, write=False), Records(options.results, set_aside=False))
         return 0
-    check_writable(options.results)
     prepared = api.prepare(options)
     finished = api.execute(prepared, options, command=typed_command())
     outcome, say = finished.outcome, prepared.runtime.progress.say

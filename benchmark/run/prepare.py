@@ -12,6 +12,7 @@ from benchmark.run.runtime import make_runtime
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
 from zoo.encoder import Runtime
 from zoo.errors import MissingError
+from zoo.files import check_writable
 from zoo.recipe import all_recipes, parse_methods
 
 
@@ -25,11 +26,16 @@ class Prepared:
     tasks: int
 
 
-def prepare(options: RunOptions) -> Prepared:
-    """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read."""
+def prepare(options: RunOptions, *, write: bool = True) -> Prepared:
+    """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
+
+    With `write`, the results folder is made and tried as well, before anything that takes long.
+    """
     suite = merged(suites_named(options.suites))
     methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
     names = choose_tasks(suite, options.tasks)
+    if write:
+        check_writable(options.results)
     data = DataSource.from_options(options.data)
     runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
     loaded = load_tasks(names, data, options.limit)
