@@ -1,10 +1,14 @@
-"""A table as LaTeX (booktabs), to be \\input: escaped, the best values bold, a dash where there is none."""
+"""A table as LaTeX (booktabs), to be \\input: parts by condition, daggers and their legend, a dash for no value."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 
-from benchmark.leaderboard.table import Row, Table, Value
+from benchmark.leaderboard.conditions import GROUPS, comparable, contamination, group, learned_from
+from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.values import Value, shown
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -27,11 +31,14 @@ _ESCAPES = {
     "–": "--",
     "—": "---",
     "→": r"$\to$",
+    "≈": r"$\approx$",
+    "≥": r"$\geq$",
     "`": "",  # Markdown's code
     "-": "-{}",  # of several: `--data` is no dash
 }
 _SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES.keys() - {"-"})) + "]|-(?=-)")
 NONE = "--"
+_MARKS = (r"\dagger", r"\ddagger", r"\S", r"\P", r"\|", r"\ast")  # then doubled, trebled ...
 
 
 def escape(text: str) -> str:
@@ -42,14 +49,12 @@ def escape(text: str) -> str:
 def latex(table: Table) -> str:
     """Return a `table` environment; needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.
 
-    The best mean of a column is bold where all rows are of one protocol and no trial: elsewhere there is no best.
+    A part per condition group; a dagger per row leads to its other conditions in the legend. Bold: the best mean of a
+    column among the rows of one part and one dagger, where there are several; nothing in a trial.
     """
-    columns = [*table.suite.columns, "Avg."]
-    values = [[*(row.values[task] for task in table.suite.tasks), row.average] for row in table.rows]
-    comparable = not table.partial and len({row.about["protocol"] for row in table.rows}) == 1
-    best = [_best([line[i] for line in values]) if comparable else None for i in range(len(columns))]
+    columns = [*table.columns, "Avg."]
+    marks = _marks(table)
     title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
-    note = f"{table.suite.note} Mean ± sample standard deviation over seeds."
     lines = [
         "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.",
         "\\begin{table}",
@@ -58,42 +63,81 @@ def latex(table: Table) -> str:
         f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
         "\\toprule",
         _line(["Method", *map(escape, columns)]),
-        "\\midrule",
-        *(_line(_cells(row, line, best)) for row, line in zip(table.rows, values, strict=True)),
-        "\\bottomrule",
-        "\\end{tabular}",
-        "",
-        "\\smallskip",
-        f"{{\\footnotesize {escape(note)}}}",
-        *_missing(table),
-        "\\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+    for name, what in GROUPS.items():
+        rows = [row for row in table.rows if group(row) == name]
+        if rows:
+            heading = f"\\textit{{{escape(f'{name}: {what}')}}}"
+            lines += ["\\midrule", f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\\\"]
+            lines += [_line(cells) for cells in _part(table, rows, marks)]
+    lines += ["\\bottomrule", "\\end{tabular}", "", "\\smallskip", f"{{\\footnotesize {escape(_note(table))}}}"]
+    lines += [_legend(marks), *_ties(table), *_missing(table), "\\end{table}"]
+    return "\n".join(filter(None, lines[:-1])) + "\n" + lines[-1] + "\n"
+
+
+def _described(row: Row) -> str:
+    """Return a row's conditions beside its group, without what is no condition: seeds."""
+    about = row.about
+    parts = [str(about["backbone"] or "no backbone"), about["precision"], learned_from(about), contamination(about)]
+    return ", ".join([*filter(None, parts), f"protocol {about['protocol']}"])
+
+
+def _marks(table: Table) -> dict[str, str]:
+    """Return a mark for each different description of the rows' conditions, the most frequent first."""
+    ordered = [name for name, _ in Counter(map(_described, table.rows)).most_common()]
+    kinds = len(_MARKS)
+    return {name: _MARKS[i % kinds] * (i // kinds + 1) for i, name in enumerate(ordered)}
+
+
+def _part(table: Table, rows: list[Row], marks: dict[str, str]) -> Iterator[list[str]]:
+    """Yield the cells of a part's rows."""
+    values = [[*table.cells(row), row.average] for row in rows]
+    alike = [(comparable(row), _described(row)) for row in rows]
+    for row, line, mine in zip(rows, values, alike, strict=True):
+        rivals = [other for other, theirs in zip(values, alike, strict=True) if theirs == mine]
+        bold = len(rivals) > 1 and not table.partial
+        best = [_best([other[i] for other in rivals]) if bold else None for i in range(len(line))]
+        cells = [_cell(value, top) for value, top in zip(line, best, strict=True)]
+        if row.tied and cells[-1] != NONE:
+            cells[-1] = rf"$\approx$ {cells[-1]}"
+        yield [f"{escape(row.name)}$^{{{marks[_described(row)]}}}$", *cells]
 
 
 def _best(values: list[Value]) -> str | None:
     means = [value.mean for value in values if value.mean is not None]
-    return f"{max(means):.2f}" if means else None
-
-
-def _cells(row: Row, values: list[Value], best: list[str | None]) -> list[str]:
-    return [escape(row.name), *(_cell(value, top) for value, top in zip(values, best, strict=True))]
+    return shown(max(means)) if means else None
 
 
 def _cell(value: Value, best: str | None) -> str:
     if value.mean is None:
         return NONE
-    mean = f"{value.mean:.2f}"
+    mean = shown(value.mean)
     mean = f"\\textbf{{{mean}}}" if mean == best else mean
-    return mean if value.sd is None else f"{mean} $\\pm$ {value.sd:.2f}"
+    return mean if value.sd is None else f"{mean} $\\pm$ {shown(value.sd)}"
 
 
 def _line(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
+def _note(table: Table) -> str:
+    means = "".join(f" {name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items())
+    bold = " Bold: the best of the rows of one part under one mark." if not table.partial else ""
+    return f"{table.suite.note} Mean ± sample standard deviation over seeds.{means}{bold}"
+
+
+def _legend(marks: dict[str, str]) -> str:
+    text = "; ".join(f"$^{{{mark}}}$ {escape(name)}" for name, mark in marks.items())
+    return f"\\par{{\\footnotesize {text}.}}"
+
+
+def _ties(table: Table) -> list[str]:
+    """Return what the marks of the tied rows mean, where there is one."""
+    return [f"\\par{{\\footnotesize {escape(table.ties)}}}"] if any(row.tied for row in table.rows) else []
+
+
 def _missing(table: Table) -> list[str]:
     reasons = [f"{row.name}: {note}" for row in table.rows for note in row.notes]
     if not reasons:
         return []
-    return ["", f"{{\\footnotesize {NONE}: not available. {escape('; '.join(reasons))}.}}"]
+    return [f"\\par{{\\footnotesize {NONE}: not available. {escape('; '.join(reasons))}.}}"]

@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmark.leaderboard import published
+from benchmark.leaderboard.about import counted_sentences, encoding_of, overlaps
+from benchmark.leaderboard.conditions import conditions, environment_lines
 from benchmark.leaderboard.method_pairs import pairs_of_row
 from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
-from benchmark.leaderboard.table import Row, Table, encoding_of, overlaps
-from benchmark.leaderboard.write import conditions, environment_lines, number
+from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.values import shown
+from benchmark.leaderboard.write import number
 from benchmark.records.query import Texts
 from benchmark.records.store import Record, Records
 from zoo.recipe import RecipeSpec, split_overrides
@@ -119,13 +122,13 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
             scores.setdefault(record["task"]["name"], {})[record["seed"]] = 100 * record["scores"]["main"]
             metrics[record["task"]["name"]] = (record["scores"]["main_metric"], record["task"]["rows"])
     seeds = [s for s, _ in seed_order({r["seed"]: None for r in records})]
-    shown = seeds if len(seeds) > 1 else []
+    several = seeds if len(seeds) > 1 else []
     lines = []
     for task in table.suite.tasks:
         by_seed = scores.get(task, {})
-        per_seed = [f"{by_seed[seed]:.2f}" if seed in by_seed else "n/a" for seed in shown]
+        per_seed = [shown(by_seed[seed]) if seed in by_seed else "n/a" for seed in several]
         lines.append([task, row.values[task].text(), *per_seed, *map(_text, metrics.get(task, (None, None)))])
-    lines.append(["Avg.", row.average.text(), *_averages(table, scores, shown), "", ""])
+    lines.append(["Avg.", row.average.text(), *_averages(table, scores, several), "", ""])
     ranked = sum(other.rank is not None for other in table.rows)
     if row.rank is None:
         standing = f"Not ranked: {row.average.reason}."
@@ -136,7 +139,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
         "title": table.suite.title,
         "note": table.suite.note,
         "standing": standing,
-        "header": ["Task", "Score x100", *(f"seed {seed}" for seed in shown), "Measure", "Rows"],
+        "header": ["Task", "Score x100", *(f"seed {seed}" for seed in several), "Measure", "Rows"],
         "lines": lines,
         "gaps": row.notes,
         "published": [
@@ -155,7 +158,7 @@ def _averages(table: Table, scores: Mapping[str, Mapping[Any, float]], seeds: Se
     for seed in seeds:
         values = [scores.get(task, {}).get(seed) for task in table.suite.tasks]
         known = [value for value in values if value is not None]
-        texts.append(f"{sum(known) / len(known):.2f}" if len(known) == len(values) else "n/a")
+        texts.append(shown(sum(known) / len(known)) if len(known) == len(values) else "n/a")
     return texts
 
 
@@ -181,12 +184,12 @@ def _recipe(record: Record, recipes: Mapping[str, RecipeSpec]) -> list[list[str]
 
 def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str, Any]) -> list[tuple[str, str]]:
     about = row.about
-    facts = [
+    facts: list[tuple[str, str]] = [
         ("Transductive", "yes: fitted on the test texts" if about["transductive"] else "no"),
         ("Supervised", "yes: trained on labels" if about["supervised"] else "no"),
         ("Dimensions", number(about["dimensions"], "not in the records")),
         ("Parameters", number(about["parameters"], "not in the records")),
-        ("Training", "none" if about["train_seconds"] is None else f"{number(about['train_seconds'], '')} s a seed"),
+        ("Training", _training_time(about, records)),
         ("Device", about["device"]),
         ("Precision", about["precision"]),
         ("Protocol", _text(about["protocol"])),
@@ -202,18 +205,31 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
     extra = {name: value for name, value in extra.items() if name not in ("dimensions", "parameters")}
     facts += [(name, _text(value)) for name, value in extra.items()]
     facts.append(("Measured", f"{records[0]['started']} to {records[-1]['started']}"))
-    facts += [("Environment", line) for line in environment_lines(dataclasses.replace(table, rows=[row]))]
+    facts += [("Environment", line) for line in environment_lines([row])]
     return facts
 
 
+def _training_time(about: Mapping[str, Any], records: Sequence[Record]) -> str:
+    """Return the time of a training per seed, and of the fits to each task's texts."""
+
+    def seconds(name: str) -> str:
+        return "a time not in the records" if about[name] is None else f"{number(about[name], '')} s"
+
+    parts = [f"{seconds('train_seconds')} per seed"] if any(r["training"] for r in records) else []
+    parts += [f"{seconds('adapt_seconds')} per task, on its texts"] if about["transductive"] else []
+    return "; ".join(parts) or "none"
+
+
 def _overlap(records: list[Record]) -> str:
-    known = overlaps(records)
-    if not known:
+    counts, what = {task: len(found) for task, found in overlaps(records).items()}, "test texts that are in it"
+    if not counts:
+        counts, what = counted_sentences(records), "its sentences among all texts of a task, its training part too"
+    if not counts:
         return "not in the records"
-    found = [f"{task}: {count:,}" for task, count in known.items() if count]
+    found = [f"{task}: {count:,}" for task, count in counts.items() if count]
     if not found:
-        return f"none of its sentences is in the texts of the {len(known)} tasks looked at"
-    return f"training sentences that are test sentences: {', '.join(found)}"
+        return f"none of its sentences is in the texts of the {len(counts)} tasks looked at"
+    return f"{what}: {', '.join(found)}"
 
 
 def _coverage(records: list[Record]) -> list[list[str]]:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmark.leaderboard import published
-from benchmark.leaderboard.table import Row, Table, Value, set_ranks
-from benchmark.leaderboard.write import conditions, environment_lines, role
+from benchmark.leaderboard.conditions import conditions, contamination, environment_lines, role
+from benchmark.leaderboard.table import Row, Table, set_ranks
+from benchmark.leaderboard.values import Value
 from benchmark.records.store import Record
 from zoo import __version__
 from zoo.files import slug, write_text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 TEMPLATES = Path(__file__).with_name("templates")
 _SLIP = "slip, see below"  # says the Markdown page, which has them below
-_DIGITS = 4  # more than is shown, and a third of the size
+_DIGITS = 6  # more than is shown, so that rounding to two digits gives what the other files have
 _T = TypeVar("_T")
 _Key = tuple[str, str]  # method, row key
 
@@ -134,8 +135,9 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
         "trial": table.partial,
         "tasks": list(suite.tasks),
         "columns": list(suite.columns),
+        "means": [{"name": name, "tasks": list(tasks)} for name, tasks in suite.means.items()],
         "commands": table.commands,
-        "environments": environment_lines(table),
+        "environments": environment_lines(table.rows),
         "rows": rows,
         "cited": [] if table.partial else [_cited(line, columns) for line, columns in published.cited(suite)],
     }
@@ -173,13 +175,15 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
         "texts_per_second": about["texts_per_second"],
         "parameters": about["parameters"],
         "dimensions": about["dimensions"],
+        "adapt_seconds": about["adapt_seconds"],
         "peak_memory_mb": about["peak_memory_mb"],
         "device": about["device"],
-        "overlap": about["corpus_sentences_in_test"] or 0,
+        "overlap": contamination(about),
         "conditions": conditions(row),
         "notes": row.notes,
         "average": _cell(row.average, {}),
         "cells": [_cell(row.values[task], seeds.get(task, {})) for task in tasks],
+        "means": [_cell(value, {}) for value in row.means.values()],
         "curves": [{"seed": seed, "points": points} for seed, points in seed_order(curves)],
     }
 
@@ -199,6 +203,12 @@ def _published(comparison: published.Comparison) -> dict[str, Any]:
 
 
 def _cell(value: Value, by_seed: dict[Any, float]) -> dict[str, Any]:
-    rounded = [None if number is None else round(number, _DIGITS) for number in (value.mean, value.sd)]
-    cell = {"mean": rounded[0], "sd": rounded[1], "seeds": value.seeds, "reason": value.reason}
+    cell: dict[str, Any] = {"mean": _rounded(value.mean), "sd": _rounded(value.sd), "seeds": value.seeds}
+    cell["reason"] = value.reason
+    if value.min is not None:
+        cell |= {"min": _rounded(value.min), "max": _rounded(value.max)}
     return {**cell, "by_seed": seed_order(by_seed)} if len(by_seed) > 1 else cell
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, _DIGITS)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmark.leaderboard.table import Row, Table, Value
+from benchmark.leaderboard.conditions import recipe_of
+from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.values import Value
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError
 from zoo.paths import resource_folder
-from zoo.recipe import build, read_yaml, split_overrides
+from zoo.recipe import build, read_yaml
 
 FILE = "published.yaml"
 AVERAGE = "Avg"
@@ -21,7 +22,6 @@ _AVERAGES = (AVERAGE, "Avg words")
 _OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's own names of models that papers name without owner
 _METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
 _OVER_SEEDS = {"_mean": "", "_max": "the best of its seeds", "_min": "the worst of its seeds"}
-_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # how tables tell rows of one name apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,13 +238,6 @@ class Comparison:
         else:
             parts = [*shared, *(f"{', '.join(tasks)}: {own}" for own, tasks in rest.items() if own)]
         return "; ".join(parts) if self.compared else f"not comparable: {'; '.join(parts)}"
-
-
-@functools.cache  # asked for every row and every printed row
-def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the recipe of a table's row and its overrides, without what only says where weights are."""
-    base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
-    return base, {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
 
 
 def compare(table: Table) -> list[Comparison]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.page import write_page
-from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.write import print_table, write_tables
+from benchmark.leaderboard.page import page
+from benchmark.leaderboard.table import Aggregation, Table, build_tables
+from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.store import Record, Records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, did_you_mean
@@ -18,25 +18,45 @@ from zoo.progress import print_safe
 from zoo.recipe import all_recipes, split_overrides
 
 
-def make_leaderboard(results: Path, out: Path, suite_names: str | None = None) -> list[tuple[Path, str]]:
-    """Write and print the tables of a results folder, of the suites named (comma-separated) or all; the page has all.
+def leaderboard_files(
+    results: Path, suite_names: str | None = None, aggregation: Aggregation = "all", by_condition: bool = False
+) -> tuple[list[Table], dict[str, str], Records]:
+    """Return the tables of a results folder, all files made of them by name, and the records they come from.
 
-    Returns the damaged records that were set aside. Raises MissingError when there is no record of these suites.
+    The tables are of the suites named (comma-separated) or all; the page, index.html, has all. Raises MissingError when
+    there is no record of these suites.
     """
     records = Records(results)
     found = _read(records)
-    named = {one.name for one in _suites(found, suite_names)}
-    tables = build_tables(found, _suites(found), records)
-    wanted = [table for table in tables if table.suite.name in named]
-    if not wanted:
+    wanted = {one.name for one in _suites(found, suite_names)}
+    tables: list[Table] = []
+    named: list[Table] = []
+    for suite in _suites(found):
+        made = build_tables(found, [suite], records, aggregation=aggregation, by_condition=by_condition)
+        tables += made
+        named += made if suite.name in wanted else []
+    if not named:
         raise MissingError(
             f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results."
         )
-    written = write_tables(wanted, out)
-    write_page(tables, out / "index.html", found)
-    for table in wanted:
+    files = {name: text for table in named for name, text in table_files(table).items()}
+    return named, files | {"index.html": page(tables, found)}, records
+
+
+def make_leaderboard(
+    results: Path,
+    out: Path,
+    suite_names: str | None = None,
+    aggregation: Aggregation = "all",
+    by_condition: bool = False,
+) -> list[tuple[Path, str]]:
+    """Write and print the tables of a results folder (see `leaderboard_files`); returns damaged records set aside."""
+    tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition)
+    for name, text in files.items():
+        write_text(out / name, text)
+    for table in tables:
         print_table(table)
-    listed = ", ".join(str(path) for path in written)
+    listed = ", ".join(str(out / name) for name in files if name.endswith(".md"))
     print_safe(f"written: {listed} (and .csv, .json, .tex, index.html beside them)", sys.stdout)
     return records.corrupt
 
@@ -65,9 +85,9 @@ def make_report(
     mine = [r for r in found if r["method"]["name"] in chosen]
     of_pairs = Texts(DataSource.from_options(data, hub=False))
     tables = build_tables(found, _suites(found), records)
-    page = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
+    html = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
     path = out or results / "reports" / f"{slug(method)}.html"
-    write_text(path, page)
+    write_text(path, html)
     print_safe(f"written: {path}", sys.stdout)
     return path
 

@@ -2,86 +2,49 @@
 
 from __future__ import annotations
 
+import csv  # pandas takes longer to import than everything here together
 import dataclasses
-import functools
+import io
+import json
 import sys
 from pathlib import Path
 from typing import Any, TextIO
 
 from benchmark.leaderboard import published
+from benchmark.leaderboard.conditions import conditions, environment_lines, group, missing_controls, role
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published_page import published_markdown
-from benchmark.leaderboard.table import Row, Table
-from zoo.files import atomic_path, write_json, write_text
+from benchmark.leaderboard.table import Table
+from benchmark.leaderboard.values import shown
+from zoo.files import write_text
 from zoo.progress import fit_to
-from zoo.recipe import all_recipes
+
+
+def table_files(table: Table) -> dict[str, str]:
+    """Return what is written of a table, by file name: <suite>.md, .csv, .json and .tex.
+
+    Where any row has a published counterpart, <suite>-published.md is among them.
+    """
+    stem = table.suite.name + ("-trial" if table.partial else "")
+    comparisons = published.compare(table)
+    files = {
+        f"{stem}.md": markdown(table),
+        f"{stem}.csv": _csv(table),
+        f"{stem}.json": json.dumps(as_dict(table), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        f"{stem}.tex": latex(table),
+    }
+    return files | ({f"{stem}-published.md": published_markdown(table, comparisons)} if comparisons else {})
 
 
 def write_tables(tables: list[Table], folder: Path) -> list[Path]:
-    """Write <suite>.md, .csv, .json and .tex for every table; returns the Markdown paths.
-
-    Where any row has a published counterpart, <suite>-published.md stands beside them.
-    """
+    """Write every table's files (see `table_files`) atomically; returns the Markdown paths."""
     written = []
     for table in tables:
-        stem = table.suite.name + ("-trial" if table.partial else "")
-        write_text(folder / f"{stem}.md", markdown(table))
-        _write_csv(table, folder / f"{stem}.csv")
-        write_json(folder / f"{stem}.json", as_dict(table))
-        write_text(folder / f"{stem}.tex", latex(table))
-        written.append(folder / f"{stem}.md")
-        comparisons = published.compare(table)
-        if comparisons:
-            written.append(folder / f"{stem}-published.md")
-            write_text(written[-1], published_markdown(table, comparisons))
+        for name, text in table_files(table).items():
+            write_text(folder / name, text)
+            written += [folder / name] if name.endswith(".md") else []
     return written
-
-
-CONTROL, UNTRAINED = "control", "untrained backbone"
-_POOLED = ("zoo.methods.pooled.Cls", "zoo.methods.pooled.Average")  # a backbone's own states and nothing else
-
-
-@functools.cache
-def _controls() -> frozenset[str]:
-    return frozenset(name for name, spec in all_recipes().items() if spec.control)
-
-
-def role(row: Row) -> str:
-    """Return CONTROL where the recipe says `control: true`, UNTRAINED for a plainly pooled backbone, else ""."""
-    if published.recipe_of(row.name)[0] in _controls():
-        return CONTROL
-    return UNTRAINED if row.about["class"] in _POOLED else ""
-
-
-def _missing_controls(table: Table) -> list[str]:
-    """Return the recipes of the controls that every table should have and this one has not."""
-    there = {published.recipe_of(row.name)[0] for row in table.rows}
-    backbone = [] if any(role(row) == UNTRAINED for row in table.rows) else ["avg-last"]
-    return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
-
-
-def conditions(row: Row) -> str:
-    """Return a row's backbone, precision, training text, caveats and seeds on one line."""
-    about = row.about
-    parts = [*filter(None, [role(row)]), str(about["backbone"] or "no backbone"), about["precision"]]
-    if about["corpus"]:
-        pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
-        size = f"{sentences:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
-        supervised = "supervised: " if about["setting"] == "supervised" else ""
-        parts.append(f"{supervised}{size} of {about['corpus']}")
-    if about["transductive"]:
-        parts.append("transductive: fitted on the test texts")
-    if overlap := about["corpus_sentences_in_test"]:
-        these = (
-            "1 training sentence is a test sentence"
-            if overlap == 1
-            else f"{overlap} training sentences are test sentences"
-        )
-        parts.append(f"⚠ {these}")
-    if about["seeds"] > 1:
-        parts.append(f"{about['seeds']} seeds")
-    return ", ".join(parts)
 
 
 def markdown(table: Table) -> str:
@@ -91,45 +54,71 @@ def markdown(table: Table) -> str:
     lines += [
         table.suite.note,
         "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
+        *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),
         "",
     ]
-    header = ["#", "Method", *table.suite.columns, "Avg.", "Conditions"]
+    extremes = ["Min.", "Max."] if table.seeds else []  # of the average over seeds
+    header = ["#", "Method", *table.columns, "Avg.", *extremes, "Conditions"]
     lines.append(markdown_row(header))
-    lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(table.suite.columns) + 1), ":--"]) + "|")
+    lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(header) - 3), ":--"]) + "|")
     for row in table.rows:
-        values = [row.values[task].text() for task in table.suite.tasks]
+        values = [value.text() for value in table.cells(row)]
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
-        lines.append(markdown_row([row.place(), row.name, *values, average, conditions(row)]))
+        ends = [_number(row.average.min), _number(row.average.max)] if extremes else []
+        lines.append(markdown_row([row.place(), row.name, *values, average, *ends, conditions(row)]))
     if table.ties:
         lines += ["", table.ties]
-    missing = _missing_controls(table)
+    if extremes:
+        lines += ["", "Min. and Max.: the least and the largest average of a seed."]
+    missing = missing_controls(table)
     if missing:
         lines += ["", f"Controls not here: `--methods {','.join(missing)}` adds what the others are measured against."]
     lines += ["", *_cost(table)]
     notes = [f"- {row.name}: {note}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
-    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environment_lines(table)]
+    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environment_lines(table.rows)]
     return "\n".join(lines) + "\n"
 
 
+def _number(value: float | None) -> str:
+    return "" if value is None else shown(value)
+
+
+_COSTS = {
+    "Training, s": "train_seconds",
+    "Sentences/s": "train_sentences_per_second",
+    "Fit per task, s": "adapt_seconds",
+    "Texts/s": "texts_per_second",
+    "Parameters": "parameters",
+    "Dim.": "dimensions",
+    "Peak MB": "peak_memory_mb",
+}
+
+
 def _cost(table: Table) -> list[str]:
-    """Return what each row with a score cost, as Markdown."""
-    header = ["Method", "Training, s", "Sentences/s", "Texts/s", "Parameters", "Dim.", "Peak MB", "Device"]
-    lines = ["## Cost", "", markdown_row(header), "|:--|" + "--:|" * 6 + ":--|"]
-    for row in table.rows:
-        if all(value.mean is None for value in row.values.values()):
-            continue
-        about = row.about
-        trained = about["train_seconds"] is not None
-        speeds = [
-            number(about[name], "n/a" if trained else "–") for name in ("train_seconds", "train_sentences_per_second")
-        ]
-        names = ("texts_per_second", "parameters", "dimensions", "peak_memory_mb")
-        cells = [row.name, *speeds, *(number(about[name], "n/a") for name in names), about["device"]]
-        lines.append(markdown_row(cells))
-    note = "Times and speeds: means over seeds. Peak: the most of training and measuring. n/a: not in the records."
+    """Return what each row with a score cost, as Markdown; what no row's records say has no column."""
+    rows = [row for row in table.rows if any(value.mean is not None for value in row.values.values())]
+    used = {title: name for title, name in _COSTS.items() if any(row.about[name] is not None for row in rows)}
+    if any(row.about["transductive"] for row in rows):  # a dash under Training would say that nothing is fitted
+        used = {title: name for title, name in _COSTS.items() if title in used or name == "adapt_seconds"}
+    lines = ["## Cost", "", markdown_row(["Method", *used, "Device"]), "|:--|" + "--:|" * len(used) + ":--|"]
+    for row in rows:
+        cells = [number(row.about[name], _without_cost(name, row.about)) for name in used.values()]
+        lines.append(markdown_row([row.name, *cells, row.about["device"]]))
+    note = (
+        "Times and speeds: means over seeds; a transductive row is fitted to the texts of each task, beside or instead"
+        " of a training. Peak: the most memory of the process while the row was trained and measured."
+        " –: none; n/a: not in the records."
+    )
     return [*lines, "", note]
+
+
+def _without_cost(name: str, about: dict[str, Any]) -> str:
+    """Return "–" where a row has no such cost, "n/a" where its records do not say."""
+    trained = bool(about["corpus"])
+    has = {"train_seconds": trained, "train_sentences_per_second": trained, "adapt_seconds": about["transductive"]}
+    return "n/a" if has.get(name, True) else "–"
 
 
 def number(value: float | None, without: str) -> str:
@@ -143,38 +132,24 @@ def number(value: float | None, without: str) -> str:
     )
 
 
-def environment_lines(table: Table) -> list[str]:
-    """Return each different environment of the rows on one line."""
-    seen = []
-    for row in table.rows:
-        environment = row.about["environment"]
-        packages = environment["packages"]
-        line = (
-            f"zoo-bench {row.about['version']}, protocol {row.about['protocol']}, torch {packages['torch']}, "
-            f"transformers {packages['transformers']}, Python {environment['python']}; {row.about['device']}."
-        )
-        if line not in seen:
-            seen.append(line)
-    return seen
-
-
-def _write_csv(table: Table, path: Path) -> None:
-    import csv  # pandas takes longer to import than everything here together
-
+def _csv(table: Table) -> str:
     rows = []
     for row in table.rows:
-        line: dict[str, Any] = {"rank": row.rank, "tied": row.tied, "method": row.name, "control": role(row)}
-        for task, column in zip(table.suite.tasks, table.suite.columns, strict=True):
-            line |= {column: row.values[task].mean, f"{column} sd": row.values[task].sd}
-        line |= {"Avg": row.average.mean, "Avg sd": row.average.sd}
+        line: dict[str, Any] = {"rank": row.rank, "tied": row.tied, "method": row.name}
+        line |= {"control": role(row), "group": group(row)}
+        cells = zip([*table.columns, "Avg"], [*table.cells(row), row.average], strict=True)
+        for column, value in cells:
+            line |= {column: value.mean, f"{column} sd": value.sd}
+            line |= {f"{column} min": value.min, f"{column} max": value.max}
         line |= {key: value for key, value in row.about.items() if key != "environment"}
         line["not available"] = "; ".join(row.notes)
         rows.append(line)
-    with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        for line in rows:
-            writer.writerow({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()})
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    for line in rows:
+        writer.writerow({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()})
+    return text.getvalue()
 
 
 def as_dict(table: Table) -> dict[str, Any]:
@@ -186,6 +161,7 @@ def as_dict(table: Table) -> dict[str, Any]:
         "suite": table.suite.name,
         "title": table.suite.title,
         "trial": table.partial,
+        "aggregation": table.aggregation,
         "tasks": list(table.suite.tasks),
         "commands": table.commands,
         "rows": [
@@ -195,9 +171,11 @@ def as_dict(table: Table) -> dict[str, Any]:
                 "method": row.name,
                 "row_key": row.row_key,
                 "scores": {task: dataclasses.asdict(value) for task, value in row.values.items()},
+                "means": {name: dataclasses.asdict(value) for name, value in row.means.items()},
                 "average": dataclasses.asdict(row.average),
                 **row.about,
                 "control": role(row),
+                "group": group(row),
                 "published": beside[row.name],
             }
             for row in table.rows
@@ -220,12 +198,12 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     )
     rich_table.add_column("#", justify="right")
     rich_table.add_column("Method", overflow="fold")
-    for column in (*table.suite.columns, "Avg."):
+    for column in (*table.columns, "Avg."):
         rich_table.add_column(column, justify="right", no_wrap=True)
     for row in table.rows:
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
-        values = [row.values[task].text() for task in table.suite.tasks]
-        cells = [str(row.rank or ""), row.name, *values, average]
+        values = [value.text() for value in table.cells(row)]
+        cells = [row.place(), row.name, *values, average]
         rich_table.add_row(*(fit_to(cell, stream) for cell in cells))
     # A table squeezed to fit loses its numbers; wider than the terminal, it wraps but is whole.
     needed = Console(file=stream, width=10_000).measure(rich_table).maximum
@@ -233,6 +211,8 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     Console(file=stream, width=width, highlight=False, markup=False).print(rich_table)
     if table.suite.note:
         print(fit_to(table.suite.note, stream), file=stream)
+    if any(row.tied for row in table.rows):
+        print(fit_to(table.ties, stream), file=stream)
     for row in table.rows:
         for note in row.notes:
             print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from benchmark.tasks import TASKS
 from zoo.errors import UsageError, did_you_mean
@@ -29,6 +30,7 @@ class Suite:
     pairs: str = "nli"
     seeds: int = 3
     note: str = ""
+    means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
 
 
 def all_suites() -> dict[str, Suite]:
@@ -38,8 +40,18 @@ def all_suites() -> dict[str, Suite]:
     places = {name: place for place, name in enumerate(_ORDER)}
     for path in sorted(folder.glob("*.yaml"), key=lambda path: (places.get(path.stem, len(places)), path.stem)):
         content = read_yaml(path)
-        suites[path.stem] = build(Suite, {**content, "name": path.stem}, str(path))
+        means = _means(content.pop("means", {}), str(path))
+        suites[path.stem] = replace(build(Suite, {**content, "name": path.stem}, str(path)), means=means)
+        unknown = {task for tasks in means.values() for task in tasks} - set(suites[path.stem].tasks)
+        if unknown:
+            raise UsageError(f"{path}: means: {', '.join(sorted(unknown))} is no task of the suite.")
     return suites
+
+
+def _means(content: Any, where: str) -> dict[str, tuple[str, ...]]:
+    if not isinstance(content, dict) or not all(isinstance(tasks, list) and tasks for tasks in content.values()):
+        raise UsageError(f"{where}: means: expected names with lists of tasks, got {content!r}.")
+    return {str(name): tuple(map(str, tasks)) for name, tasks in content.items()}
 
 
 def suites_named(names: str) -> list[Suite]:

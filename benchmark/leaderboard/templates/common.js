@@ -29,7 +29,11 @@ byId("theme").addEventListener("click", () => {
 });
 
 // Numbers as text.
-const score = (value) => value.toFixed(2);
+const score = (value) => {
+  // A half goes up, as in the other files: toFixed alone looks at the last bits of the binary fraction.
+  const hundredths = Math.round(Number((Math.abs(value) * 100).toFixed(4)));
+  return (value < 0 && hundredths ? "-" : "") + (hundredths / 100).toFixed(2);
+};
 const count = (value) => value.toLocaleString("en-GB", { maximumFractionDigits: value < 10 ? 1 : 0 });
 function duration(seconds) {
   if (seconds < 60) return `${seconds < 1 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;

@@ -11,21 +11,32 @@ function columnsOf(section) {
   const scores = section.columns.map((label, i) => ({
     label, title: section.tasks[i], published: section.tasks[i], kind: "score", value: (row) => row.cells[i].mean, cell: (row) => row.cells[i],
   }));
+  const means = section.means.map(({ name, tasks }, i) => ({
+    label: name, title: `${name}: mean of ${tasks.join(", ")}`, kind: "score", value: (row) => row.means[i].mean, cell: (row) => row.means[i],
+  }));
+  const end = (label, key, title) => ({ label, title, kind: "number", css: "quiet", text: score, value: (row) => row.average[key] ?? null });
+  const ends = section.rows.some((row) => row.average.min !== undefined)
+    ? [end("Min.", "min", "least average of a seed"), end("Max.", "max", "largest average of a seed")] : [];
   return [
     { label: "#", kind: "number", value: (row) => row.rank, css: "rank", up: true },
     { label: "Method", kind: "text", value: (row) => row.name, css: "name text" },
     { label: "Avg.", title: "Average", published: "Avg", kind: "score", value: (row) => row.average.mean, cell: (row) => row.average, css: "average" },
+    ...ends,
     ...scores,
+    ...means,
     { label: "Setting", kind: "text", value: (row) => row.setting, css: "text" },
     { label: "Backbone", kind: "text", value: (row) => row.backbone, css: "text quiet" },
     { label: "Learns from", kind: "text", value: (row) => row.corpus, css: "text quiet" },
     { label: "Precision", kind: "text", value: (row) => row.precision, css: "text quiet" },
     { label: "Seeds", kind: "number", value: (row) => row.seeds, css: "quiet" },
     { label: "Training", kind: "number", value: (row) => row.train_seconds, text: duration, css: "quiet", up: true },
+    ...(section.rows.some((row) => row.adapt_seconds !== null) ? [{ label: "Fit per task", kind: "number",
+      title: "time of the fit to the texts of a task", value: (row) => row.adapt_seconds, text: duration, css: "quiet", up: true }] : []),
     { label: "Texts/s", kind: "number", value: (row) => row.texts_per_second, text: count, css: "quiet" },
     { label: "Parameters", kind: "number", value: (row) => row.parameters, text: count, css: "quiet", up: true },
     { label: "Dim.", kind: "number", value: (row) => row.dimensions, css: "quiet", up: true },
-    { label: "Peak MB", kind: "number", value: (row) => row.peak_memory_mb, text: count, css: "quiet", up: true },
+    ...(section.rows.some((row) => row.peak_memory_mb !== null)
+      ? [{ label: "Peak MB", kind: "number", value: (row) => row.peak_memory_mb, text: count, css: "quiet", up: true }] : []),
     { label: "Device", kind: "text", value: (row) => row.device, css: "text quiet" },
   ];
 }
@@ -35,10 +46,11 @@ function scoreTip(row, column) {
   const lines = [`${row.name} · ${column.title}`];
   const seeds = cell.seeds === 1 ? "one value, no spread" : `mean and standard deviation of ${cell.seeds} seeds`;
   lines.push(cell.mean === null ? `n/a: ${cell.reason}` : `${cellText(cell)} (${seeds})`);
+  if (cell.min !== undefined) lines.push(`least ${score(cell.min)}, largest ${score(cell.max)}`);
   if (cell.by_seed && cell.by_seed.length > 1) {
     lines.push(cell.by_seed.map(([seed, value]) => `seed ${seed}: ${score(value)}`).join(" · "));
   }
-  const printed = row.published.filter((one) => column.published in one.scores);
+  const printed = row.published.filter((one) => column.published && column.published in one.scores);
   lines.push(...printed.slice(0, 3).map((one) => `Published: ${one.scores[column.published]}, ${one.source}; ${one.verdict}`));
   if (printed.length > 3) lines.push(`and ${printed.length - 3} more published values`);
   return lines;
@@ -54,7 +66,7 @@ function tableCell(row, column, index) {
   if (index === 1) {
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, make("span", { class: "whole" }, row.name),
       row.control ? make("span", { class: "control" }, row.control) : null,
-      row.overlap ? make("span", { class: "flag" }, `⚠ overlap ${count(row.overlap)}`) : null);
+      row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
   const value = column.value(row);
   if (column.kind === "score") {

@@ -18,10 +18,11 @@ import numpy as np
 import pytest
 from fakes import failed, hexes, make_record
 
+from benchmark.leaderboard.conditions import conditions as markdown_conditions
 from benchmark.leaderboard.report import make_leaderboard
 from benchmark.leaderboard.table import Table, build_tables
+from benchmark.leaderboard.values import shown
 from benchmark.leaderboard.write import as_dict, markdown, print_table, write_tables
-from benchmark.leaderboard.write import conditions as markdown_conditions
 from benchmark.records.store import Records
 from benchmark.tasks.suites import all_suites, suite
 from zoo.errors import MissingError
@@ -174,8 +175,11 @@ def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
     for record in records:
         if record["method"]["name"] == "learned":
             seconds, speed = (1000.0, 50.0) if record["seed"] else (3000.0, 30.0)
-            record["training"] = {"seconds": seconds, "sentences_per_second": speed, "peak_memory_mb": 900.0}
-            record["encoding"] = {"texts_per_second": 812.5, "peak_memory_mb": 1000.0 + record["seed"]}
+            memory = {"peak_memory_mb": 900.0, "peak_from_mb": 300.0}
+            corpus = {"name": "wiki", "sentences": 10}
+            record["training"] = {"seconds": seconds, "sentences_per_second": speed, "corpus": corpus, **memory}
+            memory = {"peak_memory_mb": 1000.0 + record["seed"], "peak_from_mb": 300.0}
+            record["encoding"] = {"texts_per_second": 812.5, **memory}
             record["facts"] = {"dimensions": 768, "parameters": 109_482_240}
     write_tables([table_of(records)], tmp_path)
     rows = {row["method"]: row for row in json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))["rows"]}
@@ -201,6 +205,44 @@ def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
     assert "| nowhere | n/a |" in scores and "| nowhere |" not in cost  # nothing was measured
 
 
+def test_memory_of_the_whole_process_is_not_a_row_s() -> None:
+    """Records that do not say from where the count began (another encoder's memory, perhaps) give no number."""
+    records = complete("m")
+    for record in records:
+        record["encoding"] = {"peak_memory_mb": 5975.1}
+    assert table_of(records).rows[0].about["peak_memory_mb"] is None
+    assert "Peak MB" not in markdown(table_of(records))
+    for record in records:
+        record["encoding"]["peak_from_mb"] = 310.0
+    assert table_of(records).rows[0].about["peak_memory_mb"] == 5975.1
+    assert "| 5,975 |" in markdown(table_of(records))
+
+
+def test_fits_to_the_texts_of_a_task_have_a_cost() -> None:
+    """The mean time of a task's fit; without it in the records n/a, and never the dash of what costs nothing."""
+    records = complete("on-test", range(2)) + complete("m")
+    for record in records:
+        record["method"]["traits"]["transductive"] = record["method"]["name"] == "on-test"
+        if record["method"]["name"] == "on-test":
+            record["adapt"] = {"seconds": 10.0 + record["seed"], "texts": 100, "rank": None}
+            record["encoding"] = {"texts_per_second": 100.0}
+    text = markdown(table_of(records)).partition("## Cost")[2]
+    assert "| Method | Fit per task, s | Texts/s | Device |" in text
+    assert "| on-test | 10 | 100 |" in text and "| m | – | n/a |" in text
+    for record in records:
+        record.pop("adapt", None)
+    text = markdown(table_of(records)).partition("## Cost")[2]
+    assert "| on-test | n/a | 100 |" in text and "| m | – | n/a |" in text
+
+
+def test_a_fit_that_was_not_timed_has_no_time() -> None:
+    """Records of before have 0 seconds for a fit without steps, which none takes."""
+    records = complete("fitted")
+    for record in records:
+        record["training"] = {"seconds": 0.0, "steps": 0, "corpus": {"name": "wiki", "sentences": 10}}
+    assert table_of(records).rows[0].about["train_seconds"] is None
+
+
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
     """E2-31: the same row with two different data files has no value for that task."""
     records = complete("m", range(2))
@@ -214,28 +256,135 @@ def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
     assert "conflict" in markdown(table_of(records))
 
 
-def test_overlap_with_the_test_texts_is_counted_once_whatever_the_seeds() -> None:
-    """E2-39: 3 training sentences in each of two tasks are 6, for one seed and for five."""
+def trained_on(found: dict[str, list[str]], count: int | None = None, seeds: Any = (0,)) -> list[Any]:
+    """Records whose training text has these test texts (digests by task), or the count of before in each task."""
+    records = complete("m", seeds)
+    for record in records:
+        corpus = {"name": "wiki", "sentences": 100, "sha256": hexes("wiki")}
+        digests = found.get(record["task"]["name"])
+        overlap = {} if digests is None else {"overlap": {"texts": 50, "digests": digests}}
+        counted = {} if count is None else {"corpus_sentences_in_test": count}
+        record["training"] = {"corpus": corpus, **overlap, **counted}
+    return records
+
+
+def test_overlap_is_the_union_of_the_test_texts() -> None:
+    """A test text of two tasks counts once, whatever the seeds; a count of before gives no more than a bound."""
+    found = {task: [] for task in SEVEN} | {"STS12": ["aa", "bb"], "STS-B": ["bb", "cc"]}
     for seeds in ([0], range(5)):
-        records = complete("m", seeds)
-        for record in records:
-            count = 3 if record["task"]["name"] in ("STS12", "STS13") else 0
-            corpus = {"name": "wiki", "sentences": 100, "sha256": hexes("wiki")}
-            record["training"] = {"corpus": corpus, "corpus_sentences_in_test": count}
-        assert "⚠ 6 training sentences are test sentences" in markdown(table_of(records))
+        text = markdown(table_of(trained_on(found, 9, seeds)))
+        assert "⚠ 3 test texts are in the training text" in text
+    assert "⚠ 1 test text is in" in markdown(table_of(trained_on({**found, "STS12": ["cc"], "STS-B": ["cc"]})))
+    assert "⚠" not in markdown(table_of(trained_on({task: [] for task in SEVEN})))
+    assert "⚠ at most 21 training sentences are texts of the tasks" in markdown(table_of(trained_on({}, 3)))
+    del found["SICK-R"]
+    assert "⚠ at most 6 training sentences" in markdown(table_of(trained_on(found, 3)))
 
 
 def test_a_cell_that_failed_hides_no_overlap() -> None:
     """The other seeds say it; where no record says, it is unknown and not 0."""
-    records = complete("m", range(2))
-    for record in records:
-        record["training"] = {"corpus": {"name": "wiki", "sentences": 100}, "corpus_sentences_in_test": 3}
+    records = trained_on({task: ["aa"] for task in SEVEN}, seeds=range(2))
     broken = next(i for i, r in enumerate(records) if (r["seed"], r["task"]["name"]) == (1, "STS14"))
     records[broken] = failed({**records[broken], "training": None}, "the loss is nan")
-    assert table_of(records).rows[0].about["corpus_sentences_in_test"] == 21
+    about = table_of(records).rows[0].about
+    assert (about["test_texts_in_training"], about["test_texts_exact"]) == (1, True)
+    assert table_of(trained_on({})).rows[0].about["test_texts_in_training"] is None
+
+
+def with_subsets(name: str) -> list[Any]:
+    """Records of tasks with two subsets, whose three aggregations differ."""
+    records = complete(name)
+    for i, record in enumerate(records):
+        scores = record["scores"]
+        scores |= {"all": {"spearman": scores["main"]}, "mean": {"spearman": 0.1 * i}, "wmean": {"spearman": 0.2}}
+        scores["subsets"] = {"a": {"n": 3}, "b": {"n": 5}} if record["task"]["name"] in SEVEN[:5] else {"a": {"n": 9}}
+    return records
+
+
+def test_other_aggregations_are_tables_of_their_own() -> None:
+    """Tasks without subsets keep their score; the name, the title and the note say which aggregation it is."""
+    records = with_subsets("m")
+    main = {r["task"]["name"]: 100 * r["scores"]["main"] for r in records}
+    wanted = {"mean": [0, 10, 20, 30, 40], "wmean": [20] * 5}
+    for aggregation in ("mean", "wmean"):
+        (table,) = build_tables(records, [suite("sts")], aggregation=aggregation)
+        (row,) = table.rows
+        got = [row.values[task].mean for task in SEVEN]
+        assert got == pytest.approx([*wanted[aggregation], main["STS-B"], main["SICK-R"]])
+        assert row.average.mean == pytest.approx(np.mean(got))
+        assert table.suite.name == f"sts-{aggregation}"
+        assert f"`{aggregation}` aggregation" in table.suite.note and "`all`" not in table.suite.note
+    records[2]["scores"]["mean"]["spearman"] = None
+    (table,) = build_tables(records, [suite("sts")], aggregation="mean")
+    assert table.rows[0].values["STS14"].reason == "a subset has no correlation"
+    (plain,) = build_tables(complete("m"), [suite("sts")], aggregation="mean")
+    assert plain.suite.name == "sts"  # nothing has subsets
+
+
+def test_the_mean_of_some_tasks_is_a_column_of_its_own(tmp_path: Path) -> None:
+    """STS12-16 of BURT's table 4: the mean of five tasks per seed, in every file; n/a where one of them is missing."""
+    records = complete("m", range(3))
+    write_tables([table_of(records)], tmp_path)
+    expected = score_matrix(records, range(3))[:, :5].mean(axis=1)
+    (row,) = json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))["rows"]
+    value = row["means"]["STS12-16"]
+    assert [value[key] for key in ("mean", "sd", "min", "max")] == pytest.approx(
+        [expected.mean(), expected.std(ddof=1), expected.min(), expected.max()]
+    )
+    assert "| SICK-R | STS12-16 | Avg. |" in (tmp_path / "sts.md").read_text(encoding="utf-8")
+    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert float(line["STS12-16"]) == pytest.approx(expected.mean(), abs=5e-5)
+    missing = [r for r in records if r["task"]["name"] != "STS16"]
+    assert table_of(missing).rows[0].means["STS12-16"].reason == "4 of 5 tasks"
+
+
+def test_least_and_largest_seed_stand_beside_the_mean() -> None:
+    """As in PromptBERT's table 10; a table whose rows have one seed each has no such columns."""
+    records = complete("m", range(4)) + complete("one")
+    averages = score_matrix(complete("m", range(4)), range(4)).mean(axis=1)
+    text = markdown(table_of(records))
+    assert "| Avg. | Min. | Max. | Conditions |" in text
+    (line,) = (line for line in text.splitlines() if "| m |" in line and "4 seeds" in line)
+    assert f"| {averages.min():.2f} | {averages.max():.2f} |" in line
+    (alone,) = (line for line in text.splitlines() if "| one |" in line and "tiny" in line)
+    assert " |  |  | tiny" in alone
+    assert "Min." not in markdown(table_of(complete("one")))
+
+
+def test_a_table_may_be_split_by_condition() -> None:
+    """Ranks start anew in each group; controls are a group of their own; every row is in one of the tables."""
+    records = complete("random") + complete("a") + complete("b") + complete("on-test") + complete("sup")
     for record in records:
-        record["training"] = {"corpus": {"name": "wiki", "sentences": 100}}
-    assert table_of(records).rows[0].about["corpus_sentences_in_test"] is None
+        method = record["method"]
+        method["traits"]["transductive"] = method["name"] == "on-test"
+        method["traits"]["needs_pairs"] = method["name"] == "sup"
+    tables = build_tables(records, [suite("sts")], by_condition=True)
+    found = {table.suite.name: [(row.rank, row.name) for row in table.rows] for table in tables}
+    first, second = sorted("ab", key=lambda name: -score_matrix(complete(name), [None]).mean())
+    assert found == {
+        "sts-untrained": [(1, first), (2, second)],
+        "sts-supervised": [(1, "sup")],
+        "sts-transductive": [(1, "on-test")],
+        "sts-controls": [(1, "random")],
+    }
+    assert tables[1].commands == ["zoo-bench run --methods sup"]
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (55.145, "55.15"),
+        (55.14499999999999, "55.15"),
+        (55.1449, "55.14"),
+        (-0.125, "-0.13"),
+        (0.0, "0.00"),
+        (7, "7.00"),
+    ],
+)
+def test_a_half_goes_up_whatever_the_last_bits(number: float, text: str) -> None:
+    """Sums in another order differ in the sixteenth digit, and must not differ in the second."""
+    assert shown(number) == text
 
 
 def test_the_device_is_that_of_what_was_measured() -> None:

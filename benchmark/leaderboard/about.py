@@ -1,0 +1,109 @@
+"""What a row's records say beside its scores: backbone, training text, what of the tests was in it, and cost."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from benchmark.leaderboard.conditions import setting
+from benchmark.records.store import Record
+
+
+def _mean(parts: Sequence[dict[str, Any]], name: str) -> float | None:
+    """Return the mean of a number over the seeds that have it."""
+    values = [one[name] for one in parts if one.get(name) is not None]
+    return statistics.fmean(values) if values else None
+
+
+def overlaps(records: Sequence[Record]) -> dict[str, frozenset[str]]:
+    """Return the test texts, as digests, that are in the training text, by task; without tasks that do not say."""
+    # The corpus is the same for every seed, so each task counts once; a cell that failed says nothing.
+    found = ((r["task"]["name"], (r["training"] or {}).get("overlap")) for r in records)
+    return {task: frozenset(overlap["digests"]) for task, overlap in found if overlap is not None}
+
+
+def counted_sentences(records: Sequence[Record]) -> dict[str, int]:
+    """Return what records of before say: training sentences among all texts of a task, its training part too."""
+    found = ((r["task"]["name"], (r["training"] or {}).get("corpus_sentences_in_test")) for r in records)
+    return {task: count for task, count in found if count is not None}
+
+
+def _contamination(records: Sequence[Record]) -> tuple[int | None, bool]:
+    """Return how many distinct test texts of all tasks are in the training text, and whether that is exact.
+
+    Where a task has only the count of before, that is added: the sum is no less than the union of the test texts.
+    """
+    trained = [r for r in records if (r["training"] or {}).get("corpus")]
+    known = overlaps(trained)
+    counted = [count for task, count in counted_sentences(trained).items() if task not in known]
+    if not known and not counted:
+        return None, True
+    return len(frozenset[str]().union(*known.values())) + sum(counted), not any(counted)
+
+
+def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
+    """Return what the first record says of encoding; speeds are means over the seeds that have them."""
+    first: dict[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
+    # There is none where the embedding cache had every vector.
+    by_seed = {r["seed"]: r["encoding"] for r in records if (r["encoding"] or {}).get("texts_per_second")}
+    speeds = {name: _mean(list(by_seed.values()), name) for name in ("texts_per_second", "tokens_per_second")}
+    return {**first, **speeds}
+
+
+def _peak_memory(records: Sequence[Record]) -> float | None:
+    """Return the most memory of training and measuring; None unless every count of it began with its own encoder.
+
+    A part without `peak_from_mb` gives the most of its whole process, which other encoders may have taken.
+    """
+    parts = [part for r in records for part in (r["encoding"], r["training"]) if part and part.get("peak_memory_mb")]
+    if not parts or any(part.get("peak_from_mb") is None for part in parts):
+        return None
+    return float(max(part["peak_memory_mb"] for part in parts))
+
+
+def _train_seconds(trainings: Sequence[dict[str, Any]]) -> float | None:
+    """Return the mean time of a fit; records of before have 0 where a fit without steps was not timed."""
+    timed = [one for one in trainings if one.get("seconds")]
+    return _mean(timed, "seconds") if len(timed) == len(trainings) else None
+
+
+def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
+    """Return the conditions and the cost of a row from all its records."""
+    measured = [r for r in records if r["status"] == "ok"]
+    first = min(measured or records, key=lambda r: str(r["started"]))
+    trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
+    corpus = (trainings[0] if trainings else {}).get("corpus") or {}
+    facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
+    environment, learns = first["environment"], setting(first["method"])
+    threads = environment["threads"]
+    adapted = [r["adapt"] for r in measured if r.get("adapt")]
+    in_test, exact = _contamination(records)
+    backbone = first["method"]["sources"].get("backbone", {})
+    return {
+        "backbone": backbone.get("name", ""),
+        "backbone_sha256": backbone.get("sha256", ""),
+        "precision": first["precision"],
+        "seeds": seeds,
+        "corpus": corpus.get("name", ""),
+        "corpus_sentences": corpus.get("sentences"),
+        "corpus_pairs": corpus.get("pairs"),
+        "test_texts_in_training": in_test,
+        "test_texts_exact": exact,
+        "transductive": first["method"]["traits"]["transductive"],
+        "supervised": learns == "supervised",
+        "setting": learns,
+        "class": first["method"]["class"],
+        "train_seconds": _train_seconds(trainings),
+        "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
+        "adapt_seconds": _mean(adapted, "seconds"),
+        "texts_per_second": encoding_of(records)["texts_per_second"],
+        "parameters": facts.get("parameters"),
+        "dimensions": facts.get("dimensions"),
+        "peak_memory_mb": _peak_memory(records),
+        "device": environment["gpu"] or f"{environment['cpu']}, {threads} thread{'s' * (threads != 1)}",
+        "limit": first["limit"],
+        "protocol": first["protocol"],
+        "environment": environment,
+        "version": first["version"],
+    }

@@ -1,0 +1,124 @@
+"""Under which conditions a row was measured: what it learned from, on which backbone, what of the tests it had seen."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from zoo.recipe import all_recipes, split_overrides
+
+if TYPE_CHECKING:
+    from benchmark.leaderboard.table import Row, Table
+
+CONTROL, UNTRAINED = "control", "untrained backbone"
+GROUPS = {
+    "untrained": "nothing is trained in this run",
+    "unsupervised": "trained on sentences without labels",
+    "supervised": "trained on labelled pairs",
+    "transductive": "fitted on the test texts themselves",
+    "released": "finished weights, trained elsewhere, perhaps on labels",
+    "controls": "what every method is measured against",
+}
+_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # how tables tell rows of one name apart
+_POOLED = ("zoo.methods.pooled.Cls", "zoo.methods.pooled.Average")  # a backbone's own states and nothing else
+
+
+@functools.cache  # asked for every row and every printed row
+def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the recipe of a table's row and its overrides, without what only says where weights are."""
+    base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
+    return base, {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
+
+
+@functools.cache
+def _controls() -> frozenset[str]:
+    return frozenset(name for name, spec in all_recipes().items() if spec.control)
+
+
+def setting(method: dict[str, Any]) -> str:
+    """Return what a record's method learns from in its run; `released` weights learned elsewhere, whatever it was."""
+    traits, recipe = method["traits"], method["recipe"]
+    if traits["transductive"]:
+        return "transductive"
+    if traits.get("needs_pairs"):
+        # A transform with no trained base reads the sentences of the pairs and not their labels.
+        return "unsupervised" if recipe.get("fit_on") == "pairs" and not recipe.get("base") else "supervised"
+    if method["class"].endswith(".Pretrained"):
+        return "released"
+    return "unsupervised" if traits.get("needs_corpus") else "untrained"
+
+
+def role(row: Row) -> str:
+    """Return CONTROL where the recipe says `control: true`, UNTRAINED for a plainly pooled backbone, else ""."""
+    if recipe_of(row.name)[0] in _controls():
+        return CONTROL
+    return UNTRAINED if row.about["class"] in _POOLED else ""
+
+
+def group(row: Row) -> str:
+    """Return the condition group of a row, one of GROUPS: controls by themselves, the others by their setting."""
+    return "controls" if role(row) == CONTROL else str(row.about["setting"])
+
+
+def missing_controls(table: Table) -> list[str]:
+    """Return the recipes of the controls that every table should have and this one has not."""
+    there = {recipe_of(row.name)[0] for row in table.rows}
+    backbone = [] if any(role(row) == UNTRAINED for row in table.rows) else ["avg-last"]
+    return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
+
+
+def learned_from(about: dict[str, Any]) -> str:
+    """Return the training text and its size, "supervised: " before it where labels were read; "" without one."""
+    if not about["corpus"]:
+        return ""
+    pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
+    size = f"{sentences:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
+    supervised = "supervised: " if about["setting"] == "supervised" else ""
+    return f"{supervised}{size} of {about['corpus']}"
+
+
+def contamination(about: dict[str, Any]) -> str:
+    """Return how many test texts of the table are in the training text, as far as records say; "" for none."""
+    count = about["test_texts_in_training"]
+    if not count:
+        return ""
+    if not about["test_texts_exact"]:
+        return f"⚠ at most {count:,} training sentences are texts of the tasks"
+    return f"⚠ {count:,} test text{' is' if count == 1 else 's are'} in the training text"
+
+
+def comparable(row: Row) -> tuple[Any, ...]:
+    """Return what two rows must share for the larger of their scores to be the better one."""
+    about = row.about
+    backbone = (about["backbone"], about["backbone_sha256"])
+    learned = (about["corpus"], about["corpus_sentences"], about["corpus_pairs"])
+    return (group(row), backbone, learned, about["precision"], about["protocol"], about["limit"])
+
+
+def conditions(row: Row) -> str:
+    """Return a row's backbone, precision, training text, caveats and seeds on one line."""
+    about = row.about
+    parts = [role(row), str(about["backbone"] or "no backbone"), about["precision"], learned_from(about)]
+    if about["transductive"]:
+        parts.append("transductive: fitted on the test texts")
+    parts.append(contamination(about))
+    if about["seeds"] > 1:
+        parts.append(f"{about['seeds']} seeds")
+    return ", ".join(filter(None, parts))
+
+
+def environment_lines(rows: Sequence[Row]) -> list[str]:
+    """Return each different environment of the rows on one line."""
+    seen = []
+    for row in rows:
+        environment = row.about["environment"]
+        packages = environment["packages"]
+        line = (
+            f"zoo-bench {row.about['version']}, protocol {row.about['protocol']}, torch {packages['torch']}, "
+            f"transformers {packages['transformers']}, Python {environment['python']}; {row.about['device']}."
+        )
+        if line not in seen:
+            seen.append(line)
+    return seen
