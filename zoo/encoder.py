@@ -60,6 +60,14 @@ class Corpus:
         size = {"sentences": len(self.sentences)} if self.labels is None else {"pairs": len(self.labels)}
         return {"name": self.name, **size, "sha256": self.sha256()}
 
+    def labelled(self, labels: Sequence[str]) -> Corpus:
+        """Return its pairs that have one of these labels; itself where all have, or where there are no labels."""
+        rows = [i for i, label in enumerate(self.labels or ()) if label in labels]
+        if self.labels is None or len(rows) == len(self.labels):
+            return self
+        sentences = [text for i in rows for text in (self.sentences[2 * i], self.sentences[2 * i + 1])]
+        return Corpus(self.name, sentences, [self.labels[i] for i in rows])
+
 
 DevScore = Callable[["Encoder"], "float | Mapping[str, float]"]
 """The score x100 that picks a checkpoint, higher is better; or a mapping with it as "score" and more for the log."""
@@ -146,6 +154,11 @@ class Encoder(ABC):
     def traits(cls, recipe: Any) -> Traits:
         """Return what this recipe needs and promises."""
         return Traits()
+
+    @classmethod
+    def reads(cls, recipe: Any, corpus: Corpus) -> Corpus:
+        """Return the part of a text that `fit` learns from, which keys and records name; the default reads all."""
+        return corpus
 
     @classmethod
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:

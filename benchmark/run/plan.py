@@ -188,10 +188,16 @@ def make_plan(
     """
     plan = Plan()
     texts = {"corpus": corpus or Texts(), "pairs": pairs or Texts(), "": Texts()}
-    identities = {kind: None if text.corpus is None else text.corpus.identity() for kind, text in texts.items()}
+    parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
     for method in methods:
         kind = "pairs" if method.traits.needs_pairs else "corpus" if method.traits.needs_corpus else ""
         sources, missing = {}, texts[kind].missing
+        text, identity = texts[kind].corpus, None
+        if text is not None:
+            text = method.cls.reads(method.recipe, text)
+            if (kind, text.name) not in parts:
+                parts[kind, text.name] = text, text.identity()
+            text, identity = parts[kind, text.name]
         try:
             sources = method.cls.sources(method.recipe, runtime)
         except MissingError as error:
@@ -201,7 +207,7 @@ def make_plan(
             method.recipe,
             method.traits,
             sources,
-            corpus=identities[kind],
+            corpus=identity,
             dev=dev.identity() if dev is not None and dev.data is not None else None,
             precision=runtime.precision,
             limit=limit,
@@ -226,8 +232,8 @@ def make_plan(
                     cells,
                     code,
                     missing,
-                    corpus=texts[kind].corpus,
-                    corpus_identity=identities[kind],
+                    corpus=text,
+                    corpus_identity=identity,
                 )
             )
     return plan

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone
-from zoo.errors import ContractError, UsageError
+from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.labels import NLI_LABELS
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.recipe import all_recipes, build, later, parse_methods, portable_recipe
 from zoo.registry import METHODS, method_identity
@@ -98,6 +99,16 @@ class Transform(Encoder):
         )
 
     @classmethod
+    def reads(cls, recipe: Any, corpus: Corpus) -> Corpus:
+        """Of joined pairs the map reads those of NLI alone; a trained base reads what its own objectives need."""
+        nli = corpus.labelled(NLI_LABELS)
+        if recipe.fit_on != "pairs" or nli is corpus:
+            return corpus
+        if recipe.base is None:
+            return replace(nli, name=f"NLI pairs of {corpus.name}")
+        return replace(corpus, name=f"{corpus.name} (the map: its NLI pairs)")
+
+    @classmethod
     def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
         """Return the base's files; a named base adds what it is, for its recipe stands in another file."""
         method, base_cls, own = base_of(recipe)
@@ -133,6 +144,8 @@ class Transform(Encoder):
             raise ContractError(f"{what} with fit_on: {self.recipe.fit_on} needs sentences; pass --corpus or --pairs.")
         if self.recipe.fit_on == "pairs" and corpus.labels is None:
             raise ContractError(f"{what} with fit_on: pairs needs labelled pairs (NLI); pass --pairs.")
+        if self.recipe.fit_on == "pairs" and not (corpus := corpus.labelled(NLI_LABELS)).sentences:
+            raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; {what} needs --pairs nli.")
         # One log of values holds one training: the base's where there is one.
         own_run = replace(run, log_values=None) if report.fitted else run
         learned = self.learn(self.base.encode(corpus.sentences), own_run)

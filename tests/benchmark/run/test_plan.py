@@ -13,7 +13,7 @@ from fakes import FAKES, Bag, hexes
 
 import benchmark.run.plan
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
+from benchmark.run.plan import EncoderPlan, LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
 from zoo.progress import Progress
@@ -273,3 +273,20 @@ def test_a_wrong_recipe_stops_the_plan_before_anything(monkeypatch: pytest.Monke
 def test_fakes_are_encoders() -> None:
     """The fakes keep to the interface that they fake."""
     assert all(issubclass(cls, Encoder) for cls in FAKES.values())
+
+
+def test_a_method_is_given_and_keyed_by_the_pairs_that_it_reads() -> None:
+    nli = Corpus("nli", ["a", "b", "c", "d"], ["entailment", "neutral"])
+    joined = Corpus("nli+ppdb", [*nli.sentences, "e", "f"], ["entailment", "neutral", "ppdb:independent"])
+    other = Corpus("nli+ppdb", [*nli.sentences, "g", "h"], ["entailment", "neutral", "ppdb:independent"])
+
+    def planned(name: str, pairs: Corpus) -> EncoderPlan:
+        return plan_of(spec=all_recipes()[name], pairs=pairs).encoders[0]
+
+    whitening, joint = planned("whitening-nli", joined), planned("burt", joined)
+    assert whitening.corpus is not None and whitening.corpus.sentences == nli.sentences
+    assert whitening.corpus_identity == {**nli.identity(), "name": "NLI pairs of nli+ppdb"}
+    assert joint.corpus is joined and joint.corpus_identity == joined.identity()
+    assert planned("whitening-nli", other).key == whitening.key  # the phrases are none of its business
+    assert planned("burt", other).key != joint.key
+    assert planned("whitening-nli", nli).corpus_identity == nli.identity()

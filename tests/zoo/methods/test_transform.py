@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime, Traits
-from zoo.errors import ContractError, UsageError
+from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_tensors
 from zoo.methods.flow import Flow
 from zoo.methods.simcse import SimCSE
@@ -182,3 +182,31 @@ def test_a_target_fit_adapts_the_base_too(tiny_bert: Path, pocket_sentences: lis
     np.testing.assert_allclose(
         adapted.encode(texts[:5]), wanted / np.linalg.norm(wanted, axis=1, keepdims=True), atol=1e-5
     )
+
+
+def test_of_joined_pairs_the_map_is_fitted_on_those_of_nli(
+    tiny_bert: Path, pocket_sentences: list[str], pairs: Corpus
+) -> None:
+    """Against scikit-learn's PCA with whitening on the sentences of the NLI pairs alone."""
+    from sklearn.decomposition import PCA
+
+    assert pairs.labels is not None
+    phrases = pocket_sentences[100:140]
+    labels = [*pairs.labels, *["ppdb:equivalence"] * 20]
+    joined = Corpus("joined", [*pairs.sentences, *phrases], labels)
+    encoder = make(Whitening, tiny_bert, fit_on="pairs", k=6)
+    assert encoder.fit(joined, run=Run()).sentences == len(pairs.sentences)
+    pca = PCA(6, whiten=True, svd_solver="full").fit(encoder.base.encode(pairs.sentences).astype(np.float64))
+    wanted = pca.transform(encoder.base.encode(phrases).astype(np.float64))
+    wanted /= np.linalg.norm(wanted, axis=1, keepdims=True)
+    found = encoder.encode(phrases).astype(np.float64)
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-5)  # PCA leaves signs open
+
+    part = Whitening.reads(encoder.recipe, joined)
+    assert (part.sentences, part.labels) == (list(pairs.sentences), list(pairs.labels)) and "NLI" in part.name
+    assert Whitening.reads(encoder.recipe, pairs) is pairs  # so keys of pairs that are NLI alone stay as they were
+    assert Whitening.reads(Whitening.Recipe(fit_on="corpus"), joined) is joined
+    based = Whitening.reads(Whitening.Recipe(base="burt", fit_on="pairs"), joined)
+    assert based.sentences is joined.sentences and "its NLI pairs" in based.name  # BURT learns from the phrases
+    with pytest.raises(TrainingError, match="labelled as NLI"):
+        make(Whitening, tiny_bert, fit_on="pairs").fit(Corpus("phrases", phrases, labels[-20:]), run=Run())
