@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar  # typing's has no default before Python 3.13
 
 from zoo.progress import Progress
 
@@ -107,14 +108,26 @@ class FitReport:
     facts: Mapping[str, Any] = field(default_factory=dict)  # method-specific: rank, floor, ...
 
 
-class Encoder(ABC):
-    """A sentence encoder; `Recipe` is its frozen dataclass, whose defaults are the paper's."""
+class AnyRecipe(Protocol):
+    """A frozen dataclass, whatever its fields."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+
+RecipeT = TypeVar("RecipeT", bound=AnyRecipe, default=Any)
+
+
+class Encoder(ABC, Generic[RecipeT]):
+    """A sentence encoder; `Recipe` is its frozen dataclass, whose defaults are the paper's.
+
+    A method names the same dataclass in its base, `Encoder[MyRecipe]`, so that a type checker knows `self.recipe`.
+    """
 
     Recipe: ClassVar[type[Any]]
     version: ClassVar[int] = 1  # raised by hand when the vectors of a recipe change: its cells are measured again
     dim: int
 
-    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+    def __init__(self, recipe: RecipeT, runtime: Runtime) -> None:
         self.recipe = recipe
         self.runtime = runtime
 
@@ -151,22 +164,22 @@ class Encoder(ABC):
         """Return a sha256 that changes when any vector could."""
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: RecipeT) -> Traits:
         """Return what this recipe needs and promises."""
         return Traits()
 
     @classmethod
-    def reads(cls, recipe: Any, corpus: Corpus) -> Corpus:
+    def reads(cls, recipe: RecipeT, corpus: Corpus) -> Corpus:
         """Return the part of a text that `fit` learns from, which keys and records name; the default reads all."""
         return corpus
 
     @classmethod
-    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+    def sources(cls, recipe: RecipeT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity (name, sha256 ...) of all files outside the recipe that vectors depend on."""
         return {}
 
     @classmethod
-    def code_parts(cls, recipe: Any) -> tuple[type[Encoder], ...]:
+    def code_parts(cls, recipe: RecipeT) -> tuple[type[Encoder], ...]:
         """Return the classes whose code makes the vectors: this one, and those that a recipe names beside it."""
         return (cls,)
 

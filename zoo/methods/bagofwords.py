@@ -35,7 +35,7 @@ class BagOfWordsRecipe:
         positive(self, "dim")
 
 
-class BagOfWords(Encoder):
+class BagOfWords(Encoder[BagOfWordsRecipe]):
     """Counts of a text's words in signed buckets chosen by the words' sha256; no training, no vocabulary.
 
     Signs keep the dot product of two texts, over hashes, at its value for the counts themselves (feature hashing,
@@ -49,7 +49,7 @@ class BagOfWords(Encoder):
 
     Recipe: ClassVar[type[Any]] = BagOfWordsRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+    def __init__(self, recipe: BagOfWordsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.dim = recipe.dim
         self.stats = EncodingStats()

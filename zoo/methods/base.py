@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import nn
+from typing_extensions import TypeVar
 
-from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.encoder import AnyRecipe, Encoder, Runtime, Vectors
 from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.pooling import Pooling
@@ -45,12 +46,26 @@ class BackboneRecipe:
         positive(self, "max_length")
 
 
-class BackboneEncoder(Encoder):
+class BackboneFields(AnyRecipe, Protocol):
+    """What `BackboneEncoder` reads of a recipe."""
+
+    @property
+    def backbone(self) -> str: ...
+    @property
+    def revision(self) -> str | None: ...
+    @property
+    def max_length(self) -> int | None: ...
+
+
+BackboneT = TypeVar("BackboneT", bound=BackboneFields, default=Any)
+
+
+class BackboneEncoder(Encoder[BackboneT]):
     """An encoder that pools the states of one transformer; subclasses set the pooling and may train."""
 
     Recipe: ClassVar[type[Any]] = BackboneRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: BackboneT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime)
         self.backbone = backbone or Backbone.load(recipe.backbone, recipe.revision, runtime)
         self.dim = self.backbone.dim
@@ -135,7 +150,7 @@ class BackboneEncoder(Encoder):
         )
 
     @classmethod
-    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+    def sources(cls, recipe: BackboneT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the backbone's files."""
         found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
         return {"backbone": found.identity()}

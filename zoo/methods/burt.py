@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def paraphrase_identification(
     return PairTask("PI", 2, text_of[target].repeat(1 + negatives), text_of[second].ravel(), labels.ravel())
 
 
-class BURT(SBERT):
+class BURT(SBERT[BURTRecipe]):
     """BURT: one encoder, three heads; at test the pooled states of a word, phrase or sentence.
 
     Example:
@@ -98,7 +98,7 @@ class BURT(SBERT):
     Recipe: ClassVar[type] = BURTRecipe
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: BURTRecipe) -> Traits:
         """Trained on labelled pairs of sentences and phrases; NLI has half of the batches."""
         traits = super().traits(recipe)
         return Traits(**{**vars(traits), "training_passes": traits.training_passes * min(len(recipe.objectives), 2)})

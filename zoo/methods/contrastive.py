@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.backbone import Backbone
@@ -37,7 +38,43 @@ _POOLINGS: dict[str, Pooling] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastiveRecipe(BackboneRecipe):
+class TrainedRecipe(BackboneRecipe):
+    """What `Contrastive` reads of a recipe; a method that has more of these to choose makes them fields."""
+
+    batch_size: int
+    learning_rate: float
+    epochs: int = 1
+    train_max_length: int
+    eval_every: int  # steps between dev scores
+    dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
+
+    @property
+    def pooler(self) -> Pooler:
+        """Mean of the last layer over the mask, in training and at test."""
+        return "avg"
+
+    @property
+    def mlp_only_train(self) -> bool:
+        """True: there is no MLP to keep at test."""
+        return True
+
+    @property
+    def accumulate(self) -> int:
+        """Batches per update."""
+        return 1
+
+    @property
+    def chunk_rows(self) -> int | None:
+        """No gradient cache."""
+        return None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContrastiveRecipe(TrainedRecipe):
     """Settings of unsupervised contrastive training; the defaults are SimCSE's for BERT-base (its table A.1)."""
 
     temperature: float = 0.05
@@ -45,17 +82,14 @@ class ContrastiveRecipe(BackboneRecipe):
     accumulate: int = 1  # batches per update, each contrasted within itself
     chunk_rows: int | None = None  # gradient cache: sentences encoded at a time, the loss over the whole batch
     learning_rate: float = 3e-5
-    epochs: int = 1
     train_max_length: int = 32
     eval_every: int = 250  # steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125
     pooler: Pooler = "cls"
     mlp_only_train: bool = True  # the test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7)
-    dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "temperature", "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
-        positive(self, "accumulate", "chunk_rows")
+        positive(self, "temperature", "accumulate", "chunk_rows")
 
 
 def set_dropout(model: nn.Module, rate: float | None) -> None:
@@ -95,10 +129,13 @@ class TrainedPooler(nn.Module):
         return vectors
 
 
-class Contrastive(BackboneEncoder):
+TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
+
+
+class Contrastive(BackboneEncoder[TrainedRecipeT]):
     """Trains the backbone on an objective over sentences; the recipe says how token states become the test vector."""
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Any = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.mlp: nn.Module | None = None
         if recipe.pooler == "cls" and not recipe.mlp_only_train:
@@ -125,7 +162,7 @@ class Contrastive(BackboneEncoder):
         return vectors if self.mlp is None else self.mlp(vectors).float()
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: TrainedRecipeT) -> Traits:
         """Trained on a corpus, seeded, checkpoint picked by a dev score."""
         return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=2.0 * recipe.epochs)
 

@@ -21,19 +21,17 @@ from torch import nn
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
 from zoo.engine.tokens import tokenise
 from zoo.files import read_json, write_json
-from zoo.methods.base import BackboneRecipe, positive
-from zoo.methods.contrastive import Contrastive, Pooler, TrainedPooler
+from zoo.methods.base import positive
+from zoo.methods.contrastive import Contrastive, TrainedPooler, TrainedRecipe
 from zoo.recipe import later
 from zoo.training.loop import Objective, TrainSettings
 from zoo.training.pairs import Groups
 
 
 @dataclass(frozen=True, kw_only=True)
-class CTRecipe(BackboneRecipe):
+class CTRecipe(TrainedRecipe):
     """The defaults are the paper's; "open" marks what is its released code's, the paper's being not known."""
 
-    pooler: ClassVar[Pooler] = "avg"  # mean of the last layer over the mask, in training and at test
-    mlp_only_train: ClassVar[bool] = True  # there is none
     batch_size: int = 16  # pairs: 2 positives with their negatives
     negatives: int = 7  # K to a positive
     pairs: Literal["shared", "disjoint"] = "shared"  # negatives (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
@@ -97,7 +95,7 @@ class CTObjective(Objective):
         return loss * self.recipe.batch_size if self.recipe.reduction == "sum" else loss
 
 
-class CT(Contrastive):
+class CT(Contrastive[CTRecipe]):
     """Contrastive Tension: at test f2, or the one of f1 and f2 with the higher dev score; mean pooling.
 
     Example:
@@ -112,7 +110,7 @@ class CT(Contrastive):
     Recipe: ClassVar[type] = CTRecipe
     tension: CTObjective  # while it is trained
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: CTRecipe, runtime: Runtime, backbone: Any = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.tested: str | None = None
 
@@ -126,7 +124,7 @@ class CT(Contrastive):
         return self.tension if self.recipe.test_encoder == "best" else super().kept()
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: CTRecipe) -> Traits:
         """At most one of the two encoders reads a sentence, but for the positives."""
         return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.1 * recipe.epochs)
 

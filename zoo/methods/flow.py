@@ -61,7 +61,7 @@ class NegativeLogLikelihood(Objective):
             return -self.glow.log_prob(u.float()).mean() / (math.log(2) * self.glow.dim)
 
 
-class Flow(Transform):
+class Flow(Transform[FlowRecipe]):
     """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; compared by cosine like any other vectors.
 
     Example:
@@ -75,7 +75,7 @@ class Flow(Transform):
     Recipe: ClassVar[type] = FlowRecipe
     stochastic = True
 
-    def __init__(self, recipe: Any, runtime: Runtime, base: Encoder | None = None) -> None:
+    def __init__(self, recipe: FlowRecipe, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime, base)
         self.glow = self._new(seed=0)
         self.bits: dict[str, float] = {}

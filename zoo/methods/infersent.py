@@ -93,7 +93,7 @@ class BiLSTMMax(nn.Module):
         return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
 
 
-class InferSent(BackboneEncoder):
+class InferSent(BackboneEncoder[InferSentRecipe]):
     """InferSent on the token vectors of a backbone, whose Transformer is not used.
 
     Example:
@@ -109,7 +109,7 @@ class InferSent(BackboneEncoder):
 
     Recipe: ClassVar[type] = InferSentRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Any = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim = 2 * recipe.lstm_dim
         with torch.random.fork_rng(devices=[]):
@@ -122,7 +122,7 @@ class InferSent(BackboneEncoder):
         return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: InferSentRecipe) -> Traits:
         """Trained on labelled pairs; its own held-out pairs pick the weights."""
         return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
 

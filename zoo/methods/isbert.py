@@ -20,20 +20,18 @@ from torch import nn
 from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
-from zoo.methods.base import BackboneRecipe, positive
-from zoo.methods.contrastive import Contrastive, Pooler
+from zoo.methods.base import positive
+from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.training.loop import Objective, TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class ISBertRecipe(BackboneRecipe):
+class ISBertRecipe(TrainedRecipe):
     """The architecture is the paper's; the values of training are its released code's, the paper's are not known.
 
     The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is AdamW.
     """
 
-    pooler: ClassVar[Pooler] = "avg"  # of the n-gram features, [CLS] and [SEP] included, in training and at test
-    mlp_only_train: ClassVar[bool] = True  # there is no MLP
     kernels: tuple[int, ...] = (1, 3, 5)  # tokens of an n-gram
     channels: int = 256  # of each kernel: vectors are as wide as BERT-base's, whatever the backbone
     activation: Literal["relu", "none"] = "relu"  # the paper's; the code's convolutions have none
@@ -103,7 +101,7 @@ class ISBertObjective(Objective):
         return loss
 
 
-class ISBert(Contrastive):
+class ISBert(Contrastive[ISBertRecipe]):
     """IS-BERT: at test the mean of the n-gram features that training has made.
 
     Example:
@@ -117,7 +115,7 @@ class ISBert(Contrastive):
 
     Recipe: ClassVar[type] = ISBertRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: ISBertRecipe, runtime: Runtime, backbone: Any = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim = recipe.channels * len(recipe.kernels)
         self.rows = 0
@@ -138,7 +136,7 @@ class ISBert(Contrastive):
         return {"head": self.head}
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: ISBertRecipe) -> Traits:
         """One pass over each sentence."""
         return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.0 * recipe.epochs)
 

@@ -108,7 +108,7 @@ class MoCoObjective(Objective):
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
 
 
-class MoCo(Contrastive):
+class MoCo(Contrastive[MoCoRecipe]):
     """MoCo-BERT and ESimCSE: queue and momentum encoder in training, the backbone's [CLS] alone at test.
 
     Example:
@@ -125,7 +125,7 @@ class MoCo(Contrastive):
         return MoCoObjective(self.backbone.model, self.recipe, self.mlp)
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: MoCoRecipe) -> Traits:
         """One pass with gradient and one (a third as dear) without; ESimCSE two with."""
         passes = 1.34 if recipe.positives == "momentum" else 2.34
         return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=passes * recipe.epochs)

@@ -20,10 +20,6 @@ from zoo.training.loop import Objective
 class OptiPromptRecipe(PromptTrainingRecipe):
     """The defaults are appendix B's; both views are the same template under two dropout masks, as in SimCSE."""
 
-    second_template: ClassVar[None] = None
-    denoise: ClassVar[bool] = False
-    test_denoise: ClassVar[bool] = False
-    denoise_from_zero: ClassVar[bool] = False
     template: str = 'This sentence : "[X]" means [MASK] .'
     head: Literal["none", "mlp", "mlm"] = "none"  # the code trains the transform of the MLM head beside the template
     replace: Literal["position", "last-occurrence"] = "position"  # how the code finds the template's tokens in a row
@@ -72,7 +68,7 @@ class TemplateVectors(nn.Module):
 class OptiPooler(PromptPooler):
     """The [MASK] state of a continuous template."""
 
-    def __init__(self, model: Any, template: TemplateVectors, recipe: Any, head: nn.Module | None) -> None:
+    def __init__(self, model: Any, template: TemplateVectors, recipe: OptiPromptRecipe, head: nn.Module | None) -> None:
         super().__init__(model, (template.prompt,), recipe, head, None)
         self.template = template
 
@@ -82,7 +78,7 @@ class OptiPooler(PromptPooler):
         return token_states(self.model, input_ids, attention_mask, at=at, inputs_embeds=embedded)[0][:, 0].float()
 
 
-class OptiPrompt(PromptBERT):
+class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     """OptiPrompt: a frozen backbone and a template of trained vectors that starts as a manual one.
 
     Example:
@@ -94,7 +90,7 @@ class OptiPrompt(PromptBERT):
 
     Recipe: ClassVar[type] = OptiPromptRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: OptiPromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         embeddings = self.backbone.model.get_input_embeddings()
         self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)

@@ -9,7 +9,7 @@ from zoo.engine.pooling import Pooling
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
 
 
-class Cls(BackboneEncoder):
+class Cls(BackboneEncoder[BackboneRecipe]):
     """[CLS] of the last layer, without pooler or head ("cls_before_pooler" of SimCSE's code).
 
     Example:
@@ -33,7 +33,7 @@ class AverageRecipe(BackboneRecipe):
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "last"
 
 
-class Average(BackboneEncoder):
+class Average(BackboneEncoder[AverageRecipe]):
     """Mean over tokens of the last layer, of first and last (two meanings), or of the last two.
 
     The published "first-last avg." 56.70 of BERT-base counts the embedding layer as the first (`first-last-h0`);
@@ -50,5 +50,4 @@ class Average(BackboneEncoder):
     @property
     def pooling(self) -> Pooling:
         """The recipe's layers."""
-        layers: Pooling = self.recipe.layers
-        return layers
+        return self.recipe.layers

@@ -35,8 +35,13 @@ class PretrainedRecipe:
     def __post_init__(self) -> None:
         positive(self, "max_length")
 
+    @property
+    def backbone(self) -> str:
+        """The model: everything of it is the backbone here."""
+        return self.model
 
-class Pretrained(BackboneEncoder):
+
+class Pretrained(BackboneEncoder[PretrainedRecipe]):
     """A finished encoder: transformer, pooling, then Dense and Normalize, as its modules.json lists them.
 
     These stock modules run on our engine; a folder with any other is run by the sentence-transformers package (extra
@@ -125,9 +130,3 @@ class Pretrained(BackboneEncoder):
             return super().fingerprint()
         recipe = {**dataclasses.asdict(self.recipe), "model": self.source.name}
         return sha256_json([self.source.sha256, recipe, self.runtime.precision])
-
-    @classmethod
-    def sources(cls, recipe: PretrainedRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the model's files."""
-        found = find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
-        return {"backbone": found.identity()}

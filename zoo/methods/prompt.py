@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
+from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, positive
 from zoo.modules.templates import Template, first_position
 
 
-class Prompted(BackboneEncoder):
+class PromptFields(BackboneFields, Protocol):
+    """What `Prompted` reads of a recipe."""
+
+    @property
+    def template(self) -> str: ...
+    @property
+    def period(self) -> bool: ...
+    @property
+    def denoise_from_zero(self) -> bool: ...
+
+
+PromptT = TypeVar("PromptT", bound=PromptFields, default=Any)
+
+
+class Prompted(BackboneEncoder[PromptT]):
     """An encoder whose texts go in within the recipe's `template`."""
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: PromptT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.prompt = Template.parse(recipe.template).bind(self.backbone.tokenizer, period=recipe.period)
         self.prompt.room(self.length_limit)  # a template that leaves none is told now, not at the first text
@@ -49,7 +64,7 @@ class PromptRecipe(BackboneRecipe):
         Template.parse(self.template)
 
 
-class Prompt(Prompted):
+class Prompt(Prompted[PromptRecipe]):
     """A manual template on any masked language model, as it was pretrained.
 
     Example:
@@ -60,7 +75,7 @@ class Prompt(Prompted):
 
     Recipe: ClassVar[type] = PromptRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: PromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.head: Any = None
         if recipe.top_k is None:

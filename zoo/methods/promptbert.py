@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
 from zoo.engine.backbone import Backbone, mlm_head
@@ -34,6 +35,26 @@ class PromptTrainingRecipe(SimCSERecipe):
     blank_in_training: bool = True  # the code's training (RoBERTa) has none before the sentence, its test has
     select_like_training: bool = False  # the code picks the checkpoint by denoised vectors without the period
     batch_size: int = 256
+
+    @property
+    def second_template(self) -> str | None:
+        """None: both views have the same template."""
+        return None
+
+    @property
+    def denoise(self) -> bool:
+        """False: the template's bias stays, in training."""
+        return False
+
+    @property
+    def test_denoise(self) -> bool:
+        """False: the template's bias stays, at test."""
+        return False
+
+    @property
+    def denoise_from_zero(self) -> bool:
+        """False: the template's positions start where the sentence's do."""
+        return False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,7 +93,12 @@ class PromptPooler(TrainedPooler):
     """
 
     def __init__(
-        self, model: Any, prompts: tuple[BoundTemplate, ...], recipe: Any, head: nn.Module | None, bias_from: int | None
+        self,
+        model: Any,
+        prompts: tuple[BoundTemplate, ...],
+        recipe: PromptTrainingRecipe,
+        head: nn.Module | None,
+        bias_from: int | None,
     ) -> None:
         super().__init__(model, "cls_before_pooler")
         self.mlp = head or nn.Identity()
@@ -99,7 +125,10 @@ class PromptPooler(TrainedPooler):
         return vectors
 
 
-class PromptBERT(Prompted, SimCSE):
+PromptTrainingRecipeT = TypeVar("PromptTrainingRecipeT", bound=PromptTrainingRecipe, default=PromptBERTRecipe)
+
+
+class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT]):
     """PromptBERT: the [MASK] state of a template, trained by contrast of two templates or on NLI triplets.
 
     Example:
@@ -111,7 +140,7 @@ class PromptBERT(Prompted, SimCSE):
 
     Recipe: ClassVar[type] = PromptBERTRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: PromptTrainingRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         texts = [recipe.template] if recipe.second_template is None else [recipe.template, recipe.second_template]
         tokenizer = self.backbone.tokenizer

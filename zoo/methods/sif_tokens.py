@@ -12,9 +12,8 @@ import numpy as np
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.engine.tokens import TokenTable, tokenise
-from zoo.formats.word_vectors import identity
 from zoo.methods.base import BackboneRecipe
-from zoo.methods.sif import SIF, Weighting, frequency_place
+from zoo.methods.sif import WeightedAverages, Weighting
 from zoo.methods.wordvectors import Words
 
 _CHUNK = 20_000  # texts tokenised at once while counting
@@ -51,7 +50,7 @@ class TokenWords(Words):
         return counts
 
 
-class TokenSIF(SIF):
+class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     """SIF or uSIF of static token embeddings.
 
     Example:
@@ -70,14 +69,11 @@ class TokenSIF(SIF):
         return TokenWords(self.recipe, self.runtime)
 
     @classmethod
-    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+    def sources(cls, recipe: TokenSIFRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the backbone's files, and of the frequencies'."""
         found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
-        return {
-            "backbone": found.identity(),
-            **{key: identity(place) for key, place in frequency_place(recipe).items()},
-        }
+        return {"backbone": found.identity(), **super().sources(recipe, runtime)}
 
     def places(self) -> dict[str, Any]:
         """Return the recipe's fields that find its files again from anywhere."""
-        return {"backbone": self.words.location, **frequency_place(self.recipe)}
+        return {"backbone": self.words.location, **super().places()}

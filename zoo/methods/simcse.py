@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.tokens import tokenise
@@ -99,7 +100,10 @@ def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
     return result
 
 
-class SimCSE(Contrastive):
+SimCSERecipeT = TypeVar("SimCSERecipeT", bound=SimCSERecipe, default=SimCSERecipe)
+
+
+class SimCSE(Contrastive[SimCSERecipeT]):
     """SimCSE: [CLS]+MLP in training; at test without the MLP (unsupervised) or with it (supervised).
 
     Example:
@@ -119,7 +123,7 @@ class SimCSE(Contrastive):
         return SimCSEObjective(TrainedPooler(model, recipe.pooler, self.mlp), recipe, mlm)
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: SimCSERecipeT) -> Traits:
         """Trained on sentences, or on NLI triplets."""
         return Traits(
             needs_corpus=not recipe.supervised,

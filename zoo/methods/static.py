@@ -42,7 +42,7 @@ class StaticRecipe(BackboneRecipe):
             raise ValueError("frequent is for the stages that remove frequent tokens; set remove: freq or beyond")
 
 
-class Static(BackboneEncoder):
+class Static(BackboneEncoder[StaticRecipe]):
     """Mean of the rows of the word-embedding matrix: no position, no type, no layer.
 
     Only the last stage is in the released code; it re-tokenises the kept, lower-cased words, and so do the stages from
@@ -57,7 +57,7 @@ class Static(BackboneEncoder):
 
     Recipe: ClassVar[type] = StaticRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, backbone: Backbone | None = None) -> None:
+    def __init__(self, recipe: StaticRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         tokenizer = self.backbone.tokenizer
         vocabulary = tokenizer.get_vocab()

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone
@@ -56,13 +57,16 @@ def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
     return specs[0].method, cls, own
 
 
-class Transform(Encoder):
+TransformRecipeT = TypeVar("TransformRecipeT", bound=TransformRecipe, default=Any)
+
+
+class Transform(Encoder[TransformRecipeT]):
     """A map of another encoder's vectors, learned without labels; subclasses say how."""
 
     Recipe: ClassVar[type[Any]] = TransformRecipe
     stochastic = False  # learn() depends on the seed
 
-    def __init__(self, recipe: Any, runtime: Runtime, base: Encoder | None = None) -> None:
+    def __init__(self, recipe: TransformRecipeT, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime)
         if base is None:
             _, cls, own = base_of(recipe)
@@ -85,7 +89,7 @@ class Transform(Encoder):
         return self.base.backbone  # type: ignore[attr-defined]
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: TransformRecipeT) -> Traits:
         """The base's needs and the transform's; an encoder gets one text: pairs stand in for a corpus."""
         _, base_cls, own = base_of(recipe)
         base = base_cls.traits(own)
@@ -99,7 +103,7 @@ class Transform(Encoder):
         )
 
     @classmethod
-    def reads(cls, recipe: Any, corpus: Corpus) -> Corpus:
+    def reads(cls, recipe: TransformRecipeT, corpus: Corpus) -> Corpus:
         """Of joined pairs the map reads those of NLI alone; a trained base reads what its own objectives need."""
         nli = corpus.labelled(NLI_LABELS)
         if recipe.fit_on != "pairs" or nli is corpus:
@@ -109,7 +113,7 @@ class Transform(Encoder):
         return replace(corpus, name=f"{corpus.name} (the map: its NLI pairs)")
 
     @classmethod
-    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
+    def sources(cls, recipe: TransformRecipeT, runtime: Runtime) -> dict[str, Any]:
         """Return the base's files; a named base adds what it is, for its recipe stands in another file."""
         method, base_cls, own = base_of(recipe)
         sources = base_cls.sources(own, runtime)
@@ -119,7 +123,7 @@ class Transform(Encoder):
         return {**sources, "base": {"method": method, **base}}
 
     @classmethod
-    def code_parts(cls, recipe: Any) -> tuple[type[Encoder], ...]:
+    def code_parts(cls, recipe: TransformRecipeT) -> tuple[type[Encoder], ...]:
         """Return this class and those of the base."""
         _, base_cls, own = base_of(recipe)
         return (cls, *base_cls.code_parts(own))

