@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from benchmark.leaderboard.report import make_leaderboard
 from benchmark.run.cache import EmbeddingCache
@@ -44,9 +45,17 @@ def execute(prepared: Prepared, options: RunOptions, *, command: Sequence[str] =
     return Finished(outcome, runner.records.corrupt)
 
 
-def leaderboard(results: Path, *, out: Path | None = None, suites: str | None = None) -> list[tuple[Path, str]]:
+def leaderboard(
+    results: Path,
+    *,
+    out: Path | None = None,
+    suites: str | None = None,
+    aggregation: Literal["all", "mean", "wmean"] = "all",
+    by_condition: bool = False,
+) -> list[tuple[Path, str]]:
     """Write and print the tables of a results folder, of the suites named (comma-separated) or all; the page has all.
 
-    Returns the damaged records. Raises MissingError where there is no record of these suites.
+    `aggregation` chooses the score of tasks with subsets; `by_condition` splits each table by what its rows learned
+    from. Returns the damaged records. Raises MissingError where there is no record of these suites.
     """
-    return make_leaderboard(results, out or results, suites)
+    return make_leaderboard(results, out or results, suites, aggregation, by_condition)

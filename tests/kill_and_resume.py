@@ -19,7 +19,7 @@ ARGUMENTS = [
     "--suite", "pocket", "--seeds", "1", "--train-sentences", "512", "--precision", "fp32",
 ]  # fmt: skip
 # What two equal runs may differ in: clocks, memory, the folder's name, and how much a resumed run still had to encode.
-DIFFERING = ("started", "seconds", "sentences_per_second", "peak_memory_mb", "encoding", "command")
+DIFFERING = ("started", "seconds", "sentences_per_second", "peak_memory_mb", "peak_from_mb", "encoding", "command")
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:

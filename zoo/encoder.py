@@ -150,6 +150,14 @@ class Encoder(ABC, Generic[RecipeT]):
         """Return the encoder to use for a task, given all its unlabelled texts; transductive methods override."""
         return self
 
+    def fitted_rank(self) -> int | None:
+        """Return the rank of the centred linear map that `adapt` fitted to a task's texts; None where it fitted none.
+
+        Fitted to n distinct texts with rank n - 1, such a map puts them at the corners of a simplex: their cosines
+        follow from n alone, and benchmarks give no score.
+        """
+        return None
+
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Write safetensors and JSON (never pickle) that `load` turns into an equal encoder."""

@@ -9,7 +9,6 @@ import platform
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -221,14 +220,18 @@ def peak_memory_mb(device: str) -> float | None:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
 
 
-def forget_peak_memory(device: str) -> None:
-    """Make `peak_memory_mb` start again from the memory in use; where that cannot be done, it goes on."""
+def forget_peak_memory(device: str) -> float | None:
+    """Make `peak_memory_mb` start again from the memory in use, which is returned; None where it cannot and goes on."""
     if device.startswith("cuda"):
         import torch
 
         torch.cuda.reset_peak_memory_stats(device)
-    with suppress(OSError):  # not Linux, or not allowed
+    try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:  # not Linux, or not allowed
+        if not device.startswith("cuda"):
+            return None
+    return peak_memory_mb(device)
 
 
 def utc_now() -> str:

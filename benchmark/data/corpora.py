@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Iterable
@@ -16,6 +17,8 @@ from zoo.encoder import Corpus
 from zoo.errors import CorruptError, UsageError
 from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.progress import print_safe
+
+_DIGEST = 10  # hexadecimal digits: among a million texts, two that share them are expected once or less
 
 
 def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
@@ -82,7 +85,17 @@ def normalised(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.lower())
 
 
-def overlap(corpus: Corpus, texts: Iterable[str]) -> int:
-    """Count the corpus sentences that are also among `texts`, after normalisation."""
-    tested = {normalised(text) for text in texts} - {""}
-    return sum(normalised(sentence) in tested for sentence in corpus.sentences)
+def normalised_texts(texts: Iterable[str]) -> set[str]:
+    """Return the distinct texts as overlap counts them, without those that have neither letter nor digit."""
+    return {normalised(text) for text in texts} - {""}
+
+
+def overlap(corpus: Corpus | set[str], tested: Iterable[str]) -> list[str]:
+    """Return the digests, sorted, of the distinct texts of `tested` that are sentences of a corpus.
+
+    Both are compared after normalisation; a corpus may be given as its `normalised_texts`. Equal texts have equal
+    digests, so that the texts of several tasks can be counted once.
+    """
+    known = corpus if isinstance(corpus, set) else normalised_texts(corpus.sentences)
+    found = normalised_texts(tested) & known
+    return sorted(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST] for text in found)

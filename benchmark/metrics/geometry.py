@@ -87,3 +87,17 @@ def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> di
     named = np.asarray(labels)
     same = (named[neighbours] == named[:, None]).mean(axis=1)
     return {str(label): float(same[named == label].mean()) for label in np.unique(named)}
+
+
+def simplex(rank: int | None, texts: int) -> str | None:
+    """Return why cosines say nothing where a centred linear map of this rank was fitted to so many distinct texts.
+
+    Whitening n points to rank n - 1 makes them the corners of a regular simplex: each cosine is -1 / (n - 1), or what
+    repeated texts make of it, and differs from the next by rounding. None at a lower rank, or where no map was fitted.
+    """
+    if rank is None or rank < texts - 1:
+        return None
+    return (
+        f"the map fitted to its {texts:,} distinct texts has rank {rank:,}: it puts them all equally far apart, so that"
+        " cosines say nothing of them"
+    )

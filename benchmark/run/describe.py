@@ -54,6 +54,7 @@ def record_of(
         "coverage": None,
         "training": None,
         "encoding": None,
+        "adapt": None,
         "facts": {},
         "environment": environment,
         "started": utc_now(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +30,11 @@ class Fitter:
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     tensorboard: Path | None = None
 
-    def obtain(self, plan: EncoderPlan, folder: Path) -> Encoder:
-        """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something."""
+    def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
+        """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something.
+
+        `peak_from_mb` is the memory in use when the count of the most began, for the record of the training.
+        """
         saved = self._load_saved(plan, folder)
         if saved is not None:
             return saved
@@ -39,13 +43,16 @@ class Fitter:
         if self.tensorboard is not None:
             run.log_values = tensorboard_log(self.tensorboard / folder.name)
         dev_score = self._dev_score(plan) if plan.traits.picks_checkpoint else None
+        started = time.perf_counter()
         report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
         if not report.fitted:
             return encoder
+        if not report.seconds:  # a fit without steps does not time itself
+            report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
         place = folder / "encoder"  # with sub-folders: a transform's base has one
         save(encoder, place)
         hashes = {p.relative_to(place).as_posix(): sha256_file(p) for p in sorted(place.rglob("*")) if p.is_file()}
-        training = self._training_record(report, plan, dev_score is not None)
+        training = self._training_record(report, plan, dev_score is not None) | {"peak_from_mb": peak_from_mb}
         write_json(folder / "fit.json", {"files": hashes, "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             path.unlink()  # the checkpoints served; the log stays

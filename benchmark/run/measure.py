@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmark.data.corpora import normalised
+from benchmark.data.corpora import normalised_texts, overlap
+from benchmark.metrics.geometry import simplex
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
 from benchmark.run.plan import Cell, EncoderPlan
@@ -54,19 +55,19 @@ def failed(cell: Cell, error: BaseException) -> Measured:
 
 
 class Overlap:
-    """How many training sentences are test sentences; a corpus is normalised once for all cells."""
+    """Which test texts are in the training text; a corpus is normalised once for all cells."""
 
     def __init__(self) -> None:
         self._corpus: Corpus | None = None
-        self._texts: list[str] = []
+        self._texts: set[str] = set()
 
-    def of(self, corpus: Corpus, cell: Cell) -> int:
-        """Return the number of sentences of the corpus that are texts of the cell's task."""
+    def of(self, corpus: Corpus, cell: Cell) -> dict[str, Any]:
+        """Return the number of distinct test texts of the cell's task, and the digests of those in the corpus."""
         assert cell.task.data is not None
         if self._corpus is not corpus:
-            self._corpus, self._texts = corpus, [normalised(sentence) for sentence in corpus.sentences]
-        tested = {normalised(text) for text in cell.task.data.texts()} - {""}
-        return sum(text in tested for text in self._texts)
+            self._corpus, self._texts = corpus, normalised_texts(corpus.sentences)
+        tested = normalised_texts(cell.task.data.tested())
+        return {"texts": len(tested), "digests": overlap(self._texts, tested)}
 
 
 class EncoderMeasurement:
@@ -91,11 +92,13 @@ class EncoderMeasurement:
         self._stats_before: dict[str, Any] = {}
         self._store = VectorStore(self.encoder, plan.name, self._entry)
         self._adapted: tuple[list[str], VectorStore] | None = None  # the texts that it was fitted on last
+        self._adaptation: dict[str, Any] | None = None  # what records say of that fit
+        self._peak_from_mb: float | None = None
 
     def encoder(self) -> Encoder:
         """Return the encoder, obtained when it is first needed."""
         if self._encoder is None:
-            encoder = self._fitter.obtain(self.plan, self.folder)
+            encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
             probe(encoder, self.plan.name)
             self._encoder, self._stats_before = encoder, encoder.encoding_stats()
         return self._encoder
@@ -109,7 +112,7 @@ class EncoderMeasurement:
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell once it is measured; raises Interrupted after a signal. Every cell must have data."""
         runtime = self._fitter.runtime
-        forget_peak_memory(runtime.device)  # that of the encoders before
+        self._peak_from_mb = forget_peak_memory(runtime.device)  # without the memory of the encoders before
         try:
             if self.plan.traits.transductive:
                 self.encoder()
@@ -141,7 +144,11 @@ class EncoderMeasurement:
             return self._store
         if self._adapted is None or self._adapted[0] != texts:
             self._adapted = None  # lets go of the one before
-            self._adapted = texts, VectorStore(self.encoder().adapt(texts), self.plan.name)
+            encoder, started = self.encoder(), time.perf_counter()
+            adapted = encoder.adapt(texts)
+            seconds = round(time.perf_counter() - started, 3)
+            self._adaptation = {"seconds": seconds, "texts": len(set(texts)), "rank": adapted.fitted_rank()}
+            self._adapted = texts, VectorStore(adapted, self.plan.name)
         return self._adapted[1]
 
     def _measure_one(self, cell: Cell) -> Measured:
@@ -149,6 +156,8 @@ class EncoderMeasurement:
         data = cell.task.data
         assert data is not None
         vectors = self._vectors_for(data.unlabelled())
+        if self._adaptation is not None and (reason := simplex(self._adaptation["rank"], self._adaptation["texts"])):
+            return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
         data.device = self._fitter.runtime.device
         coverage = vectors.coverage(data.texts())
         own = (
@@ -169,6 +178,7 @@ class EncoderMeasurement:
                 "coverage": coverage,
                 "training": self._training(cell),
                 "encoding": self._encoding(),
+                "adapt": self._adaptation,
                 "facts": self._facts(vectors),
                 "seconds": time.perf_counter() - started,
             },
@@ -178,7 +188,7 @@ class EncoderMeasurement:
         training: dict[str, Any] | None = (read_fit(self.folder) or {}).get("training")
         if training is None or self.plan.corpus is None:
             return training
-        return {**training, "corpus_sentences_in_test": self._overlap.of(self.plan.corpus, cell)}
+        return {**training, "overlap": self._overlap.of(self.plan.corpus, cell)}
 
     def _facts(self, vectors: VectorStore) -> dict[str, Any]:
         cached = self._store.cached_facts
@@ -201,4 +211,5 @@ class EncoderMeasurement:
                 result[f"{name}_per_second"] = rate
         if self._store.cached:
             result |= {"cached": self._store.cached, "truncated": None}
-        return {**result, "peak_memory_mb": peak_memory_mb(self._fitter.runtime.device)}
+        peak = peak_memory_mb(self._fitter.runtime.device)
+        return {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb}

@@ -40,6 +40,10 @@ class TaskData(ABC):
     def texts(self) -> list[str]:
         """Return the texts whose vectors scoring needs."""
 
+    def tested(self) -> list[str]:
+        """Return the texts that are scored: of `texts`, those of the test part; all where there is no other part."""
+        return self.texts()
+
     def unlabelled(self) -> list[str]:
         """Return all texts of the data set, of every split, without labels: what a transductive method may fit on."""
         return self.texts()

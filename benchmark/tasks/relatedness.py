@@ -54,6 +54,10 @@ class RegressorData(TaskData):
         """Both sides of all splits: the regressor learns from their vectors."""
         return [text for pairs in self.splits for text in pairs.texts()]
 
+    def tested(self) -> list[str]:
+        """Both sides of the test part."""
+        return self.test.texts()
+
     def score(self, vectors: Lookup) -> Scores:
         """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, and Pearson of dev."""
         from benchmark.metrics.correlation import correlations

@@ -36,6 +36,10 @@ class TransferData(TaskData):
         """All texts of all parts: the classifier trains on their vectors."""
         return [text for part in self.parts for text in part.texts()]
 
+    def tested(self) -> list[str]:
+        """The texts of the last part; of one part all, for each of its rows is tested in one of the folds."""
+        return self.parts[-1].texts()
+
     def score(self, vectors: Lookup) -> Scores:
         """Return the accuracy (MRPC: and F1) with its protocol, development accuracy and the penalties chosen."""
         import time

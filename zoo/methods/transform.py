@@ -158,6 +158,10 @@ class Transform(Encoder[TransformRecipeT]):
         facts = {**report.facts, **learned.facts}
         return replace(report, seconds=round(report.seconds + learned.seconds, 3), facts=facts)
 
+    def fitted_rank(self) -> int | None:
+        """Return the rank of what the base fitted to a task's texts; linear maps override."""
+        return self.base.fitted_rank()
+
     def adapt(self, texts: Sequence[str]) -> Encoder:
         """With `target`: a copy (sharing the base) fitted on `texts`, both sides of all splits."""
         if self.recipe.fit_on != "target":

@@ -93,6 +93,11 @@ class Whitening(Transform[WhiteningRecipe]):
         """Return the size of the base and the map."""
         return self.base.parameters() + self.mean.size + self.kernel.size
 
+    def fitted_rank(self) -> int | None:
+        """Return the rank of the map where it was fitted to a task's texts, at most k; the base's if that is more."""
+        own = None if self.recipe.fit_on != "target" or self.rank is None else min(self.rank, self.dim)
+        return max((rank for rank in (own, self.base.fitted_rank()) if rank is not None), default=None)
+
     def facts(self) -> dict[str, Any]:
         """Return k and the numerical rank of the covariance."""
         return {"k": self.dim, "rank": self.rank}

@@ -112,4 +112,4 @@ def test_pocket_training_text_holds_no_test_text() -> None:
     source = DataSource(None, hub=False)
     corpus = load_corpus("pocket-text", source, None)
     for name in all_suites()["pocket"].tasks:
-        assert overlap(corpus, TASKS.get(name)().load(source).texts()) == 0
+        assert overlap(corpus, TASKS.get(name)().load(source).texts()) == []

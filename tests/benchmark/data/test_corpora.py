@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmark.data.catalog import catalog
-from benchmark.data.corpora import load_corpus, load_pairs, normalised, overlap
+from benchmark.data.corpora import load_corpus, load_pairs, normalised, normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -65,8 +65,11 @@ def test_overlap_sees_through_spelling() -> None:
     """Case, tokenisation, quotes and spaces do not hide a copy; blank sentences are none."""
     tested = ["A dog's bone.", 'The "market" fell 3%', "été", "..."]
     sentences = ["a dog 's bone .", "the `` market '' fell 3 %", "ÉTÉ!", "a cat's bone", "", "...", "a dog's bone"]
-    assert overlap(Corpus("x", sentences), tested) == 4
-    assert overlap(Corpus("x", sentences), []) == 0
+    found = overlap(Corpus("x", sentences), tested)
+    assert len(found) == 3  # each test text once, however often it is trained on
+    assert found == overlap(normalised_texts(sentences), [*reversed(tested), "a DOG'S bone", "another"])
+    assert len(overlap(Corpus("x", sentences), tested[:2])) == 2
+    assert overlap(Corpus("x", sentences), []) == []
     assert normalised("A dog's bone.") == normalised("a dog 's bone .")
     assert normalised("3 cats") != normalised("cats")
 

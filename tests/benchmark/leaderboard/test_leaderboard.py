@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fakes import failed, hexes, make_record
+from fakes import Cli, failed, hexes, make_record
 
 from benchmark.leaderboard.conditions import conditions as markdown_conditions
 from benchmark.leaderboard.report import make_leaderboard
@@ -369,6 +369,21 @@ def test_a_table_may_be_split_by_condition() -> None:
         "sts-controls": [(1, "random")],
     }
     assert tables[1].commands == ["zoo-bench run --methods sup"]
+
+
+def test_the_command_splits_and_aggregates(tmp_path: Path, cli: Cli) -> None:
+    """Files of their own names, so that the plain tables stay."""
+    store = Records(tmp_path)
+    for record in with_subsets("m") + complete("random"):
+        store.write(record)
+    assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "a", "--by-condition").code == 0
+    names = {"index.html", *(f"sts-{g}.{k}" for g in ("untrained", "controls") for k in ("md", "csv", "json", "tex"))}
+    assert {path.name for path in (tmp_path / "a").iterdir()} == names
+    assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "b", "--aggregation", "wmean").code == 0
+    content = json.loads((tmp_path / "b" / "sts-wmean.json").read_text(encoding="utf-8"))
+    assert content["aggregation"] == "wmean"
+    row = next(row for row in content["rows"] if row["method"] == "m")
+    assert row["scores"]["STS12"]["mean"] == pytest.approx(20)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from benchmark.metrics.geometry import (
     nearest_neighbours,
     neighbour_purity,
     principal_components,
+    simplex,
     uniformity,
 )
 
@@ -86,3 +87,15 @@ def test_purity_counts_the_neighbours_of_the_same_label() -> None:
     _, rows = nearest_neighbours(x, 2)
     # a: (0.1 a, 0.25 b) and (0 a, 0.25 b); b: (a, a), then three times (b, b).
     assert neighbour_purity(rows, labels) == pytest.approx({"a": 0.5, "b": 0.75})
+
+
+@pytest.mark.parametrize(("points", "width", "meaningless"), [(9, 12, True), (13, 12, True), (14, 12, False)])
+def test_whitened_to_full_rank_points_are_a_simplex(points: int, width: int, meaningless: bool) -> None:
+    """Against scikit-learn's whitening: where the rule says so, and only there, every cosine is -1 / (n - 1)."""
+    vectors = np.random.default_rng(0).normal(size=(points, width))
+    rank = min(points - 1, width)
+    whitened = PCA(n_components=rank, whiten=True).fit_transform(vectors)
+    cosines = np.array([unit(a) @ unit(b) for a, b in itertools.combinations(whitened, 2)])
+    assert np.allclose(cosines, -1 / (points - 1), atol=1e-6) is meaningless
+    assert (simplex(rank, points) is not None) is meaningless
+    assert simplex(None, points) is None

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from fakes import FAKES, FITTED, Cli
 
+from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.records.store import Records, check_record
 from benchmark.run.plan import load_tasks, make_plan, resolve_methods
@@ -284,8 +285,8 @@ def test_a_full_disk_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.
     assert path.read_bytes() == old
 
 
-def test_training_sentences_among_the_test_texts_are_counted(cli: Cli, tmp_path: Path) -> None:
-    """E2-39: the record says how many training sentences are test sentences, whatever case and spaces."""
+def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path: Path) -> None:
+    """The record names the test texts that are in the training text, each once, whatever case and spaces."""
     task = load_tasks(["pocket-phrases"], DataSource(None, hub=False), 20)[0]
     assert task.data is not None
     tested = list(dict.fromkeys(task.data.texts()))
@@ -303,9 +304,46 @@ def test_training_sentences_among_the_test_texts_are_counted(cli: Cli, tmp_path:
     common = ("--seeds", 1, "--corpus", corpus, "--tasks", "pocket-phrases", "--out", out, *FAST)
     assert cli("run", "--methods", "fitted", *common).code == 0
     (record,) = records(out).values()
-    assert record["training"]["corpus_sentences_in_test"] == 4
+    found = record["training"]["overlap"]
+    assert found["digests"] == overlap(normalised_texts(tested[:3]), tested) and len(found["digests"]) == 3
+    assert found["texts"] == len(normalised_texts(tested))
     assert record["training"]["corpus"]["sentences"] == 6
-    assert "4 training sentences are test sentences" in (out / "pocket-trial.md").read_text(encoding="utf-8")
+    assert "⚠ 3 test texts are in the training text" in (out / "pocket-trial.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("method", ["whitening:fit_on=target", "whitening:base=whitening-target:fit_on=target:k=2"])
+def test_a_fit_that_fixes_every_cosine_gives_no_score(cli: Cli, tmp_path: Path, tiny_bert: Path, method: str) -> None:
+    """Whitening fitted to as few words as it has directions: n/a with the reason; on more of them it has a score."""
+    out = tmp_path / "out"
+    few = ("--tasks", "pocket-words", "--limit", 4, "--precision", "fp32", "--backbone", tiny_bert, "--out", out)
+    assert cli("run", "--methods", method, "--allow-missing", *few).code == 0
+    (record,) = records(out).values()
+    texts = record["adapt"]["texts"]
+    assert (record["status"], record["scores"], record["adapt"]["rank"]) == ("n/a", None, texts - 1)
+    assert f"{texts} distinct texts has rank {texts - 1}" in record["reason"]
+    assert record["reason"] in (out / "pocket-trial.md").read_text(encoding="utf-8")
+
+
+def test_the_time_of_a_fit_to_the_texts_of_a_task_is_recorded(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+    """In the record of each task, and in the table; a method that fits nothing to them has none."""
+    common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs,pocket-topics", "--precision", "fp32", "--limit", 60)
+    assert cli("run", "--methods", "whitening:fit_on=target:k=4,avg-last", *common, "--out", tmp_path).code == 0
+    for (name, _, _), record in records(tmp_path).items():
+        assert (record["adapt"] is None) is (name == "avg-last")
+        if record["adapt"]:
+            assert record["adapt"]["seconds"] > 0 and record["adapt"]["rank"] == 4
+            assert record["adapt"]["texts"] > 20
+    assert "Fit per task, s" in (tmp_path / "pocket-trial.md").read_text(encoding="utf-8")
+
+
+def test_a_fit_without_steps_is_timed_and_memory_has_a_start(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+    """Whitening does not time itself; the most memory says from where it was counted."""
+    assert cli("run", "--methods", "whitening", "--backbone", tiny_bert, "--out", tmp_path, *FAST).code == 0
+    for record in records(tmp_path).values():
+        assert record["training"]["seconds"] > 0
+        for part in (record["training"], record["encoding"]):
+            assert "peak_from_mb" in part
+            assert part["peak_from_mb"] is None or part["peak_from_mb"] <= record["encoding"]["peak_memory_mb"]
 
 
 def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:

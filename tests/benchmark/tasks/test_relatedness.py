@@ -65,6 +65,13 @@ def test_rows_in_senteval_s_order(name: str, data_dir: Path) -> None:
     assert set(data.unlabelled()) == set(data.texts()) == {t for pairs in data.splits for t in pairs.texts()}
 
 
+def test_tested_texts_are_those_of_the_test_part(data_dir: Path) -> None:
+    """Both sides of 1,379 pairs; what the regressor trains on is none of them."""
+    data = TASKS.get("STS-B-regressor")().load(DataSource(data_dir, hub=False))
+    assert len(data.tested()) == 2 * 1379
+    assert len(data.texts()) == 2 * (5749 + 1500 + 1379)
+
+
 def test_what_is_reported(data_dir: Path) -> None:
     """Spearman and Pearson of the predictions that the mean squared error is of; constant vectors have no score."""
     from benchmark.metrics.probe.protocol import pair_features

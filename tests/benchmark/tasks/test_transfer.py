@@ -85,6 +85,14 @@ def test_rows_and_order(name: str, data_dir: Path) -> None:
         assert other.texts() == data.texts()
 
 
+@pytest.mark.parametrize(("name", "tested"), [("TREC", 500), ("SST2", 1821), ("MRPC", 2 * 1725), ("CR", 3775)])
+def test_tested_texts_are_those_of_the_test_part(name: str, tested: int, data_dir: Path) -> None:
+    """Each row of a task without a test part is tested in one of its folds."""
+    data = TASKS.get(name)().load(DataSource(data_dir, hub=False))
+    assert len(data.tested()) == tested
+    assert set(data.tested()) <= set(data.texts())
+
+
 def test_order_is_stable() -> None:
     """Equal keys keep the order of the file: positive lines come first there, class 0 comes first here."""
     rows = Labelled(["b b", "a", "c c", "d", "e e"], np.array([1, 1, 1, 0, 0]))

@@ -171,3 +171,15 @@ def test_both_meanings_of_first_last(layers: str, tiny_bert: Path, pocket_senten
     encoder.fit(Corpus("pocket", pocket_sentences[:40]), run=Run())
     pooled = Average(Average.Recipe(backbone=str(tiny_bert), layers=layers, max_length=64), Runtime())
     np.testing.assert_allclose(encoder.mean, pooled.encode(pocket_sentences[:40]).mean(0, dtype=np.float64), atol=1e-9)
+
+
+def test_the_rank_of_a_fit_to_a_task_is_stated(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    """At most k; that of the base where it is more; none for a map of other texts."""
+    texts = pocket_sentences[:9]
+    assert make(tiny_bert, fit_on="target", k=16).adapt(texts).fitted_rank() == 8
+    assert make(tiny_bert, fit_on="target", k=4).adapt(texts).fitted_rank() == 4
+    assert make(tiny_bert, base="whitening-target:k=16", fit_on="target", k=4).adapt(texts).fitted_rank() == 8
+    fitted = make(tiny_bert)
+    fitted.fit(Corpus("c", texts), run=Run())
+    assert fitted.rank == 8 and fitted.fitted_rank() is None
+    assert make(tiny_bert, fit_on="target").fitted_rank() is None
