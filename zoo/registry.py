@@ -186,6 +186,7 @@ METHODS: Registry[Encoder] = Registry(
         "random": "zoo.methods.randomvectors:RandomVectors",
         "bag-of-words": "zoo.methods.bagofwords:BagOfWords",
         "cls": "zoo.methods.pooled:Cls",
+        "max": "zoo.methods.pooled:Maximum",
         "avg": "zoo.methods.pooled:Average",
         "static": "zoo.methods.static:Static",
         "wordvectors": "zoo.methods.wordvectors:WordVectors",

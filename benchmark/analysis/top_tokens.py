@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -50,18 +51,20 @@ def analyse_top_tokens(
     runtime: Runtime,
     *,
     words: int = 200,
+    period: bool = False,
     tasks: Sequence[LoadedTask] = (),
 ) -> Analysis:
     """Return the `top` tokens of every text (table 7), and with `tasks` the scores of table 9, on each backbone.
 
-    `words` is the k of Eq. 3. Raises UsageError for a backbone without MLM head or a template that is none.
+    `words` is the k of Eq. 3; `period` ends every sentence in a period. Raises UsageError for a backbone without MLM
+    head or a template that is none.
     """
     found, probabilities, scores = [], [], []
     notes: list[str] = []
     for name in backbones:
-        plain = Prompt(PromptRecipe(backbone=name, template=template), runtime)
+        plain = Prompt(PromptRecipe(backbone=name, template=template, period=period), runtime)
         backbone = plain.backbone
-        denoised = Prompt(PromptRecipe(backbone=name, template=template, denoise=True), runtime, backbone)
+        denoised = Prompt(replace(plain.recipe, denoise=True), runtime, backbone)
         head = mlm_head(backbone.source, runtime)
         both = {
             WITHOUT: predicted_tokens(plain, head, texts, top),
@@ -91,12 +94,13 @@ def analyse_top_tokens(
             data_only=True,
         ),
     ]
-    about = [f"Template: `{template}`. Denoising: predicted from h minus the template's bias (section 4.3)."]
+    added = " Sentences without an end mark get a period." if period else ""
+    about = [f"Template: `{template}`. Denoising: predicted from h minus the template's bias (section 4.3).{added}"]
     if tasks:
         about.append(f"Scores: mean over {', '.join(task.name for task in tasks)}, x100.")
         columns = {"Backbone": None, "Sentence embedding": None, WITHOUT: 2, WITH: 2}
         tables.append(Table("top-tokens-scores", "Denoising and the scores", columns, scores, notes))
-    conditions = {"template": template, "words": words, "tasks": [task.identity() for task in tasks]}
+    conditions = {"template": template, "period": period, "words": words, "tasks": [task.identity() for task in tasks]}
     return Analysis("top-tokens", "Tokens predicted for a sentence", about, tables, (), conditions)
 
 
@@ -106,9 +110,7 @@ def _table_9(plain: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[li
     for what, top_k in ((f"average of the top {words} tokens", words), ("[MASK] state", None)):
         row: dict[str, Any] = {"Backbone": plain.backbone.source.name, "Sentence embedding": what}
         for how in (WITHOUT, WITH):
-            recipe = PromptRecipe(
-                backbone=plain.recipe.backbone, template=plain.recipe.template, top_k=top_k, denoise=how == WITH
-            )
+            recipe = replace(plain.recipe, top_k=top_k, denoise=how == WITH)
             encoder = Prompt(recipe, plain.runtime, plain.backbone)
             one = Chosen(what, {}, None, Traits(), functools.partial(Prompt, recipe, plain.runtime))
             plain.runtime.progress.say(f"{row['Backbone']}: {what}, {how}")

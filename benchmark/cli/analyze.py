@@ -152,6 +152,7 @@ def bias(**options: Any) -> None:
 @_backbone
 @click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
 @click.option("--template", help="Template with [X] and [MASK] [default: the manual template].")
+@click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Tokens shown for each sentence.")
 @click.option(
     "--suite", "suite_name", help="Also score the average of the top tokens and the [MASK] state: sts ... (table 9)."
@@ -176,6 +177,7 @@ def top_tokens(**options: Any) -> None:
         options["top"],
         runtime,
         words=options["words"],
+        period=options["period"],
         tasks=tasks,
     )
     _finish(analysis, options, runtime)

@@ -27,7 +27,12 @@ from benchmark.template_search.search import search_command
     "--lists", type=click.Path(path_type=Path), help="YAML of relationships, prefixes, quotes, endings to try."
 )
 @click.option("--keep", type=click.IntRange(1), default=1, show_default=True, help="Best relationships searched on.")
-@click.option("--templates", type=click.Path(path_type=Path), help="Score these instead: a file, one template a line.")
+@click.option(
+    "--templates",
+    type=click.Path(path_type=Path),
+    help="Score these instead: a file, one template a line, or a shipped list (promptbert-table4).",
+)
+@click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
 @click.option(
     "--generate", type=click.Path(path_type=Path), help="Score templates written from word<TAB>definition lines."
 )

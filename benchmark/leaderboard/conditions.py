@@ -22,7 +22,8 @@ GROUPS = {
     "controls": "what every method is measured against",
 }
 _SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # how tables tell rows of one name apart
-_POOLED = ("zoo.methods.pooled.Cls", "zoo.methods.pooled.Average")  # a backbone's own states and nothing else
+# A backbone's own states and nothing else.
+_POOLED = tuple(f"zoo.methods.pooled.{name}" for name in ("Cls", "Maximum", "Average"))
 
 
 @functools.cache  # asked for every row and every printed row

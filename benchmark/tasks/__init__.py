@@ -13,6 +13,7 @@ _BUILTIN = {
     **{f"STS{year}": f"benchmark.tasks.sts:STS{year}" for year in range(12, 17)},
     **{f"STS{year}-raw": f"benchmark.tasks.sts:STS{year}Raw" for year in range(12, 17)},
     "STS-B": "benchmark.tasks.sts:STSBenchmark",
+    "STS-B-dev": "benchmark.tasks.sts:STSBenchmarkDev",
     "STS-B-raw": "benchmark.tasks.sts:STSBenchmarkRaw",
     "SICK-R": "benchmark.tasks.relatedness:SickRelatedness",
     "SICK-R-raw": "benchmark.tasks.relatedness:SickRelatednessRaw",

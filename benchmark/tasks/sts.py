@@ -148,6 +148,19 @@ class STSBenchmark(Task):
         return splits
 
 
+class STSBenchmarkDev(STSBenchmark):
+    """The pairs that pick checkpoints, as the papers' ablations score them; never beside test scores."""
+
+    title = "STS Benchmark, dev"
+
+    def load(self, data: DataSource, limit: int | None = None) -> TaskData:
+        """Read all three splits: dev is scored, the others only serve transductive fits."""
+        located = data.locate(self.dataset, self.form)
+        splits = self.read(located)
+        others = splits["train"].texts() + splits["test"].texts()
+        return PairsData(located, {"dev": splits["dev"]}, others=others, limit=limit)
+
+
 class STSBenchmarkRaw(STSBenchmark):
     """STS Benchmark, untokenised."""
 

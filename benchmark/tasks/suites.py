@@ -12,7 +12,7 @@ from zoo.paths import resource_folder
 from zoo.recipe import build, match_names, read_yaml
 
 _ORDER = (
-    "sts sts-raw words words-more words-context phrases relatedness transfer transfer-more"
+    "sts sts-raw sts-dev words words-more words-context phrases phrases-ppdb relatedness transfer transfer-more"
     " transfer-fast transfer-more-fast transfer-exact transfer-more-exact finetune pocket"
 ).split()
 

@@ -32,9 +32,10 @@ Result = dict[str, Any]
 class DevScorer:
     """Scores templates on STS-B dev with one backbone: the sentences are tokenised once, not once a template."""
 
-    def __init__(self, backbone: Backbone, data: PairsData, runtime: Runtime) -> None:
+    def __init__(self, backbone: Backbone, data: PairsData, runtime: Runtime, *, period: bool = False) -> None:
+        """`period` ends every sentence in a period, as PromptBERT's released evaluation does."""
         assert data.dev is not None
-        self.backbone, self.data = backbone, data
+        self.backbone, self.data, self.period = backbone, data, period
         self.runtime = dataclasses.replace(runtime, progress=Progress.silent())
         self.texts = list(dict.fromkeys(data.dev.texts()))
         self.rows = {text: row for row, text in enumerate(self.texts)}
@@ -54,7 +55,7 @@ class DevScorer:
 
     def vectors(self, template: str) -> Vectors:
         """Return the [MASK] states (n, dim) float32 of the distinct dev sentences (Eq. 2)."""
-        bound = Template.parse(template).bind(self.backbone.tokenizer)
+        bound = Template.parse(template).bind(self.backbone.tokenizer, period=self.period)
 
         def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
             return bound.mask_states(self.backbone.model, ids, mask)

@@ -90,10 +90,18 @@ def read_lists(own: Path | None = None) -> tuple[Lists, dict[str, float]]:
     return lists, published
 
 
+def _template_file(given: Path) -> Path:
+    """Return the file itself, or the shipped one of that name (promptbert-table4)."""
+    shipped = resource_folder("benchmark", "configs") / "search" / f"{given}.txt"
+    return shipped if not given.is_file() and len(given.parts) == 1 and shipped.is_file() else given
+
+
 def read_templates(path: Path) -> list[str]:
     """Read one template a line (blank lines are skipped); raises UsageError with the line of a bad one."""
     if not path.is_file():
-        raise MissingError(f"--templates {path}: no such file; give one template a line.")
+        raise MissingError(
+            f"--templates {path}: no such file and no shipped list (promptbert-table4); give one template a line."
+        )
     found: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), 1):
         if line.strip():
@@ -196,7 +204,7 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
     if len(ways) > 1:
         raise UsageError(f"--{ways[0]} and --{ways[1]} are different searches; run one after the other.")
     lists, published = read_lists(options["lists"])
-    listed = read_templates(options["templates"]) if options["templates"] else None
+    listed = read_templates(_template_file(options["templates"])) if options["templates"] else None
     source = find_backbone(options["backbone"], options["revision"], allow_pickle=options["allow_pickle"])
     check_writable(options["results"])
     data = _load_dev(options)
@@ -212,11 +220,11 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
             "pairs": len(data.dev or ()),
         },
         "backbone": source.identity(),
-        "representation": "[MASK] state of the last layer, no period added",
+        "representation": f"[MASK] state of the last layer, {'a' if options['period'] else 'no'} period added",
         "precision": runtime.precision,
     }
     folder = options["results"] / "template-search" / f"{slug(source.name)}-{sha256_json(conditions)[:8]}"
-    scorer = DevScorer(Backbone.from_source(source, runtime), data, runtime)
+    scorer = DevScorer(Backbone.from_source(source, runtime), data, runtime, period=options["period"])
     Template("[X] [MASK]").bind(scorer.backbone.tokenizer)  # a backbone without mask token ends here
     started = time.perf_counter()
     with Stop().listening() as stop:

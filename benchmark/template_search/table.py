@@ -63,11 +63,12 @@ def markdown(table: SearchTable) -> str:
     """Return the table as Markdown: what made it on top, the stages under headings, the reasons for n/a below."""
     conditions, environment = table.conditions, table.environment
     data, backbone = conditions["data"], conditions["backbone"]
+    period = "a" if conditions["representation"].endswith(" a period added") else "no"
     lines = [f"# Templates on {data['task']} dev", "", "Made by:", "", "```", shlex.join(table.command), "```", ""]
     lines += [
         f"Spearman x100 on the first {data['pairs']} pairs of {data['task']} dev ({data['form']}): cosine of the [MASK]"
-        f" states of {backbone['name']} in {conditions['precision']}, no period added. Published: PromptBERT, table 4"
-        " and section 4.2, bert-base-uncased on all 1500 pairs of STS-B dev.",
+        f" states of {backbone['name']} in {conditions['precision']}, {period} period added. Published: PromptBERT,"
+        " table 4 and section 4.2, bert-base-uncased on all 1500 pairs of STS-B dev.",
         "",
     ]
     best = {row["template"] for row in table.best(1)}

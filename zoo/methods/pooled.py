@@ -1,4 +1,4 @@
-"""The pooling baselines: [CLS], and averages of one or two layers (PromptBERT tables 1 and 5, SimCSE table 5)."""
+"""The pooling baselines: [CLS], the maximum, and averages of one or two layers (PromptBERT tables 1 and 5, BURT 2)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,23 @@ class Cls(BackboneEncoder[BackboneRecipe]):
     def pooling(self) -> Pooling:
         """Always [CLS]."""
         return "cls"
+
+
+class Maximum(BackboneEncoder):
+    """The largest of each state of the last layer, over all tokens with [CLS] and [SEP] (BURT's BERT_MAX).
+
+    Example:
+        >>> from zoo import Runtime
+        >>> Maximum(Maximum.Recipe(), Runtime()).encode(["a small dog"]).shape
+        (1, 256)
+    """
+
+    Recipe = BackboneRecipe
+
+    @property
+    def pooling(self) -> Pooling:
+        """The maximum."""
+        return "max"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,13 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
+from zoo.recipe import later
+from zoo.training.augment import generator
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -29,11 +32,14 @@ class SimCSERecipe(ContrastiveRecipe):
     hard_negative_weight: float = 0.0  # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8)
     mlm_weight: float = 0.0  # of the masked-language-model loss; 0.1 helps transfer and costs STS (table 8)
     mlm_rate: float = 0.15
+    augment: tuple[str, ...] = later(())  # of the positive, one of them a sentence (zoo.training.augment; table 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.mlm_weight < 0 or not 0 < self.mlm_rate < 1:
             raise ValueError("mlm_weight must not be below 0, and mlm_rate must be between 0 and 1")
+        if self.augment and self.supervised:
+            raise ValueError("augment makes positives of single sentences; supervised training takes them from NLI")
 
 
 class SimCSEObjective(Objective):
@@ -136,7 +142,24 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """Rows are sentences, or triplets."""
         views = triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
-        return self.stacked(views), len(views)
+        return self.augmented(corpus, run) if self.recipe.augment else self.stacked(views), len(views)
+
+    def augmented(self, corpus: Corpus, run: Run) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
+        """Return what makes ids and mask (n, 2, longest): a sentence as it is, and one augmented."""
+        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
+        augmenter, pad_id = make_augmenter(self.backbone, self.recipe.augment, keeps=0), self.backbone.pad_id
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same
+            views = [table.padded(rows, pad_id), augmenter.batch([table.row(int(i)) for i in rows], rng)]
+            longest = max(ids.shape[1] for ids, _ in views)
+            ids, mask = (
+                torch.stack([F.pad(x, (0, longest - x.shape[1]), value=fill) for x in side], dim=1)
+                for side, fill in zip(zip(*views, strict=True), (pad_id, 0), strict=True)
+            )
+            return ids, mask
+
+        return batch
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
         """Return what makes input_ids and attention_mask (n, views, longest) from row numbers."""

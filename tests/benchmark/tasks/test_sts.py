@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -100,3 +101,18 @@ def test_tasks_without_a_dev_split_say_so(data_dir: Path) -> None:
     """STS12 cannot pick a checkpoint."""
     with pytest.raises(TypeError, match="no development split"):
         load("STS12", data_dir).score_dev(Bag(Bag.Recipe(), Runtime()).encode)
+
+
+def test_dev_pairs_are_a_task_of_their_own(data_dir: Path) -> None:
+    """The same 1,500 pairs and score as what picks checkpoints; test and train only serve transductive fits."""
+    source = DataSource.from_options(str(data_dir), hub=False)
+    dev, test = TASKS.get("STS-B-dev")().load(source), TASKS.get("STS-B")().load(source)
+    rng = np.random.default_rng(0)
+    known: dict[str, np.ndarray] = {}
+
+    def vectors(texts: Sequence[str]) -> np.ndarray:
+        return np.stack([known.setdefault(text, rng.normal(size=5).astype(np.float32)) for text in texts])
+
+    assert dev.rows == 1500 and test.rows == 1379
+    assert 100 * dev.score(vectors)["main"] == pytest.approx(test.score_dev(vectors))
+    assert sorted(set(dev.unlabelled())) == sorted(set(test.unlabelled()))

@@ -21,13 +21,14 @@ from benchmark.tasks import TASKS
 from benchmark.template_search import generate as search_generate
 from benchmark.template_search.generate import Definition, GapFiller, generate_templates, load_seq2seq, read_definitions
 from benchmark.template_search.scores import DevScorer, Search
-from benchmark.template_search.search import Lists, Parts, greedy, read_lists
+from benchmark.template_search.search import Lists, Parts, greedy, read_lists, read_templates
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import UsageError, ZooError
+from zoo.paths import resource_folder
 from zoo.progress import Bar, Progress
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAPER = 'This sentence : "[X]" means [MASK] .'
 LISTS = """
 relationships: ["", means, is]
@@ -96,6 +97,30 @@ def test_score_is_scipys_of_a_plain_forward(
         # Two cosines equal up to float32's noise may change places: one swap of 30 is worth 0.0004.
         assert scores[-1] == pytest.approx(plain_score(folder, template, scorer.data), abs=2e-3), template
     assert len({round(score or 0.0, 2) for score in scores}) == len(templates)  # so that no mix-up goes unseen
+
+
+def test_a_period_is_added_to_what_has_no_end_mark(tiny_bert: Path) -> None:
+    loaded = TASKS.get("pocket-pairs")().load(DataSource.from_options(None, hub=False), 12)
+    runtime = Runtime()
+    scorer = DevScorer(Backbone.load(str(tiny_bert), None, runtime), loaded, runtime, period=True)
+    scorer.texts = ["the dog", "does it rain?", "the cat."]
+    ended = ["the dog.", "does it rain?", "the cat."]
+    assert np.allclose(scorer.vectors(PAPER), plain_states(tiny_bert, PAPER, ended), atol=2e-5)
+
+
+def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
+    """Table 4's eight and section 4.2's one, against the published scores; --period is another search."""
+    _, published = read_lists()
+    folder = resource_folder("benchmark", "configs") / "search"
+    shipped = [read_templates(folder / f"promptbert-{name}.txt") for name in ("table4", "section4.2")]
+    assert [len(one) for one in shipped] == [8, 1] and [t for one in shipped for t in one] == list(published)
+    arguments = ("search-templates", "--backbone", tiny_bert, "--task", "pocket-pairs", "--limit-pairs", 12)
+    for more in ((), ("--period",)):
+        answer = cli(*arguments, "--templates", "promptbert-table4", "--out", tmp_path, *more)
+        assert answer.code == 0, answer.err
+    tables = [path.read_text(encoding="utf-8") for path in (tmp_path / "template-search").glob("*/listed.md")]
+    assert len(tables) == 2 and {"a period" in text for text in tables} == {True, False}
+    assert "39.34" in tables[0] and "73.44" in tables[0]
 
 
 def test_score_on_real_pairs(data_dir: Path) -> None:

@@ -15,8 +15,10 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.pooling import pool
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.methods.contrastive import TrainedPooler
+from zoo.methods.promptbert import PromptBERT
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
 from zoo.modules.heads import TanhHead
+from zoo.recipe import later_at_default
 from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
 
@@ -286,3 +288,39 @@ def test_the_gradient_cache_gives_the_gradient_of_the_whole_batch(
     for other in weights[1:]:
         for a, b in zip(weights[0], other, strict=True):
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
+
+
+def test_an_augmented_positive_loses_words_and_nothing_else(tiny_bert: Path, pocket_sentences: list[str]) -> None:
+    """SimCSE table 1: the second view has int(0.1 N) words less, or is a contiguous 90 %; the first is the sentence."""
+    corpus = Corpus("pocket", pocket_sentences[:24])
+    tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
+    rows = np.arange(24)
+    for augment in ("crop:0.1", "delete:0.1:word"):
+        encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), augment=(augment,)), Runtime())
+        batch, count = encoder.training_rows(corpus, Run(seed=3))
+        ids, mask = batch(rows)
+        assert count == 24 and ids.shape[:2] == (24, 2) and ids.shape == mask.shape
+        for i, sentence in enumerate(corpus.sentences):
+            plain, view = (ids[i, v][mask[i, v].bool()].tolist() for v in (0, 1))
+            assert plain == tokenizer(sentence, truncation=True, max_length=32)["input_ids"]
+            inner, kept = plain[1:-1], view[1:-1]
+            if augment.startswith("crop"):
+                assert len(kept) == len(inner) - int(0.1 * len(inner))
+                assert any(inner[j : j + len(kept)] == kept for j in range(len(inner)))
+            else:
+                words, left = (
+                    sum(not token.startswith("##") for token in tokenizer.convert_ids_to_tokens(some))
+                    for some in (inner, kept)
+                )
+                assert left == words - int(0.1 * words)
+        assert all(torch.equal(a, b) for a, b in zip(batch(rows), (ids, mask), strict=True))  # a resumed run's draws
+    report = encoder.fit(corpus, run=Run(seed=3))
+    assert report.steps == 1 and np.isfinite(report.final_loss)
+
+
+def test_augment_is_for_single_sentences_and_keeps_old_keys() -> None:
+    with pytest.raises(ValueError, match="takes them from NLI"):
+        SimCSE.Recipe(supervised=True, augment=("crop:0.1",))
+    with pytest.raises(ValueError, match="the views are templates"):
+        PromptBERT.Recipe(augment=("crop:0.1",))
+    assert "augment" in later_at_default(SimCSE.Recipe())
