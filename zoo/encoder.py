@@ -27,6 +27,9 @@ class Runtime:
     token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
     allow_pickle: bool = False
     progress: Progress = field(default_factory=Progress.silent)
+    stop_signal: Callable[[], int | None] = lambda: (
+        None
+    )  # the number of a signal received: encoding stops after a batch
 
 
 @dataclass(frozen=True)

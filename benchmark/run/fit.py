@@ -78,7 +78,10 @@ class Fitter:
         if self.dev is None or self.dev.data is None:
             return None
         data = self.dev.data
-        quiet = dataclasses.replace(self.runtime, progress=type(self.runtime.progress).silent())
+        # A signal is acted on by the training itself, which first writes its checkpoint.
+        quiet = dataclasses.replace(
+            self.runtime, progress=type(self.runtime.progress).silent(), stop_signal=lambda: None
+        )
 
         def score(encoder: Encoder) -> dict[str, float]:
             loud, encoder.runtime = encoder.runtime, quiet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Runner:
         self.environment = environment(self.runtime.device)
         say = self.runtime.progress.say
         with Stop().listening() as stop:
+            self.runtime = replace(self.runtime, stop_signal=stop)
             for number, encoder_plan in enumerate(plan.encoders, 1):
                 stop.check()
                 pending = self._pending(encoder_plan, encoder_plan.cells)

@@ -13,6 +13,7 @@ from zoo.conformance import check_vectors
 from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError
 
+_BLOCK = 8192  # texts that are encoded, and kept in the embedding cache, at a time
 _MISSING = 10  # words that a record names; never sentences, which are the data sets' own
 
 
@@ -56,11 +57,12 @@ class VectorStore:
         entry = self._entry()
         if entry != before:  # it was fitted just now, as it may have been elsewhere before
             new = self._look_up(new, entry)
-        if new:
-            vectors, covered = self._encode(encoder, new)
-            self._keep(new, vectors, covered)
+        for start in range(0, len(new), _BLOCK):  # so that a run that is stopped has kept most of what it encoded
+            block = new[start : start + _BLOCK]
+            vectors, covered = self._encode(encoder, block)
+            self._keep(block, vectors, covered)
             if entry is not None:
-                entry.add(new, vectors, covered, facts_of(encoder))
+                entry.add(block, vectors, covered, facts_of(encoder))
 
     def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
         """Take what the cache has; return the texts that are left."""

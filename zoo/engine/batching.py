@@ -14,7 +14,7 @@ import torch
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.linear import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
-from zoo.errors import ZooError
+from zoo.errors import Interrupted, ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
@@ -91,6 +91,9 @@ def encode_table(
             waiting.pop(0)
             done += len(rows)
             bar.update(done)
+            number = runtime.stop_signal() if waiting else None
+            if number:
+                raise Interrupted(f"stopped by signal {number}; the same command goes on from here.", number)
     stats.texts += len(table)
     stats.tokens += int(table.lengths.sum())
     stats.truncated += table.truncated

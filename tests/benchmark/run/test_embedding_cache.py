@@ -19,6 +19,7 @@ from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Runtime
 from zoo.methods.transform import Transform
 
+CODE = "code"
 TEXTS = ["a b", "c", "caf\u00e9", "a\ud800b", ""]
 FAST = ("--precision", "fp32", "--limit", "20")
 
@@ -40,19 +41,20 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return plain(self, texts)
 
     monkeypatch.setattr(Bag, "encode", encode)
+    monkeypatch.setattr("benchmark.run.plan.probe_digest", lambda make: "probes")  # plugins' keys: eight texts a run
     return seen
 
 
 def add(cache: EmbeddingCache, key: str, texts: list[str], dim: int = 3) -> np.ndarray:
     vectors = np.random.default_rng(len(texts)).normal(size=(len(texts), dim)).astype(np.float32)
-    cache.entry(key, None, "cpu").add(texts, vectors, np.arange(len(texts)) != 1, {"rank": np.int64(2)})
+    cache.entry(key, CODE, None, "cpu").add(texts, vectors, np.arange(len(texts)) != 1, {"rank": np.int64(2)})
     return vectors
 
 
 def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
     cache = EmbeddingCache()
     vectors = add(cache, "k", TEXTS)
-    found = cache.entry("k", None, "cpu").find([*reversed(TEXTS), "unknown"])
+    found = cache.entry("k", CODE, None, "cpu").find([*reversed(TEXTS), "unknown"])
     assert found is not None
     assert found.known.tolist() == [True] * 5 + [False]
     np.testing.assert_array_equal(found.vectors[:5], vectors[::-1])
@@ -62,25 +64,20 @@ def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
     assert b"caf" not in content
 
 
-@pytest.mark.parametrize("other", [("l", None, "cpu"), ("k", {"model.safetensors": "0"}, "cpu"), ("k", None, "cuda:1")])
-def test_another_encoder_fit_or_device_has_an_entry_of_its_own(other: tuple[Any, ...]) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("l", "code", None, "cpu"),
+        ("k", "other code", None, "cpu"),
+        ("k", "code", {"model.safetensors": "0"}, "cpu"),
+        ("k", "code", None, "cuda:1"),
+    ],
+)
+def test_another_encoder_code_fit_or_device_is_another_entry(other: tuple[Any, ...]) -> None:
     cache = EmbeddingCache()
     add(cache, "k", TEXTS)
-    assert cache.entry("k", None, "cpu").find(TEXTS) is not None
+    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is not None
     assert cache.entry(*other).find(TEXTS) is None
-
-
-def test_changed_code_is_not_answered_with_vectors_of_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = tmp_path / "zoo"
-    package.mkdir()
-    monkeypatch.setattr(embedding_cache.zoo, "__file__", str(package / "__init__.py"))
-    folders = []
-    for code in ("1", "2", "1"):
-        (package / "method.py").write_text(code)
-        embedding_cache._computing.cache_clear()
-        folders.append(EmbeddingCache().entry("k", None, "cpu").folder)
-    embedding_cache._computing.cache_clear()
-    assert folders[0] == folders[2] != folders[1]
 
 
 def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +88,7 @@ def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.M
     assert len(paths) == 3
     for path in paths:
         os.utime(path, (1, 1))
-    found = cache.entry("k", None, "cpu").find(TEXTS[:1])
+    found = cache.entry("k", CODE, None, "cpu").find(TEXTS[:1])
     assert found is not None
     np.testing.assert_array_equal(found.vectors, vectors[:1])
     assert sorted(path.stat().st_mtime == 1 for path in paths) == [False, True, True]
@@ -106,11 +103,11 @@ def test_a_damaged_segment_is_set_aside_and_its_texts_are_encoded_again(damage: 
     add(cache, "k", TEXTS)
     (path,) = embeddings_folder().rglob("*.safetensors")
     path.write_bytes(damage(path.read_bytes()))
-    assert cache.entry("k", None, "cpu").find(TEXTS) is None
+    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is None
     assert len(said) == 1 and str(path) in said[0]
     assert path.with_name(path.name + ".corrupt").is_file() and not path.is_file()
     vectors = add(cache, "k", TEXTS)
-    found = cache.entry("k", None, "cpu").find(TEXTS)
+    found = cache.entry("k", CODE, None, "cpu").find(TEXTS)
     assert found is not None and (found.vectors == vectors).all()
 
 
@@ -118,11 +115,11 @@ def test_the_longest_unused_goes_first() -> None:
     cache = EmbeddingCache(gigabytes=3500 / 10**9)
     for i, key in enumerate("abc"):
         add(cache, key, [f"text {j}" for j in range(50)], dim=1)  # some 1,250 bytes
-        for path in cache.entry(key, None, "cpu").folder.iterdir():
+        for path in cache.entry(key, CODE, None, "cpu").folder.iterdir():
             os.utime(path, (100 + i, 100 + i))
         if key == "b":
-            assert cache.entry("a", None, "cpu").find(["text 0"]) is not None  # used just now
-    assert [cache.entry(key, None, "cpu").find(["text 0"]) is not None for key in "abc"] == [True, False, True]
+            assert cache.entry("a", CODE, None, "cpu").find(["text 0"]) is not None  # used just now
+    assert [cache.entry(key, CODE, None, "cpu").find(["text 0"]) is not None for key in "abc"] == [True, False, True]
     assert 0 < cache_bytes() <= 3500
 
 
@@ -147,7 +144,7 @@ def test_a_store_encodes_what_the_cache_lacks_and_obtains_no_encoder_for_the_res
             asked.extend(texts)
             return super().encode(texts)
 
-    entry = EmbeddingCache().entry("k", None, "cpu")
+    entry = EmbeddingCache().entry("k", CODE, None, "cpu")
     obtained: list[Encoder] = []
 
     def obtain() -> Encoder:

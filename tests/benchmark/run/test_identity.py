@@ -1,0 +1,219 @@
+"""What identifies a number: a cell is kept while nothing that made it has changed, and nothing else discards it."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Cli
+
+from benchmark.run.plan import encoder_inputs
+from zoo import provenance
+from zoo.encoder import Encoder, Runtime, Traits
+from zoo.engine.backbone import find_backbone
+from zoo.errors import CorruptError, UsageError
+from zoo.methods.pooled import Average
+from zoo.recipe import all_recipes
+from zoo.registry import METHODS, method_identity
+
+FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
+
+
+def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What the key of an encoder hashes."""
+    given: dict[str, Any] = {"corpus": None, "dev": None, "precision": "fp32", "limit": None}
+    return encoder_inputs(cls, recipe, Traits(), sources, **{**given, **more})
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS.names() if METHODS.is_builtin(name)])
+def test_a_moved_module_keeps_a_methods_identity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cls = METHODS.get(name)
+    before = method_identity(cls)
+    monkeypatch.setattr(METHODS, "_entries", {**METHODS._entries, name: type(METHODS._entries[name])(cls, "elsewhere")})
+    monkeypatch.setattr(cls, "__module__", "zoo.methods.elsewhere")
+    assert method_identity(cls) == before
+
+
+def test_a_raised_version_is_another_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = method_identity(Average)
+    monkeypatch.setattr(Average, "version", 2)
+    assert method_identity(Average) != before
+
+
+def test_names_of_a_users_own_files_are_in_no_key(tiny_bert: Path, tmp_path: Path) -> None:
+    renamed = tmp_path / "another-name"
+    shutil.copytree(tiny_bert, renamed)
+    found = []
+    for folder in (tiny_bert, renamed):
+        recipe = Average.Recipe(backbone=str(folder))
+        found.append(inputs(Average, recipe, Average.sources(recipe, Runtime())))
+    assert found[0] == found[1]
+    assert "another-name" not in json.dumps(found)
+    texts = [{"name": name, "sentences": 3, "sha256": "0" * 64} for name in ("mine.txt", "copy.txt", "wiki")]
+    keys = [inputs(Average, Average.Recipe(), {}, corpus=text) for text in texts]
+    assert keys[0] == keys[1]
+    assert keys[2]["corpus"]["name"] == "wiki"  # of the catalog
+
+
+def test_the_code_digest_follows_what_a_method_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A method's digest changes with the pooling that it runs through, and not with code that it never reaches."""
+    package = tmp_path / "zoo"
+    shutil.copytree(Path(provenance.__file__).parent, package, ignore=shutil.ignore_patterns("models", "__pycache__"))
+    monkeypatch.setattr(provenance, "_ROOT", package)
+    module = importlib.import_module("zoo.methods.pooled")
+    monkeypatch.setattr(module, "__file__", str(package / "methods" / "pooled.py"))
+
+    def digest() -> str:
+        provenance.code_digest.cache_clear()
+        provenance._imported.cache_clear()
+        return provenance.code_digest((Average,))
+
+    try:
+        before = digest()
+        (package / "srl" / "verbs.py").write_text("# never reached by a mean\n", encoding="utf-8")
+        assert digest() == before
+        pooling = package / "engine" / "pooling.py"
+        pooling.write_text(pooling.read_text("utf-8").replace("min=1.0", "min=2.0"), encoding="utf-8")
+        assert digest() != before
+    finally:
+        provenance.code_digest.cache_clear()
+        provenance._imported.cache_clear()
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """All records of a results folder."""
+    return [json.loads(path.read_text("utf-8")) for path in sorted((folder / "records").rglob("*.json"))]
+
+
+def test_cells_of_other_code_are_kept_and_told(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
+    words = ("run", "--methods", "bag", *FAST, "--results", tmp_path)
+    assert cli(*words).code == 0
+    (first,) = records_of(tmp_path)
+    assert first["code"]["digest"] == provenance.code_digest((METHODS.get("bag"),))
+    assert "other code" not in cli(*words).err
+    monkeypatch.setattr("benchmark.run.plan.code_digest", lambda classes: "f" * 64)
+    answer = cli(*words)
+    assert "1 kept" in answer.out + answer.err
+    assert "1 kept cells were made by other code; --remeasure measures them again" in answer.out + answer.err
+    answer = cli(*words, "--remeasure")
+    assert "1 cells measured, 0 kept" in answer.out + answer.err
+    (again,) = records_of(tmp_path)
+    assert again["code"]["digest"] == "f" * 64 and again["scores"]["main"] == first["scores"]["main"]
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+from zoo import register_method
+from zoo.encoder import Encoder
+
+@dataclass(frozen=True)
+class Recipe:
+    pass
+
+@register_method("loads-its-own")
+class LoadsItsOwn(Encoder):
+    "Reads a weights file on its own, and names it nowhere."
+    Recipe = Recipe
+    dim = 4
+
+    def __init__(self, recipe, runtime):
+        super().__init__(recipe, runtime)
+        self.weights = np.fromstring(Path({path!r}).read_text(), sep=" ")
+
+    def encode(self, texts):
+        rows = [[len(t) % 7 * self.weights[0], len(t) % 5 * self.weights[1], t.count("a"), 1.0] for t in texts]
+        return np.array(rows, np.float32).reshape(-1, 4)
+
+    def save(self, folder): ...
+
+    @classmethod
+    def load(cls, folder, runtime=None):
+        return cls(Recipe(), runtime)
+
+    def fingerprint(self):
+        return "0"
+"""
+
+
+def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) -> None:
+    weights, plugin = tmp_path / "weights.txt", tmp_path / "plugin.py"
+    plugin.write_text(PLUGIN.replace("{path!r}", repr(str(weights))), encoding="utf-8")
+    words = ("run", "--methods", "loads-its-own", *FAST, "--results", tmp_path / "out", "--plugin", plugin)
+    weights.write_text("1.0 2.0")
+    assert cli(*words, "--embedding-cache", "1").code == 0
+    weights.write_text("5.0 -2.0")
+    answer = cli(*words, "--embedding-cache", "1")
+    assert answer.code == 0 and "1 cells measured, 0 kept" in answer.out + answer.err
+    first, second = records_of(tmp_path / "out")
+    assert first["key"] != second["key"] and first["scores"]["main"] != second["scores"]["main"]
+    answer = cli("check", "loads-its-own", "--plugin", plugin)
+    assert "sources() names no file" in answer.out
+
+
+def _model(folder: Path, tiny_bert: Path, path: str) -> Path:
+    shutil.copytree(tiny_bert, folder)
+    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": path}]))
+    (folder / path).mkdir(parents=True, exist_ok=True)
+    shutil.copy(tiny_bert / "model.safetensors", folder / path / "model.safetensors")
+    return folder
+
+
+def test_weights_of_any_named_module_are_in_the_hash(tiny_bert: Path, tmp_path: Path) -> None:
+    """A module's folder that does not begin with a digit counts as well."""
+    folder = _model(tmp_path / "model", tiny_bert, "dense/inner")
+    before = find_backbone(str(folder)).sha256
+    content = bytearray((folder / "dense/inner/model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (folder / "dense/inner/model.safetensors").write_bytes(content)
+    assert find_backbone(str(folder)).sha256 != before
+
+
+@pytest.mark.parametrize(
+    ("listed", "error", "message"),
+    [
+        ([{"path": "../outside"}], UsageError, "outside its folder"),
+        (None, CorruptError, "no list of modules"),
+        ([{"path": 3}], CorruptError, "no list of modules"),
+    ],
+)
+def test_modules_outside_or_unreadable_are_refused(
+    listed: Any, error: type[Exception], message: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_bert, folder)
+    (folder / "modules.json").write_text(json.dumps(listed))
+    with pytest.raises(error, match=message):
+        find_backbone(str(folder))
+
+
+def test_keys_of_published_cells_stand() -> None:
+    """Two keys of the run on zoo-mini that was published before keys held names and versions."""
+    expected = json.loads(Path(__file__).with_name("published_keys.json").read_text("utf-8"))
+    from zoo.files import sha256_json
+
+    for name, wanted in expected.items():
+        cls, recipe = all_recipes()[name].resolve()
+        found = inputs(cls, recipe, wanted["sources"], precision=wanted["precision"])
+        assert sha256_json(found) == wanted["row_key"], name
+
+
+def test_the_commit_says_whether_the_code_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    answers: dict[str, str] = {"rev-parse": "a" * 40 + "\n", "status": ""}
+    monkeypatch.setattr(provenance, "_git", lambda folder, *words: answers[words[0]])
+    (tmp_path / ".git").mkdir()
+    monkeypatch.setattr(provenance, "_ROOT", tmp_path / "zoo")
+    ask: Callable[[], str | None] = provenance.commit.__wrapped__
+    assert ask() == "a" * 12
+    answers["status"] = " M zoo/pooling.py\n"
+    assert ask() == "a" * 12 + "+"
+    (tmp_path / ".git").rmdir()
+    assert ask() is None
+    assert sys.modules["zoo.provenance"] is provenance

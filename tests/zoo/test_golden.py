@@ -1,0 +1,143 @@
+"""The vectors of each built-in method on fixed weights and texts: a change without a raised `version` is noticed.
+
+To accept a change of a method's vectors, raise `version` beside its class, then write the file anew:
+`python tests/zoo/test_golden.py`. Cells of the older version are then measured again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from zoo.conformance import PROBES
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.labels import PHRASE_LABELS
+from zoo.registry import METHODS
+
+FILE = Path(__file__).with_name("golden.json")
+BUILT_IN = [name for name in METHODS.names() if METHODS.is_builtin(name)]
+SMALL = {"batch_size": 16, "pseudo_tokens": 4, "queue_size": 32, "k": 8, "lstm_dim": 8, "epochs": 1}
+TOLERANCE = 2e-3
+"""Of a method's largest value: processors and kernels round differently, and training multiplies that."""
+
+
+def fixed_bert(folder: Path) -> Path:
+    """A BERT of two layers, 32 wide, whose weights are a plain formula: no random generator decides them."""
+    import shutil
+
+    import torch
+    from transformers import BertConfig, BertForMaskedLM
+
+    models = Path(__file__).parents[2] / "zoo" / "models" / "zoo-mini"
+    config = BertConfig(
+        vocab_size=30522,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    model = BertForMaskedLM(config)
+    with torch.no_grad():
+        for number, (name, tensor) in enumerate(sorted(model.named_parameters())):
+            places = torch.arange(tensor.numel(), dtype=torch.float64).reshape(tensor.shape)
+            wave = torch.sin(places * (0.37 + 0.11 * number) + number).to(tensor.dtype)
+            tensor.copy_(1 + 0.1 * wave if "LayerNorm.weight" in name else (0.6 if tensor.dim() > 1 else 0.1) * wave)
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(models / name, folder)
+    words = sorted({word.strip(".,?").lower() for text in (*PROBES, *sentences()) for word in text.split()} - {""})
+    lines = [f"{w} " + " ".join(f"{np.sin(7.3 * i + 1.7 * j):.4f}" for j in range(8)) for i, w in enumerate(words)]
+    (folder / "words.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+def sentences() -> list[str]:
+    """96 sentences that differ in their words and lengths."""
+    words = "river stone lamp garden winter train letter bridge market apple dog cat".split()
+    return [
+        f"The {a} is near the {b}" + " in the old town" * (i % 3) + "." for i, a in enumerate(words) for b in words[:8]
+    ]
+
+
+def labelled() -> Corpus:
+    """Labelled pairs of sentences, and of phrases."""
+    premises = sentences()
+    first = [(text, text.lower(), "entailment") for text in premises]
+    second = [(text, text.replace("is", "is not"), "contradiction") for text in premises]
+    third = [(text, text.lower(), PHRASE_LABELS[i % len(PHRASE_LABELS)]) for i, text in enumerate(premises)]
+    rows = [row for group in zip(first, second, third, strict=True) for row in group]
+    return Corpus("fixed", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
+
+
+def golden_values(name: str, backbone: Path) -> dict[str, Any]:
+    """Return the method's version and four projections of its vectors, scaled to at most 1."""
+    cls = METHODS.get(name)
+    fields = {field.name: field for field in dataclasses.fields(cls.Recipe)}
+    chosen: dict[str, Any] = {k: v for k, v in SMALL.items() if k in fields and isinstance(fields[k].default, int)}
+    chosen |= {k: str(backbone) for k in ("backbone", "model") if k in fields}
+    chosen |= {"pooling": "mean"} if name == "pretrained" else {}
+    chosen |= {"path": str(backbone / "words.txt")} if "path" in fields else {}
+    chosen |= {"dropout": 0.1} if "dropout" in fields else {}
+    recipe = cls.Recipe(**chosen)
+    encoder = cls(recipe, Runtime())
+    traits = cls.traits(recipe)
+    if traits.needs_corpus or traits.needs_pairs:
+        corpus = labelled() if traits.needs_pairs else Corpus("fixed", sentences())
+        encoder.fit(corpus, run=Run(seed=0))
+    if traits.transductive:
+        encoder = encoder.adapt(sentences())  # type: ignore[assignment]
+    every = encoder.encode(list(PROBES)).astype(np.float64)
+    vectors = every @ np.sin(np.arange(every.shape[1] * 4)).reshape(-1, 4)  # few numbers that all dimensions are in
+    return {"version": cls.version, "values": np.round(vectors / np.abs(vectors).max(), 5).ravel().tolist()}
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_vectors_are_those_of_this_version(name: str, backbone: Path) -> None:
+    known = json.loads(FILE.read_text(encoding="utf-8"))
+    assert name in known, f"{name} has no golden vectors; write them with python tests/zoo/test_golden.py"
+    found = golden_values(name, backbone)
+    assert found["version"] == known[name]["version"], "the version was raised: write the golden vectors anew"
+    off = np.abs(np.subtract(found["values"], known[name]["values"])).max()
+    assert off <= TOLERANCE, (
+        f"{name}: its vectors changed by {off:.1e}. If that is meant, raise `version` beside its class (its cells are"
+        " then measured again) and write the golden vectors anew: python tests/zoo/test_golden.py"
+    )
+
+
+def test_a_changed_pooling_is_noticed(backbone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Mean pooling that divides by one more than there are tokens: what once was answered with the old scores."""
+    from zoo.engine import pooling
+
+    before = golden_values("avg", backbone)
+    mean = pooling.masked_mean
+
+    def changed(states: Any, mask: Any) -> Any:
+        return mean(states, mask) + 0.05 * states[:, 0]
+
+    monkeypatch.setattr(pooling, "masked_mean", changed)
+    after = golden_values("avg", backbone)
+    assert np.abs(np.subtract(after["values"], before["values"])).max() > TOLERANCE
+
+
+if __name__ == "__main__":
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as place:
+        made = fixed_bert(Path(place) / "bert")
+        wanted = sys.argv[1:] or BUILT_IN
+        content = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
+        content |= {name: golden_values(name, made) for name in wanted}
+        FILE.write_text(json.dumps(content, indent=None, separators=(",", ": ")).replace("}, ", "},\n") + "\n", "utf-8")
