@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.errors import ContractError
+from zoo.encoder import Corpus, Encoder, Run, Runtime, Traits
+from zoo.errors import ContractError, ZooError
 from zoo.labels import PHRASE_LABELS
 
 PROBES = (
@@ -24,6 +24,8 @@ PROBES = (
     "He did not say that he would not come.",
     "A recipe for a soup of leeks, potatoes, cream and a little nutmeg.",
 )
+
+_SUBSETS = ((0, 1, 2), (4,), (7, 5, 6, 3))  # rows of PROBES encoded without the others
 
 ODD_TEXTS = (
     "",
@@ -66,7 +68,7 @@ def deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
 
 
 def probe(encoder: Encoder, name: str) -> None:
-    """Encode eight sentences, and again in another order; raise ContractError when the contract is broken."""
+    """Encode eight sentences, again in another order and a few alone; raise ContractError for a broken contract."""
     vectors = encoder.encode(list(PROBES))
     check_vectors(vectors, PROBES, encoder.dim, name)
     order = [5, 2, 7, 0, 3, 6, 1, 4]
@@ -78,18 +80,34 @@ def probe(encoder: Encoder, name: str) -> None:
             f"{name}: vectors depend on the order of the texts (largest deviation {off:.1e}); encode() must"
             " return one vector a text, in the order given, whatever its neighbours."
         )
+    for rows in _SUBSETS:
+        texts = [PROBES[row] for row in rows]
+        fewer = encoder.encode(texts)
+        check_vectors(fewer, texts, encoder.dim, name)
+        off = deviation(fewer, vectors[list(rows)])
+        if off > TOLERANCE[encoder.runtime.precision]:
+            raise ContractError(
+                f"{name}: a text's vector depends on the other texts of the call (largest deviation {off:.1e} with"
+                f" {len(rows)} of {len(PROBES)} texts); encode() must give each text its own. What is to be fitted on"
+                " a task's texts belongs into adapt()."
+            )
 
 
 def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
     """Yield (what was checked, None or what is wrong) for a method, on a toy corpus; seconds on a small backbone."""
-    encoder = cls(recipe, runtime)
 
     def attempt(test: Callable[[], str | None]) -> str | None:
         try:
             return test()
-        except Exception as error:  # anything a method raises is the finding
-            return f"{type(error).__name__}: {error}"
+        except (Exception, SystemExit) as error:  # anything a method raises is the finding
+            return str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
 
+    made: list[Encoder] = []
+    problem = attempt(lambda: made.append(cls(recipe, runtime)))
+    if problem is not None:
+        yield "made from its recipe", problem
+        return
+    encoder = made[0]
     yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
     yield "the same vectors when asked again", attempt(lambda: _same(encoder, encoder))
     yield (
@@ -97,13 +115,25 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
         attempt(lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)),
     )
     yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
-    traits = cls.traits(recipe)
+    told: list[Traits] = []
+    problem = attempt(lambda: _say_traits(cls, recipe, told))
+    if problem is not None:
+        yield "traits", problem
+    traits = told[0] if told else Traits()
     if traits.needs_corpus or traits.needs_pairs:
         corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus()
         yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name, corpus))
     if traits.transductive:
         yield "adapt to a task's texts", attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name))
     yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
+
+
+def _say_traits(cls: type[Encoder], recipe: Any, told: list[Traits]) -> str | None:
+    traits: Any = cls.traits(recipe)
+    if not isinstance(traits, Traits):
+        return f"traits() must return Traits, not {type(traits).__name__}"
+    told.append(traits)
+    return None
 
 
 def _toy_corpus() -> Corpus:

@@ -6,19 +6,82 @@ import contextlib
 import gzip
 import hashlib
 import json
+import lzma
 import os
 import re
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError, MissingError, ZooError
 
 if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
+
+_LONGEST_LINE = 2**26  # bytes of a line of text; what is longer is no text, and would fill the memory
+_READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
+
+
+@contextlib.contextmanager
+def reading(path: Path, what: str = "") -> Iterator[None]:
+    """Say of a file that is absent or unreadable (MissingError) or damaged (CorruptError) which it is and why."""
+    name = f"{what} {path}".strip()
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingError(f"{name} does not exist.") from error
+    except _READ_ERRORS as error:
+        raise CorruptError(f"{name} cannot be read to its end: {error}.") from error
+    except OSError as error:
+        raise MissingError(f"{name} cannot be read: {error.strerror or error}.") from error
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, .gz and .xz unpacked; raises MissingError, or CorruptError where it is damaged."""
+    openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
+    with reading(path, what), openers.get(path.suffix, Path.open)(path, "rb") as file:
+        yield file
+
+
+def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
+    """Yield the lines of a file (.gz and .xz unpacked), newline included; a line without end is a CorruptError."""
+    with open_bytes(path, what) as file:
+        number = 0
+        while line := file.readline(_LONGEST_LINE):
+            number += 1
+            if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+                raise CorruptError(f"{path}:{number}: a line of more than {_LONGEST_LINE:,} bytes is no line of text.")
+            yield line
+
+
+def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterator[str]:
+    """Yield the lines of a text file (.gz and .xz unpacked), split at newlines only, without them or a byte order mark.
+
+    Raises MissingError, or CorruptError with file:line and the byte that is not in the encoding.
+    """
+    for number, raw in enumerate(iterate_bytes(path, what), 1):
+        if number == 1 and encoding == "utf-8":
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield line.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise CorruptError(f"{path}:{number}: byte {line[error.start]:#x} is not {encoding}.") from error
+
+
+def read_text(path: Path, what: str = "") -> str:
+    """Read UTF-8 text; raises MissingError, or CorruptError with file:line of a byte that is not UTF-8."""
+    with reading(path, what):
+        content = path.read_bytes()
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CorruptError(f"{path}:{line}: byte {content[error.start]:#x} is not utf-8.") from error
 
 
 @contextlib.contextmanager
@@ -68,45 +131,79 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; raises CorruptError naming the file when it is not valid, MissingError when absent."""
+    """Read JSON; raises CorruptError naming the file when it is not valid, MissingError when absent or unreadable."""
+    with reading(path):
+        content = path.read_bytes()
     try:
-        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except FileNotFoundError as error:
-        raise MissingError(f"{path} does not exist.") from error
-    except OSError as error:
-        raise MissingError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, UnicodeDecodeError) as error:
+        return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise CorruptError(f"{path} is not valid JSON (nested too deeply); delete it to have it made again.") from error
+    except ValueError as error:  # UnicodeDecodeError is one
         raise CorruptError(f"{path} is not valid JSON ({error}); delete it to have it made again.") from error
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """Read JSON that is an object; raises MissingError or CorruptError as `read_json` does."""
+    value = read_json(path)
+    if not isinstance(value, dict):
+        raise CorruptError(f"{path} holds {type(value).__name__} where a JSON object belongs.")
+    return value
 
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not standard JSON")
 
 
+def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
+    import torch
+
+    said = {name: text for name, text in metadata.items() if name != "sha256"}
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        if tensor.numel():
+            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically; tensors are made contiguous and unshared."""
+    """Write a safetensors file atomically, with a sha256 over all of it; tensors are made contiguous and unshared."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+    said = dict(metadata or {})
+    said["sha256"] = _digest(unshared, said)
     with atomic_path(path) as temporary:
         try:
-            save_file(unshared, str(temporary), metadata=dict(metadata or {}))
+            save_file(unshared, str(temporary), metadata=said)
         except SafetensorError as error:
             raise ZooError(f"cannot write {path}: {error}. Free space or choose another folder.") from error
 
 
-def read_tensors(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
-    """Read a safetensors file and its metadata; raises CorruptError when truncated or damaged."""
+def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
+    """Read a safetensors file and its metadata; raises MissingError, or CorruptError when truncated or damaged.
+
+    The sha256 that `write_tensors` put into the metadata is checked; a file without one (of other programs) is read
+    only where `unsigned` allows it.
+    """
     from safetensors import SafetensorError, safe_open
 
+    with reading(path), path.open("rb"):
+        pass  # the library's own words for a file that cannot be opened vary
     try:
         with safe_open(str(path), framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
-    except FileNotFoundError as error:
-        raise MissingError(f"{path} does not exist.") from error
-    except (SafetensorError, OSError, ValueError) as error:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = dict(file.metadata() or {})
+    except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
         raise CorruptError(f"{path} is not a whole safetensors file ({error}).") from error
+    expected = metadata.get("sha256")
+    if expected is None and not unsigned:
+        raise CorruptError(f"{path} has no sha256, so that damage would not show.")
+    if expected is not None and _digest(tensors, metadata) != expected:
+        raise CorruptError(f"{path} is damaged (its sha256 is not the one it was written with).")
+    return tensors, metadata
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -134,9 +231,33 @@ def read_arrays(path: Path, sha256: str | None = None) -> dict[str, NDArray[Any]
 
 
 def sha256_file(path: Path) -> str:
-    """Return the hex sha256 of a file's bytes."""
-    with path.open("rb") as file:
+    """Return the hex sha256 of a file's bytes; raises MissingError where it cannot be read."""
+    with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+SUMS = "SHA256SUMS"
+
+
+def hashes_of(folder: Path) -> dict[str, str]:
+    """Return the sha256 of every file below a folder, by relative path."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
+
+
+def write_sums(folder: Path, names: Iterable[str] | None = None) -> None:
+    """Write SHA256SUMS over files below a folder (None: all), as `sha256sum -c` reads it; loading a model checks it."""
+    wanted = hashes_of(folder) if names is None else {name: sha256_file(folder / name) for name in names}
+    lines = (f"{sha256}  {name}\n" for name, sha256 in wanted.items() if name != SUMS)
+    write_text(folder / SUMS, "".join(lines))
+
+
+def read_sums(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each file that a folder's SHA256SUMS names; nothing where there is no such file."""
+    if not (folder / SUMS).is_file():
+        return {}
+    lines = (line.partition("  ") for line in read_text(folder / SUMS).splitlines())
+    return {name: sha256 for sha256, _, name in lines if name}
 
 
 def sha256_json(value: Any) -> str:

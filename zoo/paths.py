@@ -6,7 +6,39 @@ import importlib.util
 import os
 from pathlib import Path
 
-from zoo.errors import MissingError
+from zoo.errors import MissingError, UsageError
+
+
+def user_path(text: str | Path) -> Path:
+    """Return a path that a person wrote, ~ expanded; raises UsageError for one that no file can have."""
+    try:
+        path = Path(text).expanduser()
+        os.fsencode(path)
+    except (RuntimeError, ValueError) as error:  # no such user; a lone surrogate
+        raise UsageError(f"{str(text)!r} is no path: {error}.") from error
+    if "\0" in str(path):
+        raise UsageError(f"{str(text)!r} is no path: it holds a NUL character.")
+    return path
+
+
+def is_dir(path: Path) -> bool:
+    """Whether a path is a folder; a name too long is none. Raises MissingError where the system refuses to say."""
+    try:
+        return path.is_dir()
+    except PermissionError as error:
+        raise MissingError(f"{path} cannot be read: {error.strerror}.") from error
+    except OSError:
+        return False
+
+
+def is_file(path: Path) -> bool:
+    """Whether a path is a file; a name too long is none. Raises MissingError where the system refuses to say."""
+    try:
+        return path.is_file()
+    except PermissionError as error:
+        raise MissingError(f"{path} cannot be read: {error.strerror}.") from error
+    except OSError:
+        return False
 
 
 def cache_folder() -> Path:
@@ -14,7 +46,7 @@ def cache_folder() -> Path:
     import platformdirs
 
     named = os.environ.get("ZOO_BENCH_CACHE")
-    return Path(named).expanduser() if named else Path(platformdirs.user_cache_dir("zoo-bench"))
+    return user_path(named) if named else Path(platformdirs.user_cache_dir("zoo-bench"))
 
 
 def resource_folder(package: str, name: str) -> Path:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 import re
 import types
 import typing
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 
 import yaml
 
-from zoo.errors import UsageError, did_you_mean
+from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
+from zoo.files import read_text
 from zoo.paths import resource_folder
 from zoo.registry import METHODS
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from zoo.encoder import Encoder
 
 R = TypeVar("R")
+
+
+_DEEPEST = 50  # levels of nesting; a recipe has four
+_WRONG_VALUES = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
 
 
 class _UniqueKeys(yaml.constructor.SafeConstructor):
@@ -65,10 +71,30 @@ def _parse_fast(text: str) -> Any:
         loader.dispose()
 
 
+def _depth_bound(text: str) -> int:
+    """Return what no nesting of a YAML text exceeds: brackets opened, and the column where a line's own text begins."""
+    columns = map(len, re.findall(r"(?:^|[\r\n\x85\u2028\u2029])[-?: \t]+", text))
+    return text.count("[") + text.count("{") + max(columns, default=0)
+
+
+def _check_depth(text: str, where: str) -> None:
+    """Raise UsageError for nesting that a parser, which calls itself for each level, would not survive."""
+    if _depth_bound(text) <= _DEEPEST:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            line = getattr(event.start_mark, "line", 0) + 1
+            raise UsageError(f"{where}:{line}: nested more than {_DEEPEST} deep.")
+
+
 def parse_yaml(text: str, where: str) -> Any:
     """Parse one safe YAML document; raises UsageError with `where` and the line."""
+    with contextlib.suppress(yaml.YAMLError, ValueError):  # told below
+        _check_depth(text, where)
     if yaml.__with_libyaml__ and not re.search(r"&\S", text):  # no anchor, so no alias either
-        with contextlib.suppress(yaml.YAMLError, TypeError, ValueError):  # told by the strict loader
+        with contextlib.suppress(yaml.YAMLError, *_WRONG_VALUES):  # told by the strict loader
             return _parse_fast(text)
     loader = None
     try:
@@ -78,8 +104,8 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{where}{line}: {getattr(error, 'problem', None) or error}.") from error
-    except (TypeError, ValueError) as error:  # an impossible date, say, or a list as a key
-        raise UsageError(f"{where}: {error}.") from error
+    except _WRONG_VALUES as error:  # an impossible date, say, a list as a key, or `!!bool x`
+        raise UsageError(f"{where}: a value cannot be read ({type(error).__name__}: {error}).") from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -88,9 +114,11 @@ def parse_yaml(text: str, where: str) -> Any:
 def read_yaml(path: Path) -> Any:
     """Read a YAML file strictly (see `parse_yaml`)."""
     try:
-        return parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
+        return parse_yaml(read_text(path), str(path))
+    except MissingError as error:
+        raise UsageError(str(error)) from error
+    except CorruptError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
 
 
 @functools.cache
@@ -136,13 +164,16 @@ def _convert(value: Any, hint: Any, where: str) -> Any:
         except ValueError:
             raise UsageError(f"{where}: expected a number, got {value!r}.") from None
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise UsageError(f"{where}: expected a finite number, got a whole number beyond all of them.") from None
     if type(value) is not hint:
         hint_name = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
         quote = " (put it in quotes)" if hint is str else ""
         raise UsageError(f"{where}: expected {hint_name.get(hint.__name__, hint.__name__)}, got {value!r}{quote}.")
-    if hint is float and value != value:
-        raise UsageError(f"{where}: expected a number, got NaN.")
+    if hint is float and not math.isfinite(value):
+        raise UsageError(f"{where}: expected a finite number, got {'NaN' if value != value else value}.")
     return value
 
 

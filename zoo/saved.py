@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import read_json, write_json
+from zoo.files import hashes_of, read_mapping, sha256_file, write_json
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 
@@ -31,9 +31,21 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
 
 
 def save(encoder: Encoder, folder: Path) -> None:
-    """Write the encoder, and which method it is of, so that `load` needs the folder alone."""
+    """Write the encoder, its method's name and the sha256 of each file, so that `load` needs the folder alone."""
     encoder.save(folder)
-    write_json(folder / _METHOD, {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__})
+    files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
+    said = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}
+    write_json(folder / _METHOD, said)
+
+
+def check_files(folder: Path, hashes: Any) -> None:
+    """Raise CorruptError unless each file of an encoder's folder has the sha256 that it was saved with."""
+    if not isinstance(hashes, dict):
+        raise CorruptError(f"{folder}: nothing says which files the encoder has; train it again.")
+    for name, expected in hashes.items():
+        path = folder / name
+        if not path.is_file() or sha256_file(path) != expected:
+            raise CorruptError(f"{path} is damaged or missing (its sha256 is not the one it was saved with).")
 
 
 def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | None = None) -> Encoder:
@@ -45,13 +57,15 @@ def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | No
     folder = Path(folder)
     if not (folder / "recipe.json").is_file() and (folder / "encoder" / "recipe.json").is_file():
         folder = folder / "encoder"  # a run's folder holds the training's log as well
+    if (folder / _METHOD).is_file() and "files" in (saved := read_mapping(folder / _METHOD)):
+        check_files(folder, saved["files"])
     if method is None:
         if not folder.is_dir():
             raise MissingError(f"{folder} is not a folder; name one that a run wrote, results/encoders/NAME-KEY.")
         if not (folder / _METHOD).is_file():
             raise MissingError(f"{folder} has no {_METHOD}, so nothing says which method it is of; name it: method=...")
-        saved = read_json(folder / _METHOD)
-        if not isinstance(saved, dict) or not {"method", "class"} <= saved.keys():
+        saved = read_mapping(folder / _METHOD)
+        if not {"method", "class"} <= saved.keys():
             raise CorruptError(f"{folder / _METHOD} does not say the method; name it: method=...")
         method = saved["method"]
         if method is None or method not in METHODS:

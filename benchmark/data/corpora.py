@@ -16,6 +16,7 @@ from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, UsageError
 from zoo.labels import NLI_LABELS, PHRASE_LABELS
+from zoo.paths import is_file, user_path
 from zoo.progress import print_safe
 
 _DIGEST = 10  # hexadecimal digits: among a million texts, two that share them are expected once or less
@@ -31,7 +32,7 @@ def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
         located = data.locate(name, "plain")
         path = next(iter(located.files.values()))
     else:
-        path = Path(name).expanduser()
+        path = user_path(name)
     sentences = sample_text(path, count)
     if not sentences:
         raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence a line.")
@@ -44,7 +45,7 @@ def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
     Several are joined by +, as in nli+ppdb2-human; `count` takes so many of each. Raises MissingError or CorruptError
     when they cannot be read.
     """
-    whole = Path(name).expanduser().is_file()  # a file's own name may have a +
+    whole = is_file(user_path(name))  # a file's own name may have a +
     parts = [_load_part(part, data, count) for part in ([name] if whole else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
     labels = [label for part in parts for label in part.labels or ()]
@@ -56,7 +57,7 @@ def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
     if entry is not None and entry.kind in ("nli", "ppdb-human"):
         files = list(data.locate(name, "plain").files.values())
     else:
-        entry, files = None, [Path(name).expanduser()]
+        entry, files = None, [user_path(name)]
     per_class = None if count is None else max(count // len(PHRASE_LABELS), 1)
     if entry is not None and entry.kind == "ppdb-human":
         rows = human_training_rows(files, per_class)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import lzma
 import os
 import tarfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from benchmark.data.catalog import POCKET, Dataset, Form, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import atomic_path, read_json, sha256_file, sha256_json, write_json, write_text
-from zoo.paths import cache_folder
+from zoo.files import atomic_path, read_mapping, reading, sha256_file, sha256_json, write_json, write_text
+from zoo.hub import patiently
+from zoo.paths import cache_folder, is_dir, is_file, user_path
 
 _LARGEST_MEMBER = 200 * 2**20  # bytes; the largest wanted file of the archive is under 2 MB
 
@@ -42,8 +46,8 @@ class DataSource:
     def from_options(cls, folder: str | None, hub: bool = True) -> DataSource:
         """Build from `--data`, or from ZOO_BENCH_DATA when that is not given."""
         named = folder or os.environ.get("ZOO_BENCH_DATA")
-        path = Path(named).expanduser() if named else None
-        if path is not None and not path.is_dir():
+        path = user_path(named) if named else None
+        if path is not None and not is_dir(path):
             raise UsageError(f"data folder {path} does not exist; check --data or ZOO_BENCH_DATA.")
         return cls(path, hub)
 
@@ -55,9 +59,9 @@ class DataSource:
             return self._verified(entry, form, "bundled", POCKET)
         if self.folder is not None:
             for root in _layouts(self.folder, wanted):
-                if (root / next(iter(wanted.files))).is_file():
+                if is_file(root / next(iter(wanted.files))):
                     return self._verified(entry, form, "folder", root)
-        if all((self.cache / wanted.folder / name).is_file() for name in wanted.files):
+        if all(is_file(self.cache / wanted.folder / name) for name in wanted.files):
             return self._verified(entry, form, "cache", self.cache / wanted.folder)
         rows = self.cache / "hub-rows" / f"{name}-{form}"
         if (rows / "done.json").is_file():
@@ -100,11 +104,16 @@ class DataSource:
         wanted = entry.form(form)
         assert wanted.hub is not None
         # Ask first: the download itself retries for long when the hub cannot be reached.
-        HfApi().dataset_info(wanted.hub["id"], revision=wanted.hub["revision"], timeout=5)
-        archive = hf_hub_download(
-            wanted.hub["id"], wanted.hub["file"], repo_type="dataset", revision=wanted.hub["revision"], etag_timeout=5
+        place, revision = wanted.hub["id"], wanted.hub["revision"]
+        name = wanted.hub["file"]
+        patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
+        archive = patiently(
+            lambda: hf_hub_download(place, name, repo_type="dataset", revision=revision, etag_timeout=5)
         )
-        extract_wanted(Path(archive), wanted, self.cache / wanted.folder)
+        try:
+            extract_wanted(Path(archive), wanted, self.cache / wanted.folder)
+        except CorruptError as error:
+            raise CorruptError(f"{error} Delete {Path(archive).resolve()} and fetch it again.") from error
         return self._verified(entry, form, "hub", self.cache / wanted.folder)
 
     def _fetch_rows(self, entry: Dataset, form: str) -> Located:
@@ -114,11 +123,11 @@ class DataSource:
         hub = entry.form(form).hub
         assert hub is not None
         if not Path(hub["id"]).is_dir():
-            HfApi().dataset_info(hub["id"], revision=hub["revision"], timeout=5)
+            patiently(lambda: HfApi().dataset_info(hub["id"], revision=hub["revision"], timeout=5))
         folder = self.cache / "hub-rows" / f"{entry.name}-{form}"
         splits: dict[str, list[list[Any]]] = {}
         for ours, theirs in hub.get("splits", {"test": hub.get("split", "test")}).items():
-            rows = load_dataset(hub["id"], revision=hub["revision"], split=theirs)
+            rows = patiently(functools.partial(load_dataset, hub["id"], revision=hub["revision"], split=theirs))
             splits[ours] = [[float(r["score"]), r["sentence1"], r["sentence2"]] for r in rows]
         counts = {name: len(rows) for name, rows in splits.items()}
         if counts != dict(entry.rows):
@@ -137,7 +146,7 @@ class DataSource:
         files = {}
         for name, expected in wanted.files.items():
             path = root / name
-            if not path.is_file():
+            if not is_file(path):
                 raise MissingError(f"{entry.name} ({form}): {path} is missing, though other files of it are there.")
             actual = sha256_file(path)
             if actual != expected:
@@ -160,19 +169,21 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
 
 
 def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
-    done = read_json(folder / "done.json")
-    files = {name: folder / name for name in done["files"]}
-    for name, expected in done["files"].items():
-        if not files[name].is_file() or sha256_file(files[name]) != expected:
+    hashes = read_mapping(folder / "done.json").get("files")
+    if not isinstance(hashes, dict) or set(hashes) != {f"{name}.jsonl" for name in entry.rows}:
+        raise CorruptError(f"{folder / 'done.json'} is damaged; remove {folder} and fetch again.")
+    files = {name: folder / name for name in hashes}
+    for name, expected in hashes.items():
+        if not is_file(files[name]) or sha256_file(files[name]) != expected:
             raise CorruptError(f"{files[name]} is damaged; remove {folder} and fetch again.")
-    return Located(entry, form, source, files, sha256_json(done["files"]), from_hub_rows=True)
+    return Located(entry, form, source, files, sha256_json(hashes), from_hub_rows=True)
 
 
 def extract_wanted(archive: Path, form: Form, target: Path) -> None:
     """Take only the catalog's files out of a tar, each as a plain file under its own name; nothing else is written."""
     found: dict[str, bytes] = {}
     try:
-        with tarfile.open(archive) as tar:
+        with reading(archive), tarfile.open(archive) as tar:
             for member in tar:
                 path = Path(member.name)
                 expected = form.files.get(path.name)
@@ -185,7 +196,7 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
                 found[path.name] = content.read()
                 if hashlib.sha256(found[path.name]).hexdigest() != expected:
                     raise CorruptError(f"{archive}: {member.name} differs from the catalog's sha256; refused.")
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except (tarfile.TarError, EOFError, OSError, ValueError, zlib.error, lzma.LZMAError) as error:
         raise CorruptError(f"{archive} is not a whole tar archive ({error}).") from error
     missing = sorted(set(form.files) - set(found))
     if missing:

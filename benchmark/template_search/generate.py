@@ -19,7 +19,8 @@ from benchmark.data.readers.pairs import read_lines
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource, find_backbone
 from zoo.engine.batching import autocast
-from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.progress import Bar
 
 FORMS = ("{definition} {first} {word} {second}", "{first} {word} {second} {definition}")
@@ -81,16 +82,19 @@ def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:
-        model, loading = AutoModelForSeq2SeqLM.from_pretrained(
+        check_tokenizer_files(f"--seq2seq {source.name!r}", source.folder)
+        model, loading = load_pretrained(
+            AutoModelForSeq2SeqLM,
             source.folder,
             dtype=torch.float32,
             output_loading_info=True,
             use_safetensors=None if runtime.allow_pickle else True,
         )
-        tokenizer = AutoTokenizer.from_pretrained(source.folder)
+        tokenizer = load_pretrained(AutoTokenizer, source.folder)
+    except ZooError:
+        raise
     except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise CorruptError(f"--seq2seq {source.name!r} in {source.folder} cannot be loaded: {first}.") from error
+        raise cannot_load(f"--seq2seq {source.name!r}", source.folder, error) from error
     if loading["missing_keys"]:
         missing = sorted(loading["missing_keys"])
         raise CorruptError(f"--seq2seq {source.name!r} in {source.folder} lacks {len(missing)} weights ({missing[0]}).")

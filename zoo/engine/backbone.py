@@ -11,13 +11,33 @@ from pathlib import Path
 from typing import Any
 
 from zoo.encoder import Runtime
-from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.files import read_json, sha256_file, sha256_json, write_json, write_tensors
+from zoo.engine.model_folder import (
+    cannot_load,
+    check_tokenizer_files,
+    check_vocabulary,
+    check_weights,
+    load_pretrained,
+    module_folders,
+)
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError, did_you_mean
+from zoo.files import (
+    SUMS,
+    read_mapping,
+    read_sums,
+    read_tensors,
+    reading,
+    sha256_file,
+    sha256_json,
+    write_json,
+    write_tensors,
+)
 from zoo.hardware import keep_few_kernels
-from zoo.paths import resource_folder
+from zoo.hub import patiently
+from zoo.paths import is_dir, resource_folder, user_path
 
 BUNDLED = ("zoo-mini",)
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
+_SHA256 = re.compile(r"[0-9a-f]{64}$")
 _WEIGHTS = (".safetensors", ".bin")
 _WANTED = ["*.json", "*.txt", "*.model"]
 
@@ -40,20 +60,23 @@ class BackboneSource:
 
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
     """Locate a checkpoint without loading it; raises MissingError or UsageError, at once, saying what to do."""
+    given = user_path(name)
+    local = name not in BUNDLED and is_dir(given)
     if name in BUNDLED:
         folder = resource_folder("zoo", "models") / name
-    elif Path(name).expanduser().is_dir():
-        folder = Path(name).expanduser().resolve()
+    elif local:
+        folder = given.resolve()
     elif not _HUB_ID.match(name):
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
         folder = _from_hub(name, revision)
-    if not (folder / "config.json").is_file() and not (folder / "modules.json").is_file():
+    with reading(folder):  # a folder may be there and not be readable for this user
+        files = {path.name for path in folder.iterdir()}
+    if not {"config.json", "modules.json"} & files:
         raise MissingError(f"backbone {name!r}: {folder} has no config.json; give a transformers model folder.")
-    _refuse_pickle(name, folder, allow_pickle)
-    local = name not in BUNDLED and Path(name).expanduser().is_dir()
+    check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
     return BackboneSource(
-        (Path(name).expanduser().name or folder.name) if local else name,
+        (given.name or folder.name) if local else name,
         revision,
         str(folder) if local else name,
         folder,
@@ -80,56 +103,20 @@ def _from_hub(name: str, revision: str | None) -> Path:
         raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached
     try:
         # One short question first: the download itself retries for minutes when the hub cannot be reached.
-        files = [file.rfilename for file in HfApi().model_info(name, revision=revision, timeout=5).siblings or []]
+        info = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=5))
+        files = [file.rfilename for file in info.siblings or []]
         weights = "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"
         patterns = [*_WANTED, weights]
-        return Path(snapshot_download(name, revision=revision, allow_patterns=patterns, etag_timeout=5))
+        return Path(
+            patiently(lambda: snapshot_download(name, revision=revision, allow_patterns=patterns, etag_timeout=5))
+        )
     except Exception as error:  # hub errors are many; each means "not to be had", with its own words
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 
-def module_folders(folder: Path) -> list[Path]:
-    """Return the folders that a model consists of: its own, or those that its modules.json lists.
-
-    Raises CorruptError for a modules.json that is no list of modules, UsageError for a module outside the folder.
-    """
-    if not (folder / "modules.json").is_file():
-        return [folder]
-    listed = read_json(folder / "modules.json")
-    if not isinstance(listed, list) or not all(
-        isinstance(one, dict) and isinstance(one.get("path", ""), str) for one in listed
-    ):
-        raise CorruptError(f"{folder / 'modules.json'} is no list of modules with paths; write the model again.")
-    found = []
-    for module in listed:
-        part = (folder / module.get("path", "")).resolve()
-        if not part.is_relative_to(folder.resolve()):
-            raise UsageError(
-                f"{folder / 'modules.json'} names a module outside its folder ({module['path']!r}); put it inside."
-            )
-        found.append(folder / part.relative_to(folder.resolve()))
-    return found
-
-
 def _is_numbered(path: Path) -> bool:
     return path.parts[0][0].isdigit()
-
-
-def _refuse_pickle(name: str, folder: Path, allow_pickle: bool) -> None:
-    """Judge every folder that is loaded: the model's own, or those that modules.json lists."""
-    found = False
-    for part in dict.fromkeys(module_folders(folder)):
-        safe = any(part.glob("*.safetensors")) if part != folder else any(part.glob("model*.safetensors"))
-        pickled = any(part.glob("*.bin"))
-        found |= safe or pickled
-        if pickled and not safe and not allow_pickle:
-            raise UsageError(
-                f"backbone {name!r} has weights only as pickle (*.bin in {part}), which can run code when loaded."
-                " Convert it to safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
-            )
-    if not found:
-        raise MissingError(f"backbone {name!r}: {folder} has no weights (*.safetensors).")
 
 
 @functools.lru_cache(maxsize=64)
@@ -142,14 +129,23 @@ def _folder_sha256(folder: Path) -> str:
     paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
     # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
     # other copies of the model.
-    modules = set(module_folders(folder))
+    modules = set(module_folders(folder)) - {folder}
     paths = [p for p in paths if p.parent == folder or _is_numbered(p.relative_to(folder)) or modules & {*p.parents}]
     safe = {p.parent for p in paths if p.suffix == ".safetensors"}
     paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # beside safetensors it is never read
     hashes = {}
     for path in paths:
         stat = path.stat()
-        hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
+        sha256 = hashes[path.relative_to(folder).as_posix()] = _file_sha256(path, stat.st_size, stat.st_mtime_ns)
+        blob = path.resolve()  # in the hub's cache, large files are stored under their sha256
+        if blob.parent.name == "blobs" and _SHA256.match(blob.name) and blob.name != sha256:
+            raise CorruptError(f"{path} is damaged (its sha256 is not the hub's); delete {blob} and fetch it again.")
+    for name, sha256 in read_sums(folder).items():
+        if hashes.get(name, sha256) != sha256:
+            raise CorruptError(
+                f"{folder / name} is damaged or was changed: its sha256 is not the one in {SUMS} beside it."
+                f" Restore it, or delete {SUMS} if the change was meant."
+            )
     return sha256_json(hashes)
 
 
@@ -163,14 +159,18 @@ def _masked_lm(source: BackboneSource, runtime: Runtime) -> Any:
     from transformers import AutoModelForMaskedLM
 
     try:
-        model, loading = AutoModelForMaskedLM.from_pretrained(
+        model, loading = load_pretrained(
+            AutoModelForMaskedLM,
             source.folder,
             dtype=torch.float32,
             output_loading_info=True,
             use_safetensors=None if runtime.allow_pickle else True,
         )
-    except ValueError as error:  # an architecture that has no masked language model
-        raise UsageError(f"backbone {source.name!r} has no MLM head: {error}.") from error
+    except Exception as error:
+        refused = cannot_load(f"backbone {source.name!r}", source.folder, error)
+        if isinstance(error, ValueError) and isinstance(refused, CorruptError):  # an architecture that has none
+            raise UsageError(f"backbone {source.name!r} has no MLM head: {error}.") from error
+        raise refused from error
     if loading["missing_keys"]:
         first = min(loading["missing_keys"])
         raise UsageError(f"backbone {source.name!r} in {source.folder} has no MLM head: {first} is missing.")
@@ -252,8 +252,10 @@ class Backbone:
         transformers_logging.set_verbosity_error()
         transformers_logging.disable_progress_bar()
         try:
-            config = AutoConfig.from_pretrained(source.folder)
-            model, loading = AutoModel.from_pretrained(
+            check_tokenizer_files(f"backbone {source.name!r}", source.folder)
+            config = load_pretrained(AutoConfig, source.folder)
+            model, loading = load_pretrained(
+                AutoModel,
                 source.folder,
                 config=config,
                 dtype=torch.float32,
@@ -261,10 +263,12 @@ class Backbone:
                 use_safetensors=None if runtime.allow_pickle else True,
                 **without_pooler(AutoModel._model_mapping[type(config)]),
             )
-            tokenizer = AutoTokenizer.from_pretrained(source.folder)
+            tokenizer = load_pretrained(AutoTokenizer, source.folder)
+            check_vocabulary(f"backbone {source.name!r}", source.folder, tokenizer, model.config)
+        except ZooError:
+            raise
         except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used
-            first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise CorruptError(f"backbone {source.name!r} in {source.folder} cannot be loaded: {first}.") from error
+            raise cannot_load(f"backbone {source.name!r}", source.folder, error) from error
         if loading["missing_keys"]:
             missing = sorted(loading["missing_keys"])
             raise CorruptError(
@@ -295,8 +299,12 @@ class Backbone:
     @classmethod
     def restore(cls, folder: Path, runtime: Runtime) -> Backbone:
         """Read what `save` wrote."""
-        saved = read_json(folder / "backbone.json")
+        saved = read_mapping(folder / "backbone.json")
+        missing = [key for key in ("name", "revision", "location", "sha256", "trained") if key not in saved]
+        if missing:
+            raise CorruptError(f"{folder / 'backbone.json'} does not say the {missing[0]}; train the encoder again.")
         if saved["trained"]:
+            read_tensors(folder / "model.safetensors")  # the library reads it without looking at its sha256
             source = BackboneSource(saved["name"], saved["revision"], saved["location"], folder, saved["sha256"])
         else:
             source = find_backbone(saved["location"], saved["revision"], allow_pickle=runtime.allow_pickle)

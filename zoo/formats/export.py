@@ -12,7 +12,7 @@ from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, UsageError, ZooError
-from zoo.files import write_json, write_text
+from zoo.files import write_json, write_sums, write_text
 from zoo.formats.sentence_transformers import IDENTITY, TANH, Dense, Normalize
 from zoo.methods.base import BackboneEncoder
 from zoo.methods.contrastive import Contrastive
@@ -47,6 +47,7 @@ def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
                 )
             if card:
                 write_text(made / "README.md", card)
+            write_sums(made)
             made.replace(folder)
     except OSError as error:
         raise ZooError(f"cannot write {folder}: {error.strerror or error}. Name another folder.") from error

@@ -12,9 +12,10 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource
+from zoo.engine.model_folder import cannot_load, listed_modules
 from zoo.engine.pooling import Pooling
-from zoo.errors import MissingError, UsageError
-from zoo.files import read_json, read_tensors, write_json, write_tensors
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.files import read_mapping, read_tensors, write_json, write_tensors
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.tanh, IDENTITY: lambda x: x}
@@ -35,7 +36,8 @@ class Layout:
     @classmethod
     def read(cls, source: BackboneSource, recipe: Any) -> Layout:
         """Read modules.json and what it lists; `recipe` has model and pooling. Raises UsageError without a pooling."""
-        if not (source.folder / "modules.json").is_file():
+        modules = listed_modules(source.folder)
+        if not modules:
             if recipe.pooling is None:
                 raise UsageError(
                     f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
@@ -46,12 +48,12 @@ class Layout:
         pooling: Pooling | None = recipe.pooling
         after: list[Dense | Normalize] = []
         settings: dict[str, Any] = {}
-        for module in read_json(source.folder / "modules.json"):
+        for module in modules:
             kind, folder = _stock(module["type"]), source.folder / module["path"]
             if kind == "Transformer":
                 transformer = dataclasses.replace(source, folder=folder)
                 path = folder / "sentence_bert_config.json"
-                settings = read_json(path) if path.is_file() else {}
+                settings = read_mapping(path) if path.is_file() else {}
             elif kind == "Pooling":
                 pooling, foreign = recipe.pooling or _pooling(folder), foreign or _odd_pooling(folder)
             elif kind == "Dense" and (folder / "model.safetensors").is_file():
@@ -63,10 +65,12 @@ class Layout:
             else:
                 foreign = foreign or module["type"]
         prompts = source.folder / "config_sentence_transformers.json"
-        if prompts.is_file() and read_json(prompts).get("default_prompt_name"):
+        if prompts.is_file() and read_mapping(prompts).get("default_prompt_name"):
             foreign = foreign or "a default prompt"
-        lower = bool(settings.get("do_lower_case"))
-        return cls(transformer, pooling or "mean", after, settings.get("max_seq_length"), lower, foreign, True)
+        lower, longest = bool(settings.get("do_lower_case")), settings.get("max_seq_length")
+        if longest is not None and (not isinstance(longest, int) or longest < 1):
+            raise CorruptError(f"{source.folder}: max_seq_length {longest!r} is no length.")
+        return cls(transformer, pooling or "mean", after, longest, lower, foreign, True)
 
 
 def _stock(kind: str) -> str:
@@ -75,10 +79,10 @@ def _stock(kind: str) -> str:
 
 
 def _modes(folder: Path) -> list[str]:
-    config = read_json(folder / "config.json")
+    config = read_mapping(folder / "config.json")
     if "pooling_mode" in config:
         mode = config["pooling_mode"]
-        return [mode] if isinstance(mode, str) else list(mode)
+        return [mode] if isinstance(mode, str) else [str(part) for part in mode or ()]
     short = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
     on = [
         key.removeprefix("pooling_mode_") for key, value in config.items() if key.startswith("pooling_mode_") and value
@@ -88,7 +92,7 @@ def _modes(folder: Path) -> list[str]:
 
 def _pooling(folder: Path) -> Pooling:
     known: dict[str, Pooling] = {"cls": "cls", "mean": "mean", "max": "max"}
-    return known.get(_modes(folder)[0], "mean")
+    return known.get(next(iter(_modes(folder)), ""), "mean")
 
 
 def _odd_pooling(folder: Path) -> str | None:
@@ -121,8 +125,10 @@ class Dense(torch.nn.Module):
     def read(cls, folder: Path) -> Dense:
         """Read a Dense module's folder."""
         tensors, _ = read_tensors(folder / "model.safetensors")
-        config = read_json(folder / "config.json")
-        dense = cls(tensors["linear.weight"], tensors.get("linear.bias"), config.get("activation_function", ""))
+        config = read_mapping(folder / "config.json")
+        if "linear.weight" not in tensors:
+            raise CorruptError(f"{folder / 'model.safetensors'} has no linear.weight, which a Dense module needs.")
+        dense = cls(tensors["linear.weight"], tensors.get("linear.bias"), str(config.get("activation_function", "")))
         if config.get("use_residual"):
             dense.odd = "a Dense module with a residual"
         return dense
@@ -153,10 +159,7 @@ def load_with_library(source: BackboneSource, recipe: Any, runtime: Runtime, for
     try:
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
     except Exception as error:  # the package raises many kinds; each means that it cannot run this folder safely
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise UsageError(
-            f"pretrained: {recipe.model!r} uses {foreign}, and sentence-transformers said: {reason}"
-        ) from error
+        raise cannot_load(f"pretrained: {recipe.model!r}, which uses {foreign},", source.folder, error) from error
     if recipe.max_length:
         model.max_seq_length = recipe.max_length
     return model

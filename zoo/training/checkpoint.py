@@ -87,11 +87,23 @@ def _plain(value: Any) -> Any:
 def load_checkpoint(
     path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, rank: int = 0
 ) -> dict[str, Any]:
-    """Restore what `save_checkpoint` wrote, for process `rank`, and return its facts.
+    """Read and restore what `save_checkpoint` wrote, for process `rank`, and return its facts.
 
-    Raises CorruptError when the file is damaged or comes from fewer processes.
+    Raises CorruptError when the file is damaged, of another training, or comes from fewer processes.
     """
-    tensors, metadata = read_tensors(path)
+    return restore_checkpoint(path, *read_tensors(path, unsigned=False), model, optimizer, scheduler, rank)
+
+
+def restore_checkpoint(
+    path: Path,
+    tensors: dict[str, torch.Tensor],
+    metadata: dict[str, str],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: Any,
+    rank: int = 0,
+) -> dict[str, Any]:
+    """Restore a checkpoint that was read, for process `rank`, and return its facts; raises CorruptError."""
     try:
         facts: dict[str, Any] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -24,11 +23,11 @@ from torch import nn
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import out_of_memory
 from zoo.engine.dropout import cheapen_dropout
-from zoo.errors import CorruptError, Interrupted, MissingError, TrainingError, UsageError
-from zoo.files import read_tensors, write_tensors, write_text
+from zoo.errors import CorruptError, Interrupted, TrainingError, UsageError
 from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.progress import Progress
-from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state, undisturbed
+from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
+from zoo.training.folder import TrainingFolder
 from zoo.training.processes import gather, own_rank
 
 
@@ -149,12 +148,8 @@ class Training:
         self.best_step: int | None = None
         self.last_loss = math.nan
         self.seconds_before = 0.0
-        self.log_lines: list[str] = []
+        self.files = TrainingFolder(run.folder, self.main, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
-
-    # Files of a run's folder.
-    def _path(self, name: str) -> Path | None:
-        return None if self.run_.folder is None else self.run_.folder / name
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
@@ -320,14 +315,12 @@ class Training:
         if score > best:
             self.best_step = self.step
             self.best_weights = {k: v.detach().cpu().clone() for k, v in self.backbone.state_dict().items()}
-            path = self._path(f"best-{self.step}.safetensors")
-            if path is not None and self.main:
-                write_tensors(path, self.best_weights)
+            self.files.write_best(self.step, self.best_weights)
 
     def _dev_curves(self) -> dict[str, dict[str, float]]:
         """Return what came with the dev scores, by name and step; the log has it, also of before a resumption."""
         curves: dict[str, dict[str, float]] = {}
-        for line in map(json.loads, self.log_lines):
+        for line in map(json.loads, self.files.lines):
             if "dev_score" in line:
                 for name in line.keys() - {"step", "dev_score"}:
                     curves.setdefault(name, {})[str(line["step"])] = line[name]
@@ -339,18 +332,13 @@ class Training:
         self.backbone.eval()
 
     def _log(self, **values: Any) -> None:
-        self.log_lines.append(json.dumps(values))
+        self.files.log(values)
         if self.run_.log_values is not None and self.main:
             self.run_.log_values(values["step"], {k: v for k, v in values.items() if k != "step"})
-        path = self._path("log.jsonl")
-        if path is not None and self.main:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(self.log_lines[-1] + "\n")
 
     def _save(self) -> None:
-        path = self._path("checkpoint.safetensors")
         self.last_saved = time.monotonic()
-        if path is None:
+        if self.run_.folder is None:
             return
         generators = gather_object([random_state()]) if self.processes > 1 else [random_state()]
         if not self.main:
@@ -360,41 +348,35 @@ class Training:
             "dev_scores": self.dev_scores,
             "best_step": self.best_step,
             "last_loss": self.last_loss if math.isfinite(self.last_loss) else None,
-            "log_lines": len(self.log_lines),
+            "log": self.files.lines,
             "seconds": self.seconds_before + time.monotonic() - self.started,
         }
-        save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts, generators)
-        # A best file is removed only once no checkpoint on disk points at it.
-        for old in path.parent.glob("best-*.safetensors"):
-            if old.name != f"best-{self.best_step}.safetensors":
-                old.unlink()
+        self.files.save(
+            lambda path: save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts, generators),
+            self.best_step,
+        )
 
     def resume(self) -> None:
-        """Take up the last checkpoint, if there is one."""
-        path = self._path("checkpoint.safetensors")
-        if path is None or not path.exists():
+        """Take up the last checkpoint that is whole, if there is one; what is damaged is set aside."""
+        found = self.files.find()
+        self.accelerator.wait_for_everyone()  # every process has looked before the first of them sets aside
+        self.files.begin(found)
+        if found is None:
             if not self.main:
                 torch.manual_seed(torch.initial_seed() + self.rank)  # masks and dropout of its own
-            elif path is not None:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                (path.parent / "log.jsonl").unlink(missing_ok=True)
             return
-        log = path.parent / "log.jsonl"
         try:
-            facts = load_checkpoint(path, self.objective, self.optimizer, self.scheduler, self.rank)
-            if facts["best_step"] is not None:
-                self.best_weights, _ = read_tensors(path.parent / f"best-{facts['best_step']}.safetensors")
-        except (CorruptError, MissingError) as error:
-            raise CorruptError(f"{error} Delete {path} to train from the start.") from error
+            facts = restore_checkpoint(
+                found.path, found.tensors, found.metadata, self.objective, self.optimizer, self.scheduler, self.rank
+            )
+        except CorruptError as error:  # whole, but of another training
+            raise CorruptError(f"{error} Delete {found.path} to train from the start.") from error
         self.step, self.best_step = facts["step"], facts["best_step"]
         self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]
         self.last_loss = math.nan if facts["last_loss"] is None else facts["last_loss"]
-        # What was logged after the checkpoint will be logged again.
-        lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
-        self.log_lines = lines[: facts["log_lines"]]
-        if self.main:
-            write_text(log, "".join(line + "\n" for line in self.log_lines))
-        self.progress.say(f"resuming at step {self.step} of {self.total_steps} from {path}")
+        if found.best is not None:
+            self.best_weights = found.best
+        self.progress.say(f"resuming at step {self.step} of {self.total_steps} from {found.path}")
 
     def _stop_if_asked(self) -> None:
         signal_number = int(self._over_processes(self.run_.stop_signal() or 0, "max"))

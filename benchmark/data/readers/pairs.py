@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import lzma
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.errors import CorruptError, MissingError
+from zoo.errors import CorruptError
+from zoo.files import iterate_lines
 
 
 @dataclass(frozen=True)
@@ -40,17 +38,7 @@ class Pairs:
 
 def read_lines(path: Path, encoding: str = "utf-8") -> list[str]:
     """Split on newline only (not on other Unicode separators); raises CorruptError with the line of a bad byte."""
-    content = path.read_bytes()
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise CorruptError(f"{path}:{line}: byte {content[error.start]:#x} is not {encoding}.") from error
-    text = text.removeprefix("\ufeff")
-    lines = text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    return list(iterate_lines(path, encoding))
 
 
 def _number(text: str, low: float, high: float, where: str) -> float:
@@ -112,9 +100,19 @@ def read_sick(path: Path) -> Pairs:
 
 def read_hub_rows(path: Path) -> Pairs:
     """Read a split cached from the hub: one JSON list [score, sentence 1, sentence 2] a line."""
-    rows = [json.loads(line) for line in read_lines(path)]
-    gold = [_number(str(row[0]), 0, 5, f"{path}:{number}") for number, row in enumerate(rows, 1)]
-    return Pairs([r[1] for r in rows], [r[2] for r in rows], np.array(gold, dtype=np.float64))
+    first, second, gold = [], [], []
+    for number, line in enumerate(iterate_lines(path), 1):
+        where = f"{path}:{number}"
+        try:
+            score, one, other = json.loads(line)
+        except (ValueError, TypeError, RecursionError):
+            raise CorruptError(f"{where}: not a list of a score and two sentences.") from None
+        if not isinstance(one, str) or not isinstance(other, str):
+            raise CorruptError(f"{where}: a sentence is no text.")
+        gold.append(_number(str(score), 0, 5, where))
+        first.append(one)
+        second.append(other)
+    return Pairs(first, second, np.array(gold, dtype=np.float64))
 
 
 def read_table(path: Path, header: list[str]) -> list[list[str]]:
@@ -127,18 +125,10 @@ def read_table(path: Path, header: list[str]) -> list[list[str]]:
 
 def iterate_text(path: Path) -> Iterator[str]:
     """Yield the non-empty lines of a text file; .xz and .gz are read directly."""
-    openers: dict[str, Callable[..., TextIO]] = {".xz": lzma.open, ".gz": gzip.open}
-    opener = openers.get(path.suffix, open)
-    try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="\n") as file:
-            for line in file:
-                text = line.strip()
-                if text:
-                    yield text
-    except FileNotFoundError as error:
-        raise MissingError(f"corpus {path} does not exist; give a text file with one sentence a line.") from error
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise CorruptError(f"corpus {path} cannot be read to its end: {error}.") from error
+    for line in iterate_lines(path, what="corpus"):
+        text = line.strip()
+        if text:
+            yield text
 
 
 def sample_text(path: Path, count: int | None, seed: int = 0) -> list[str]:

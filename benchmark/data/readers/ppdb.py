@@ -5,22 +5,19 @@ A pack's line: LHS ||| phrase ||| paraphrase ||| features ||| alignment ||| rela
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import random
 import re
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs, read_lines
 from zoo.errors import CorruptError, MissingError
+from zoo.files import iterate_bytes
 from zoo.labels import PHRASE_LABELS, hash_fraction
 
 RELATIONS = ("Equivalence", "ForwardEntailment", "ReverseEntailment", "Independent", "Exclusion", "OtherRelated")
@@ -82,20 +79,9 @@ class PPDBReport:
 def is_pack(path: Path) -> bool:
     """Whether a file looks like a PPDB pack (one of its first lines does); False where it cannot be read."""
     try:
-        return any(line.count(b"|||") >= 4 for line in islice(_raw_lines(path), 20))
+        return any(line.count(b"|||") >= 4 for line in islice(iterate_bytes(path, "PPDB pack"), 20))
     except (CorruptError, MissingError):
         return False
-
-
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
-    try:
-        with openers.get(path.suffix, Path.open)(path, "rb") as file:
-            yield from file
-    except FileNotFoundError as error:
-        raise MissingError(f"PPDB pack {path} does not exist; packs are at paraphrase.org.") from error
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise CorruptError(f"PPDB pack {path} cannot be read to its end: {error}.") from error
 
 
 def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
@@ -103,7 +89,7 @@ def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
 
     Raises MissingError when the file is not there, CorruptError when an archive is cut.
     """
-    for number, line in enumerate(_raw_lines(path), 1):
+    for number, line in enumerate(iterate_bytes(path, "PPDB pack"), 1):
         report.lines += 1
         try:
             pair = _parse(line.decode("utf-8"))

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from torch import nn
 
 from zoo.errors import CorruptError, MissingError
+from zoo.files import write_tensors
 from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
 
 
@@ -69,6 +70,9 @@ def test_a_file_that_is_no_checkpoint_is_corrupt(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     save_file({"x": torch.zeros(1)}, tmp_path / "c.safetensors")
+    with pytest.raises(CorruptError, match="has no sha256"):
+        load_checkpoint(tmp_path / "c.safetensors", *setting(0))
+    write_tensors(tmp_path / "c.safetensors", {"x": torch.zeros(1)})
     with pytest.raises(CorruptError, match="does not fit this training"):
         load_checkpoint(tmp_path / "c.safetensors", *setting(0))
     with pytest.raises(MissingError):

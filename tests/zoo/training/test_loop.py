@@ -425,17 +425,6 @@ def test_an_empty_corpus_is_told(tiny_bert: Path) -> None:
         make(SimCSE, tiny_bert).fit(None, run=Run())
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.5, 0.99])
-def test_a_truncated_checkpoint_says_what_to_delete(tmp_path: Path, keep: float) -> None:
-    run = Run(folder=tmp_path, seed=1, stop_signal=stop_after(5))
-    with pytest.raises(Interrupted):
-        fit(Regression(), run=run)
-    path = tmp_path / "checkpoint.safetensors"
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
-    with pytest.raises(CorruptError, match=r"Delete .*checkpoint"):
-        fit(Regression(), run=Run(folder=tmp_path, seed=1))
-
-
 def test_a_checkpoint_of_another_training_says_what_to_delete(tmp_path: Path) -> None:
     with pytest.raises(Interrupted):
         fit(Regression(), run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(5)))
@@ -443,19 +432,6 @@ def test_a_checkpoint_of_another_training_says_what_to_delete(tmp_path: Path) ->
     other.linear = nn.Linear(4, 1)
     with pytest.raises(CorruptError, match=r"(?s)does not fit this training.*Delete"):
         fit(other, run=Run(folder=tmp_path, seed=1))
-
-
-@pytest.mark.parametrize("damage", ["truncated", "lost"])
-def test_a_bad_best_file_says_what_to_delete(tmp_path: Path, damage: str) -> None:
-    with pytest.raises(Interrupted):
-        fit(Regression(), run=Run(folder=tmp_path, seed=1, stop_signal=stop_after(5)), score=lambda: 1.0)
-    path = tmp_path / "best-4.safetensors"
-    if damage == "lost":
-        path.unlink()
-    else:
-        path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(ZooError, match=r"best-4\.safetensors.*Delete .*checkpoint"):
-        fit(Regression(), run=Run(folder=tmp_path, seed=1), score=lambda: 1.0)
 
 
 def test_checkpoints_hold_no_pickle_and_old_best_files_are_removed(tmp_path: Path) -> None:

@@ -1,0 +1,191 @@
+"""A damaged file of a training costs the steps since the checkpoint before, never the result."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from zoo.encoder import Run, Runtime
+from zoo.errors import Interrupted
+from zoo.progress import Progress
+from zoo.training.folder import BEFORE, LAST, LOG, read_log
+from zoo.training.loop import Objective, TrainSettings, train
+
+X = torch.linspace(-1, 1, 40).reshape(-1, 1) ** torch.arange(1, 4)
+Y = X @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3
+
+
+class Regression(Objective):
+    """A line through points, with dropout so that the random state matters."""
+
+    mean_over_rows = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear, self.dropout = nn.Linear(3, 1), nn.Dropout(0.3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor, **_: Any) -> torch.Tensor:
+        return (self.linear(self.dropout(x)) - y).square().mean()
+
+
+def fit(folder: Path | None, *, stop: Callable[[], int | None] = lambda: None, said: list[str] | None = None) -> Any:
+    """12 steps, a checkpoint every 2, a dev score every 3; returns the report and the weights."""
+    objective = Regression()
+    progress = Progress.silent()
+    if said is not None:
+        progress.say = said.append  # type: ignore[method-assign]
+    torch.manual_seed(5)
+    scores = {3: 1.0, 6: 3.0, 9: 2.0, 12: 2.5}
+    step = iter(range(10**6))
+
+    def dev_score() -> float:
+        next(step)
+        return scores[training_step(objective)]
+
+    seen: dict[str, int] = {}
+
+    def training_step(_: Objective) -> int:
+        return seen["step"]
+
+    def log_values(number: int, values: Any) -> None:
+        seen["step"] = number
+
+    report = train(
+        objective,
+        lambda rows: (X[torch.from_numpy(rows)], Y[torch.from_numpy(rows)]),
+        len(X),
+        TrainSettings(batch_size=10, learning_rate=0.05, epochs=3, eval_every=3, log_every=1),
+        runtime=Runtime(progress=progress),
+        run=Run(folder=folder, seed=1, checkpoint_steps=2, stop_signal=stop, log_values=log_values),
+        backbone=objective.linear,
+        dev_score=dev_score,
+    )
+    return report, {k: v.clone() for k, v in objective.state_dict().items()}
+
+
+def stop_after(steps: int) -> Callable[[], int | None]:
+    count = iter(range(10**6))
+    return lambda: 15 if next(count) == steps else None
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Path:
+    """A training stopped after step 9: checkpoints of steps 9 and 8."""
+    with pytest.raises(Interrupted):
+        fit(tmp_path, stop=stop_after(9))
+    assert {LAST, BEFORE, LOG, "best-6.safetensors"} <= {path.name for path in tmp_path.iterdir()}
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def whole() -> Any:
+    return fit(None)
+
+
+def equal(one: Any, other: Any) -> bool:
+    (report, weights), (other_report, other_weights) = one, other
+    same = all(torch.equal(weights[name], other_weights[name]) for name in weights)
+    facts = ("steps", "final_loss", "best_step", "dev_scores", "dev_curves")
+    return same and all(getattr(report, name) == getattr(other_report, name) for name in facts)
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-10] ^= 1
+    path.write_bytes(bytes(content))
+
+
+DAMAGES = {"cut": truncate, "flipped": flip, "empty": lambda path: path.write_bytes(b""), "lost": Path.unlink}
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "empty"])
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(cut: Path, whole: Any, how: str) -> None:
+    DAMAGES[how](cut / LAST)
+    said: list[str] = []
+    assert equal(fit(cut, said=said), whole)
+    assert (cut / (LAST + ".damaged")).is_file()
+    told = "\n".join(said)
+    assert LAST in told and "set aside" in told and "resuming at step 8" in told
+
+
+@pytest.mark.parametrize("how", list(DAMAGES))
+def test_with_both_checkpoints_damaged_training_starts_anew(cut: Path, whole: Any, how: str) -> None:
+    DAMAGES[how](cut / LAST)
+    DAMAGES[how](cut / BEFORE)
+    said: list[str] = []
+    assert equal(fit(cut, said=said), whole)
+    assert how == "lost" or any("starts anew" in line for line in said)
+
+
+@pytest.mark.parametrize("how", list(DAMAGES))
+def test_damaged_best_weights_are_made_again(cut: Path, whole: Any, how: str) -> None:
+    DAMAGES[how](cut / "best-6.safetensors")
+    said: list[str] = []
+    assert equal(fit(cut, said=said), whole)
+    assert any("best-6" in line for line in said)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\n", b'{"step": 1}\n' * 50, None])
+def test_a_damaged_log_is_written_anew_from_the_checkpoint(
+    cut: Path, whole: Any, tmp_path_factory: pytest.TempPathFactory, content: bytes | None
+) -> None:
+    other = tmp_path_factory.mktemp("whole")
+    fit(other)
+    if content is None:
+        (cut / LOG).unlink()
+    else:
+        (cut / LOG).write_bytes(content)
+    assert equal(fit(cut), whole)
+    assert (cut / LOG).read_bytes() == (other / LOG).read_bytes()
+
+
+def test_no_flipped_bit_of_a_checkpoint_changes_the_result(cut: Path, whole: Any) -> None:
+    """Each bit of the header and a sample of the rest: found by its sha256, or without meaning."""
+    names = [LAST, "best-6.safetensors"]
+    kept = {path.name: path.read_bytes() for path in cut.iterdir()}
+    rng = random.Random(0)
+    for _ in range(60):
+        for path in cut.iterdir():
+            path.unlink()
+        for name, content in kept.items():
+            (cut / name).write_bytes(content)
+        path = cut / rng.choice(names)
+        content = bytearray(path.read_bytes())
+        place = rng.randrange(len(content))
+        content[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(bytes(content))
+        assert equal(fit(cut), whole), (path.name, place)
+
+
+def test_a_log_that_cannot_be_written_stops_no_training(tmp_path: Path, whole: Any) -> None:
+    said: list[str] = []
+
+    def block() -> int | None:
+        if (tmp_path / LOG).is_file():
+            (tmp_path / LOG).unlink()
+            (tmp_path / LOG).mkdir()
+        return None
+
+    assert equal(fit(tmp_path, stop=block, said=said), whole)
+    assert any("cannot be written" in line and "goes on" in line for line in said)
+
+
+def test_reading_a_log_leaves_out_damaged_lines(tmp_path: Path) -> None:
+    good = [{"step": n, "loss": 1.0 / n} for n in range(1, 4)]
+    lines = [json.dumps(good[0]), "{", "[1]", '{"step": "2"}', json.dumps(good[1]), "null", json.dumps(good[2])]
+    (tmp_path / LOG).write_text("\n".join(lines), encoding="utf-8")
+    assert read_log(tmp_path / LOG) == good
+    assert np.isfinite([entry["loss"] for entry in good]).all()

@@ -1,0 +1,105 @@
+"""What a model folder must be before anything of it is loaded: no code, no pickle, whole weights, a tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.files import read_json, read_mapping
+from zoo.paths import is_file
+
+# What tokenizers of the transformers library are read from; a BPE vocabulary in two files has vocab.json.
+_TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
+_LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have rows to spare, up to a round number
+
+
+def load_pretrained(kind: Any, folder: Path, **options: Any) -> Any:
+    """Return `kind.from_pretrained(folder)`, from this disk and never with Python code that the folder brings."""
+    return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
+
+
+def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
+    """Return what to raise for an error of the transformers library, which raises many kinds."""
+    if "trust_remote_code" in str(error) or "custom code" in str(error):
+        return UsageError(
+            f"{what} in {folder} asks to run Python code of its own (auto_map), which is refused: nothing of it was"
+            " run. If you have read that code and trust it, load the model in a plugin of yours (--plugin FILE.py),"
+            " which runs as your own code."
+        )
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return CorruptError(f"{what} in {folder} cannot be loaded: {lines[0].rstrip('.')}.")
+
+
+def listed_modules(folder: Path) -> list[dict[str, str]]:
+    """Return path and type of each module that modules.json lists, [] without that file; raises CorruptError."""
+    path = folder / "modules.json"
+    if not is_file(path):
+        return []
+    listed = read_json(path)
+    if not isinstance(listed, list) or not listed:
+        raise CorruptError(f"{path} does not list the modules of a sentence-transformers model.")
+    for module in listed:
+        if not isinstance(module, dict) or not all(isinstance(module.get(key), str) for key in ("path", "type")):
+            raise CorruptError(f"{path}: a module has no path or no type; write the model again.")
+        inside = (folder / module["path"]).resolve()
+        if not inside.is_relative_to(folder.resolve()):
+            raise UsageError(f"{path} names a module outside its folder ({module['path']!r}); put it inside.")
+    return [{"path": module["path"], "type": module["type"]} for module in listed]
+
+
+def module_folders(folder: Path) -> list[Path]:
+    """Return the folders that a model consists of: its own, or those that its modules.json lists."""
+    return list(dict.fromkeys(folder / module["path"] for module in listed_modules(folder))) or [folder]
+
+
+def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
+    """Judge every folder that is loaded: the model's own, or those that modules.json lists.
+
+    Raises MissingError where no weights are, UsageError where they are pickle only, CorruptError for an index that
+    leads elsewhere.
+    """
+    found = False
+    for part in module_folders(folder):
+        for index in sorted(part.glob("*.safetensors.index.json")):
+            _check_index(what, index)
+        safe = any(part.glob("*.safetensors")) if part != folder else any(part.glob("model*.safetensors"))
+        pickled = any(part.glob("*.bin"))
+        found |= safe or pickled
+        if pickled and not safe and not allow_pickle:
+            raise UsageError(
+                f"{what} has weights only as pickle (*.bin in {part}), which can run code when loaded. Convert it to"
+                " safetensors, or pass --allow-pickle if you trust its source (loaded with weights_only)."
+            )
+    if not found:
+        raise MissingError(f"{what}: {folder} has no weights (*.safetensors).")
+
+
+def _check_index(what: str, index: Path) -> None:
+    shards = read_mapping(index).get("weight_map")
+    if not isinstance(shards, dict) or not all(isinstance(name, str) for name in shards.values()):
+        raise CorruptError(f"{what}: {index} does not say which file has which weight.")
+    for name in sorted(set(shards.values())):
+        if Path(name).name != name or not name.endswith(".safetensors"):
+            raise CorruptError(f"{what}: {index} names {name!r}, which is no safetensors file of this folder; refused.")
+        if not is_file(index.parent / name):
+            raise MissingError(f"{what}: {index} names {name}, which is not there; fetch the model again.")
+
+
+def check_tokenizer_files(what: str, folder: Path) -> None:
+    """Raise MissingError for a folder without a tokenizer: every word would be unknown, and no error would say so."""
+    if not any(any(folder.glob(name)) for name in _TOKENIZERS):
+        raise MissingError(
+            f"{what}: {folder} has no tokenizer (none of {', '.join(_TOKENIZERS[:4])}), so every word would be"
+            " unknown; copy the tokenizer's files beside the weights."
+        )
+
+
+def check_vocabulary(what: str, folder: Path, tokenizer: Any, config: Any) -> None:
+    """Raise CorruptError where the tokenizer is not the model's: its vocabulary is far from the embeddings' rows."""
+    rows, words = getattr(config, "vocab_size", None), len(tokenizer)
+    if isinstance(rows, int) and not _LEAST_VOCABULARY * rows <= words <= rows:
+        raise CorruptError(
+            f"{what}: the tokenizer in {folder} knows {words:,} tokens, the model has {rows:,} (vocab_size): they do"
+            " not belong together."
+        )

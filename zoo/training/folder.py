@@ -1,0 +1,141 @@
+"""The folder of one training: its log, the last checkpoint and the one before, the weights of the best dev scores.
+
+A damaged file costs at most the steps since the checkpoint before: it is set aside, and training goes on from there, or
+begins anew. A checkpoint holds the log up to its step, so that the log's file is never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.files import read_tensors, read_text, write_tensors, write_text
+
+Tensors = dict[str, torch.Tensor]
+
+LAST, BEFORE, LOG = "checkpoint.safetensors", "checkpoint-before.safetensors", "log.jsonl"
+
+
+@dataclass
+class Found:
+    """A checkpoint that was read whole: its file, its tensors and metadata, the weights of its best dev score."""
+
+    path: Path
+    tensors: Tensors
+    metadata: dict[str, str]
+    best: Tensors | None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the training said of itself."""
+        facts: dict[str, Any] = json.loads(self.metadata["facts"])
+        return facts
+
+
+@dataclass
+class TrainingFolder:
+    """`folder` None: nothing is written. Only the main process writes (`main`)."""
+
+    folder: Path | None
+    main: bool
+    say: Callable[[str], None]
+    lines: list[str] = field(default_factory=list)  # of the log
+    damaged: list[tuple[Path, str]] = field(default_factory=list)  # found by `find`
+    _bests: tuple[int | None, int | None] = (None, None)  # of the checkpoint before and the last one
+
+    def log(self, values: dict[str, Any]) -> None:
+        """Add a line to the log; a log that cannot be written stops no training."""
+        self.lines.append(json.dumps(values))
+        if self.folder is None or not self.main:
+            return
+        try:
+            with (self.folder / LOG).open("a", encoding="utf-8") as file:
+                file.write(self.lines[-1] + "\n")
+        except OSError as error:
+            self.say(f"warning: {self.folder / LOG} cannot be written ({error.strerror or error}); training goes on.")
+
+    def write_best(self, step: int, weights: Tensors) -> None:
+        """Write the weights of the best dev score so far."""
+        if self.folder is not None and self.main:
+            write_tensors(self.folder / f"best-{step}.safetensors", weights)
+
+    def save(self, write: Callable[[Path], None], best_step: int | None) -> None:
+        """Write a checkpoint, keep the one before, remove the best weights that neither of the two points at."""
+        assert self.folder is not None and self.main
+        last, before = self.folder / LAST, self.folder / BEFORE
+        if last.exists():
+            with contextlib.suppress(OSError):
+                last.replace(before)
+        try:
+            write(last)
+        except ZooError:  # a full disk, say
+            if before.exists():
+                before.replace(last)
+            raise
+        self._bests = (self._bests[1], best_step)
+        for old in self.folder.glob("best-*.safetensors"):
+            if old.name not in {f"best-{step}.safetensors" for step in self._bests}:
+                old.unlink(missing_ok=True)
+
+    def find(self) -> Found | None:
+        """Return the newest checkpoint that is whole, with its best weights; `damaged` names those that are not."""
+        if self.folder is None:
+            return None
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for path in (self.folder / LAST, self.folder / BEFORE):
+            if not path.exists():
+                continue
+            at_fault = path
+            try:
+                tensors, metadata = read_tensors(path, unsigned=False)
+                facts, best = json.loads(metadata["facts"]), None
+                if facts["best_step"] is not None:
+                    at_fault = self.folder / f"best-{facts['best_step']}.safetensors"
+                    best = read_tensors(at_fault, unsigned=False)[0]
+            except (CorruptError, MissingError, KeyError, TypeError, ValueError) as error:
+                self.damaged.append((path, str(error)))
+                if at_fault != path:
+                    self.damaged.append((at_fault, str(error)))
+                continue
+            self._bests = (None, facts["best_step"])
+            return Found(path, tensors, metadata, best)
+        return None
+
+    def begin(self, found: Found | None) -> None:
+        """Set aside what is damaged, and start the log with what it held at the checkpoint that was found."""
+        if self.folder is None:
+            return
+        self.lines = [] if found is None else found.facts["log"]
+        if not self.main:
+            return
+        for path, reason in self.damaged:
+            if path.exists():
+                with contextlib.suppress(OSError):
+                    path.replace(path.with_name(path.name + ".damaged"))
+            if path.name in (LAST, BEFORE):
+                self.say(f"warning: {reason} It is set aside as {path.name}.damaged.")
+        if self.damaged:
+            start = "training starts anew" if found is None else f"training goes on from the checkpoint {found.path}"
+            self.say(f"warning: {start}.")
+        if found is not None:
+            write_text(self.folder / LOG, "".join(line + "\n" for line in self.lines))
+        else:
+            (self.folder / LOG).unlink(missing_ok=True)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the entries of a training's log; a line that is damaged is left out."""
+    entries = []
+    for line in read_text(path).splitlines():
+        with contextlib.suppress(ValueError):
+            entry = json.loads(line)
+            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
+                entries.append(entry)
+    return entries
