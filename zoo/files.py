@@ -198,7 +198,7 @@ def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.
             metadata = dict(file.metadata() or {})
     except (SafetensorError, OSError, ValueError, RuntimeError, TypeError) as error:
         raise CorruptError(f"{path} is not a whole safetensors file ({error}).") from error
-    expected = metadata.get("sha256")
+    expected = metadata.pop("sha256", None)
     if expected is None and not unsigned:
         raise CorruptError(f"{path} has no sha256, so that damage would not show.")
     if expected is not None and _digest(tensors, metadata) != expected:

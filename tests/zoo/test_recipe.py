@@ -128,7 +128,7 @@ def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
     (tmp_path / "key.yaml").write_text("method: cls\nsummary: x\nparameter: {}\n", encoding="utf-8")
     for name, words in {
         "latin": "cannot be read",
-        "absent": "cannot be read",
+        "absent": "does not exist",
         "list": "a recipe is a mapping",
         "no-method": "'method'",
         "parameters": "`parameters` must be a mapping",
