@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from benchmark.cli.options import data_option, print_rows, say
+from benchmark.cli.options import complain, data_option, print_rows, say
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.overview import data_rows
 from benchmark.data.sources import DataSource
+from benchmark.run.options import RESULTS
 from benchmark.tasks import TASKS
 from zoo.errors import MissingError, ZooError
 from zoo.files import check_writable
@@ -70,4 +73,18 @@ def fetch_command(names: tuple[str, ...]) -> int:
             except ZooError as error:
                 problems += 1
                 say(f"FAILED   {error}")
+    return 1 if problems else 0
+
+
+@command.command("overlap")
+@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder.")
+@data_option
+def overlap_command(results: Path, data: str | None) -> int:
+    """Name the test texts in the training texts of records that do not: overlap.json, which the tables read."""
+    from benchmark.run.overlap import write_overlap
+
+    path, problems = write_overlap(results, DataSource.from_options(data, hub=False))
+    for problem in problems:
+        complain(f"left out: {problem}")
+    say(f"written: {path}")
     return 1 if problems else 0

@@ -10,6 +10,7 @@ from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import Aggregation, Table, build_tables
 from benchmark.leaderboard.write import print_table, table_files
+from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.meaning import judged
 from benchmark.records.store import Record, Records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
@@ -97,7 +98,7 @@ def _read(records: Records) -> list[Record]:
     found = records.all()
     for path, reason in records.corrupt:
         print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
-    return judged(found)
+    return judged(with_overlap(found, read_overlap(records.folder)))
 
 
 def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:

@@ -1,0 +1,43 @@
+"""Test texts in the training texts of records of before: kept beside them in overlap.json, which a command writes.
+
+Records written since have their own. overlap.json: corpus sha256 -> task -> {"sha256" of the task's data, "texts",
+"digests"}; `zoo-bench data overlap` makes it from the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from zoo.errors import MissingError
+from zoo.files import read_json
+
+if TYPE_CHECKING:
+    from benchmark.records.store import Record
+
+FILE = "overlap.json"
+
+
+def read_overlap(results: Path) -> dict[str, Any]:
+    """Return what the file of a results folder holds, {} without one; raises CorruptError for a damaged one."""
+    try:
+        found: dict[str, Any] = read_json(results / FILE)
+    except MissingError:
+        return {}
+    return found
+
+
+def with_overlap(records: Iterable[Record], known: Mapping[str, Any]) -> list[Record]:
+    """Return the records; those without an overlap of their own have what is known of their corpus and task data."""
+    return [_completed(record, known) for record in records]
+
+
+def _completed(record: Record, known: Mapping[str, Any]) -> Record:
+    training = record["training"] or {}
+    corpus = training.get("corpus") or {}
+    entry = known.get(corpus.get("sha256") or "", {}).get(record["task"]["name"])
+    if "overlap" in training or entry is None or entry["sha256"] != record["task"]["sha256"]:
+        return record
+    overlap = {"texts": entry["texts"], "digests": entry["digests"]}
+    return {**record, "training": {**training, "overlap": overlap}}
