@@ -37,11 +37,21 @@ class Traits:
     """What a recipe needs and promises, known before any weights are loaded."""
 
     needs_corpus: bool = False  # fit() reads unlabelled sentences
-    needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI): supervised
+    needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI)
+    ignores_labels: bool = False  # fit() reads the sentences of the pairs and not their labels
     stochastic: bool = False  # the result depends on the seed
     transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
     picks_checkpoint: bool = False  # fit() calls dev_score
     training_passes: float = 0.0  # forward+backward passes over each sentence, for estimates
+    untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
+    released: bool = False  # the weights are finished and were trained elsewhere, on whatever it was
+    fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
+    exports: bool = False  # `stock_modules` gives the encoder as modules that sentence-transformers has
+
+    @property
+    def supervised(self) -> bool:
+        """Whether the vectors depend on labels."""
+        return self.needs_pairs and not self.ignores_labels
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from benchmark.records.traits import traits_of
 from zoo.recipe import all_recipes, split_overrides
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ GROUPS = {
     "controls": "what every method is measured against",
 }
 _SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # how tables tell rows of one name apart
-# A backbone's own states and nothing else.
-_POOLED = tuple(f"zoo.methods.pooled.{name}" for name in ("Cls", "Maximum", "Average"))
 
 
 @functools.cache  # asked for every row and every printed row
@@ -40,22 +39,21 @@ def _controls() -> frozenset[str]:
 
 def setting(method: dict[str, Any]) -> str:
     """Return what a record's method learns from in its run; `released` weights learned elsewhere, whatever it was."""
-    traits, recipe = method["traits"], method["recipe"]
+    traits = traits_of(method)
     if traits["transductive"]:
         return "transductive"
-    if traits.get("needs_pairs"):
-        # A transform with no trained base reads the sentences of the pairs and not their labels.
-        return "unsupervised" if recipe.get("fit_on") == "pairs" and not recipe.get("base") else "supervised"
-    if method["class"].endswith(".Pretrained"):
+    if traits["needs_pairs"] and not traits["ignores_labels"]:
+        return "supervised"
+    if traits["released"]:
         return "released"
-    return "unsupervised" if traits.get("needs_corpus") else "untrained"
+    return "unsupervised" if traits["needs_corpus"] or traits["needs_pairs"] else "untrained"
 
 
 def role(row: Row) -> str:
     """Return CONTROL where the recipe says `control: true`, UNTRAINED for a plainly pooled backbone, else ""."""
     if recipe_of(row.name)[0] in _controls():
         return CONTROL
-    return UNTRAINED if row.about["class"] in _POOLED else ""
+    return UNTRAINED if row.untrained else ""
 
 
 def group(row: Row) -> str:

@@ -13,6 +13,7 @@ from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.values import Value, over_seeds
 from benchmark.records.store import Record, Records
+from benchmark.records.traits import traits_of
 from benchmark.tasks.suites import Suite
 
 Aggregation = Literal["all", "mean", "wmean"]
@@ -37,6 +38,7 @@ class Row:
     notes: list[str] = field(default_factory=list)
     tied: bool | None = None  # shares the first place (no significant difference); None: pair scores are missing
     means: dict[str, Value] = field(default_factory=dict)  # by the suite's names for means of some of its tasks
+    untrained: bool = False  # a backbone's own states, pooled, and nothing else
 
     def place(self) -> str:
         """Return "3", or "≈3" for a row that shares the first place; "" without a rank."""
@@ -180,7 +182,9 @@ def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregati
     notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
     means = {name: _average(tasks, scores, seeds) for name, tasks in suite.means.items()}
     average = _average(suite.tasks, scores, seeds)
-    return Row(name, row_key, values, average, about(records, len(seeds)), notes=notes, means=means)
+    untrained = bool(traits_of(records[0]["method"])["untrained"])
+    conditions = about(records, len(seeds))
+    return Row(name, row_key, values, average, conditions, notes=notes, means=means, untrained=untrained)
 
 
 def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregation) -> tuple[dict[Any, float], Value]:

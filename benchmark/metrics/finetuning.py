@@ -52,13 +52,9 @@ class _Trainable(nn.Module):
         return self.pooled(input_ids, attention_mask)
 
 
-def _pools(cls: type[BackboneEncoder]) -> bool:
-    return cls.pooling is not BackboneEncoder.pooling or cls.forward is not BackboneEncoder.forward
-
-
 def trainable(encoder: Encoder) -> BackboneEncoder:
     """Return the encoder where its vectors are what a transformer's forward gives; raises MissingError elsewhere."""
-    if isinstance(encoder, BackboneEncoder) and hasattr(encoder, "backbone") and _pools(type(encoder)):
+    if type(encoder).traits(encoder.recipe).fine_tunes and isinstance(encoder, BackboneEncoder):
         table = encoder.token_table(list(PROBES))
         forward = encode_table(
             table,

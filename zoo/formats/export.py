@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import Any, Protocol, runtime_checkable
 
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
-from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import write_json, write_sums, write_text
-from zoo.formats.sentence_transformers import IDENTITY, TANH, Dense, Normalize
-from zoo.methods.base import BackboneEncoder
-from zoo.methods.contrastive import Contrastive
-from zoo.methods.pretrained import Pretrained
-from zoo.methods.whitening import Whitening
-from zoo.modules.heads import TanhHead
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, StockModules
+from zoo.registry import METHODS
 
-_POOLING = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}
 _PACKAGE = "sentence_transformers.models"  # as released models name them; version 6.2 maps them to its own
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """An encoder that can say what it is in modules of sentence-transformers; its traits say whether it does."""
+
+    def stock_modules(self) -> StockModules:
+        """Return the modules."""
+        ...
 
 
 def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
@@ -30,15 +31,16 @@ def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
     `card` becomes its README.md. Raises UsageError for an encoder that the package's stock modules cannot express, and
     for a folder that exists.
     """
-    inner, after = _modules(encoder)
+    modules = _modules(encoder)
     if folder.exists():
         raise UsageError(f"{folder} exists; name a new folder.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
             made = Path(temporary) / folder.name
-            _write(inner, after, made)
-            again = Pretrained(Pretrained.Recipe(model=str(made)), encoder.runtime)
+            _write(modules, made)
+            reader = METHODS.get("pretrained")
+            again = reader(reader.Recipe(model=str(made)), encoder.runtime)
             off = deviation(again.encode(list(PROBES)), encoder.encode(list(PROBES)))
             if off > TOLERANCE[encoder.runtime.precision]:
                 raise ContractError(
@@ -53,49 +55,27 @@ def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
         raise ZooError(f"cannot write {folder}: {error.strerror or error}. Name another folder.") from error
 
 
-def _modules(encoder: Encoder) -> tuple[BackboneEncoder, list[Dense | Normalize]]:
-    """Return the encoder whose states are pooled, and what is done to the pooled vectors."""
-    what = type(encoder).__name__
-    if isinstance(encoder, Whitening):
-        if encoder.recipe.fit_on == "target":
-            raise UsageError("whitening is fitted on each task's texts here, so that there is no one map to export.")
-        inner, after = _modules(encoder.base)
-        kernel, shift = encoder.kernel.T, -encoder.mean @ encoder.kernel
-        return inner, [*after, Dense(torch.tensor(kernel), torch.tensor(shift), IDENTITY), Normalize()]
-    if isinstance(encoder, Pretrained) and encoder.library is None:
-        after = list(encoder.layout.after)
-    elif isinstance(encoder, Contrastive) and type(encoder).forward is Contrastive.forward:
-        after = [] if encoder.mlp is None else [_dense(encoder.mlp)]
-    elif isinstance(encoder, BackboneEncoder) and _only_pools(type(encoder)):
-        after = []
-    else:
-        raise UsageError(f"{what} computes its vectors in a way that sentence-transformers has no stock module for.")
-    if encoder.pooling not in _POOLING:
-        raise UsageError(f"{what} pools {encoder.pooling}; sentence-transformers' pooling knows the last layer only.")
-    return encoder, after
+def _modules(encoder: Encoder) -> StockModules:
+    """Return the encoder in modules that sentence-transformers has; raises UsageError for one that has no such form."""
+    if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
+        return encoder.stock_modules()
+    raise UsageError(
+        f"{type(encoder).__name__} computes its vectors in a way that sentence-transformers has no stock module for: it"
+        " pools the last layer, and one linear map follows, the same for all texts."
+    )
 
 
-def _only_pools(cls: type[BackboneEncoder]) -> bool:
-    return cls.forward is BackboneEncoder.forward and cls.pooling is not BackboneEncoder.pooling
-
-
-def _dense(head: torch.nn.Module) -> Dense:
-    if not isinstance(head, TanhHead):
-        raise UsageError(f"the head {type(head).__name__} is no Dense module of sentence-transformers.")
-    return Dense(head.dense.weight.detach(), head.dense.bias.detach(), TANH)
-
-
-def _write(inner: BackboneEncoder, after: list[Dense | Normalize], folder: Path) -> None:
-    backbone: Backbone = inner.backbone
+def _write(encoder: StockModules, folder: Path) -> None:
+    backbone = encoder.backbone
     backbone.write_checkpoint(folder)
-    lower = isinstance(inner, Pretrained) and inner.layout.lower_case
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": inner.length_limit, "do_lower_case": lower})
+    limits = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lower_case}
+    write_json(folder / "sentence_bert_config.json", limits)
     write_json(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
-    how = _POOLING[inner.pooling]
+    how = EXPORTED_POOLINGS[encoder.pooling]
     modes = {f"pooling_mode_{mode}": mode.startswith(how) for mode in ("cls_token", "mean_tokens", "max_tokens")}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": backbone.dim, **modes})
     modules = [_listed(0, "", "Transformer"), _listed(1, "1_Pooling", "Pooling")]
-    for number, module in enumerate(after, 2):
+    for number, module in enumerate(encoder.after, 2):
         kind = type(module).__name__
         place = f"{number}_{kind}"
         (folder / place).mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from zoo.encoder import Runtime
-from zoo.engine.backbone import BackboneSource
+from zoo.engine.backbone import Backbone, BackboneSource
 from zoo.engine.model_folder import cannot_load, listed_modules
 from zoo.engine.pooling import Pooling
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -71,6 +71,21 @@ class Layout:
         if longest is not None and (not isinstance(longest, int) or longest < 1):
             raise CorruptError(f"{source.folder}: max_seq_length {longest!r} is no length.")
         return cls(transformer, pooling or "mean", after, longest, lower, foreign, True)
+
+
+@dataclass(frozen=True)
+class StockModules:
+    """An encoder in modules that the package has: a transformer, the pooling of its last layer, and what follows."""
+
+    backbone: Backbone
+    pooling: Pooling  # one of EXPORTED_POOLINGS
+    max_length: int
+    after: Sequence[Dense | Normalize] = ()
+    lower_case: bool = False
+
+
+EXPORTED_POOLINGS: dict[Pooling, str] = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}
+"""Our poolings of the last layer, with the package's names; it has none of other layers."""
 
 
 def _stock(kind: str) -> str:

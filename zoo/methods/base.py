@@ -11,13 +11,14 @@ import torch
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import AnyRecipe, Encoder, Runtime, Vectors
+from zoo.encoder import AnyRecipe, Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import MEMORY, TokenTable
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
+from zoo.formats.sentence_transformers import StockModules
 from zoo.recipe import build
 
 
@@ -116,6 +117,15 @@ class BackboneEncoder(Encoder[BackboneT]):
             runtime=self.runtime,
             stats=self.stats,
         )
+
+    @classmethod
+    def traits(cls, recipe: BackboneT) -> Traits:
+        """The vectors are what `forward` makes."""
+        return Traits(fine_tunes=True)
+
+    def stock_modules(self) -> StockModules:
+        """Return the transformer and its pooling; for encoders whose traits say that they can be exported."""
+        return StockModules(self.backbone, self.pooling, self.length_limit)
 
     def save(self, folder: Path) -> None:
         """Write the recipe, the weights when they were trained, and the parts."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -101,7 +101,7 @@ class BURT(SBERT[BURTRecipe]):
     def traits(cls, recipe: BURTRecipe) -> Traits:
         """Trained on labelled pairs of sentences and phrases; NLI has half of the batches."""
         traits = super().traits(recipe)
-        return Traits(**{**vars(traits), "training_passes": traits.training_passes * min(len(recipe.objectives), 2)})
+        return replace(traits, training_passes=traits.training_passes * min(len(recipe.objectives), 2))
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
         """The recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""

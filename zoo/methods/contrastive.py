@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,20 +13,17 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
-from zoo.engine.backbone import Backbone
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.heads import TanhHead
-from zoo.training.augment import Augmenter, nearest_tokens, parse_augmentation, token_kinds
 from zoo.training.loop import Objective, TrainSettings, train
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
 """The five poolers of SimCSE's code; only "cls" has an MLP."""
-
-_NEIGHBOURS = 8  # nearest tokens a substitution draws from
 
 _POOLINGS: dict[str, Pooling] = {
     "cls": "cls",
@@ -99,19 +96,6 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
             module.p = rate
 
 
-def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
-    """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation.
-
-    A view that grew is cut only where the positions end, as in the released codes.
-    """
-    kinds = token_kinds(backbone.tokenizer)
-    neighbours = None
-    if any("substitute" in text for text in augment):
-        neighbours = nearest_tokens(backbone.model.get_input_embeddings().weight, _NEIGHBOURS, kinds)
-    chains = tuple(parse_augmentation(text, neighbours) for text in augment)
-    return Augmenter(chains, kinds, backbone.pad_id, keeps, backbone.max_length)
-
-
 class TrainedPooler(nn.Module):
     """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the five poolers, and its MLP."""
 
@@ -164,7 +148,22 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
     @classmethod
     def traits(cls, recipe: TrainedRecipeT) -> Traits:
         """Trained on a corpus, seeded, checkpoint picked by a dev score."""
-        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=2.0 * recipe.epochs)
+        return Traits(
+            needs_corpus=True,
+            stochastic=True,
+            picks_checkpoint=True,
+            training_passes=2.0 * recipe.epochs,
+            fine_tunes=True,
+            exports=_POOLINGS[recipe.pooler] in EXPORTED_POOLINGS,
+        )
+
+    def stock_modules(self) -> StockModules:
+        """Return the transformer, its pooling, and the MLP where the recipe keeps it at test."""
+        modules = super().stock_modules()
+        if not isinstance(self.mlp, TanhHead):
+            return modules
+        linear = self.mlp.dense
+        return replace(modules, after=[Dense(linear.weight.detach(), linear.bias.detach(), TANH)])
 
     def settings(self) -> TrainSettings:
         """Return the optimisation that the recipe states."""

@@ -126,7 +126,7 @@ class CT(Contrastive[CTRecipe]):
     @classmethod
     def traits(cls, recipe: CTRecipe) -> Traits:
         """At most one of the two encoders reads a sentence, but for the positives."""
-        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.1 * recipe.epochs)
+        return replace(super().traits(recipe), training_passes=1.1 * recipe.epochs)
 
     def settings(self) -> TrainSettings:
         """RMSprop (forgetting with PyTorch's 0.99; the TensorFlow code: 0.9); a row is a group, the epoch is all."""

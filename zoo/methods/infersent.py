@@ -124,7 +124,7 @@ class InferSent(BackboneEncoder[InferSentRecipe]):
     @classmethod
     def traits(cls, recipe: InferSentRecipe) -> Traits:
         """Trained on labelled pairs; its own held-out pairs pick the weights."""
-        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
+        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, fine_tunes=True)
 
     def parameters(self) -> int:
         """Return the size of the token embeddings and the BiLSTM."""

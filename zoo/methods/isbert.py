@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -138,7 +138,7 @@ class ISBert(Contrastive[ISBertRecipe]):
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:
         """One pass over each sentence."""
-        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.0 * recipe.epochs)
+        return replace(super().traits(recipe), training_passes=1.0 * recipe.epochs, exports=False)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """Rows are sentences."""

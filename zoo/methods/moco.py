@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -15,8 +15,8 @@ from torch import nn
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.tokens import tokenise
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
-from zoo.training.augment import generator
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
@@ -128,7 +128,7 @@ class MoCo(Contrastive[MoCoRecipe]):
     def traits(cls, recipe: MoCoRecipe) -> Traits:
         """One pass with gradient and one (a third as dear) without; ESimCSE two with."""
         passes = 1.34 if recipe.positives == "momentum" else 2.34
-        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=passes * recipe.epochs)
+        return replace(super().traits(recipe), training_passes=passes * recipe.epochs)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """A batch is the sentences and the views of them that the keys see."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from zoo.encoder import Traits
 from zoo.engine.pooling import Pooling
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
 
 
@@ -25,8 +27,13 @@ class Cls(BackboneEncoder[BackboneRecipe]):
         """Always [CLS]."""
         return "cls"
 
+    @classmethod
+    def traits(cls, recipe: BackboneRecipe) -> Traits:
+        """Nothing is trained."""
+        return Traits(untrained=True, fine_tunes=True, exports=True)
 
-class Maximum(BackboneEncoder):
+
+class Maximum(BackboneEncoder[BackboneRecipe]):
     """The largest of each state of the last layer, over all tokens with [CLS] and [SEP] (BURT's BERT_MAX).
 
     Example:
@@ -41,6 +48,11 @@ class Maximum(BackboneEncoder):
     def pooling(self) -> Pooling:
         """The maximum."""
         return "max"
+
+    @classmethod
+    def traits(cls, recipe: BackboneRecipe) -> Traits:
+        """Nothing is trained."""
+        return Traits(untrained=True, fine_tunes=True, exports=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +80,8 @@ class Average(BackboneEncoder[AverageRecipe]):
     def pooling(self) -> Pooling:
         """The recipe's layers."""
         return self.recipe.layers
+
+    @classmethod
+    def traits(cls, recipe: AverageRecipe) -> Traits:
+        """Nothing is trained."""
+        return Traits(untrained=True, fine_tunes=True, exports=recipe.layers in EXPORTED_POOLINGS)

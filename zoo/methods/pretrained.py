@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 
-from zoo.encoder import Encoder, Runtime, Vectors
+from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone
 from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.engine.pooling import Pooling
-from zoo.engine.tokens import clean_text
-from zoo.errors import CorruptError
+from zoo.engine.tokens import TokenTable, clean_text
+from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.sentence_transformers import Dense, Layout, load_with_library
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, Layout, StockModules, load_with_library
 from zoo.methods.base import BackboneEncoder, count_parameters, positive
 from zoo.recipe import build
 
@@ -92,6 +92,25 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             for step in self.after:
                 vectors = step(vectors.to(self.runtime.device))
         return vectors.cpu().numpy()
+
+    @classmethod
+    def traits(cls, recipe: PretrainedRecipe) -> Traits:
+        """Nothing is trained here; a folder's own steps after the pooling show when it is asked to be fine-tuned."""
+        exports = recipe.pooling is None or recipe.pooling in EXPORTED_POOLINGS
+        return Traits(released=True, fine_tunes=True, exports=exports)
+
+    def token_table(self, texts: list[str]) -> TokenTable:
+        """Return the token ids of texts; raises MissingError where the sentence-transformers package runs the model."""
+        if self.library is not None:
+            raise MissingError(f"pretrained: sentence-transformers runs {self.recipe.model!r}: it is not fine-tuned.")
+        return super().token_table(texts)
+
+    def stock_modules(self) -> StockModules:
+        """Return the folder's modules; raises UsageError for a folder that lists others than the stock ones."""
+        if self.library is not None:
+            raise UsageError(f"pretrained: {self.recipe.model!r} uses {self.layout.foreign}, which is not exported.")
+        lower = self.layout.lower_case
+        return replace(super().stock_modules(), after=self.layout.after, lower_case=lower)
 
     def _by_library(self, texts: list[str]) -> Vectors:
         vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.states import token_states
 from zoo.methods.contrastive import TrainedPooler
@@ -148,6 +148,11 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         tokenizer = self.backbone.tokenizer
         self.training_prompts = tuple(Template.parse(t).bind(tokenizer, blank=recipe.blank_in_training) for t in texts)
         self.denoise: bool = recipe.test_denoise
+
+    @classmethod
+    def traits(cls, recipe: PromptTrainingRecipeT) -> Traits:
+        """As SimCSE; sentence-transformers has no module for a template around the sentence."""
+        return replace(super().traits(recipe), exports=False)
 
     def new_head(self) -> nn.Module:
         """SimCSE's MLP, or the transform of an MLM head."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -176,4 +176,4 @@ class PTBert(Contrastive[PTBertRecipe]):
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
         """One pass with gradient and one (a third as dear) without."""
-        return Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, training_passes=1.34 * recipe.epochs)
+        return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)

@@ -89,6 +89,8 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
             stochastic=True,
             picks_checkpoint=recipe.eval_every is not None,
             training_passes=1.0 * recipe.epochs,
+            fine_tunes=True,
+            exports=True,
         )
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:

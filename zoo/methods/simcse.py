@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,9 +16,9 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
 from zoo.recipe import later
-from zoo.training.augment import generator
+from zoo.training.augment import generator, make_augmenter
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -131,11 +131,10 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     @classmethod
     def traits(cls, recipe: SimCSERecipeT) -> Traits:
         """Trained on sentences, or on NLI triplets."""
-        return Traits(
+        return replace(
+            super().traits(recipe),
             needs_corpus=not recipe.supervised,
             needs_pairs=recipe.supervised,
-            stochastic=True,
-            picks_checkpoint=True,
             training_passes=(3.0 if recipe.supervised else 2.0) * recipe.epochs * (2 if recipe.mlm_weight else 1),
         )
 

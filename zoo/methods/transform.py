@@ -94,12 +94,14 @@ class Transform(Encoder[TransformRecipeT]):
         _, base_cls, own = base_of(recipe)
         base = base_cls.traits(own)
         needs_pairs = base.needs_pairs or recipe.fit_on == "pairs"
-        return replace(
-            base,
+        return Traits(
             needs_corpus=not needs_pairs and (base.needs_corpus or recipe.fit_on == "corpus"),
             needs_pairs=needs_pairs,
             stochastic=base.stochastic or cls.stochastic,
             transductive=recipe.fit_on == "target",
+            picks_checkpoint=base.picks_checkpoint,
+            training_passes=base.training_passes,
+            ignores_labels=not base.supervised,
         )
 
     @classmethod

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from zoo.encoder import Corpus, Run
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, make_augmenter
-from zoo.training.augment import generator
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
+from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
+from zoo.formats.sentence_transformers import IDENTITY, Dense, Normalize, StockModules
 from zoo.methods.base import positive
-from zoo.methods.transform import Transform, TransformRecipe
+from zoo.methods.transform import Transform, TransformRecipe, base_of
 
 _CHUNK = 65_536  # rows in float64 at a time: a million vectors are gigabytes
 
@@ -77,6 +78,20 @@ class Whitening(Transform[WhiteningRecipe]):
         self.mean = np.zeros(width)
         self.kernel = np.eye(width)[:, : self.dim]
         self.rank: int | None = None
+
+    @classmethod
+    def traits(cls, recipe: WhiteningRecipe) -> Traits:
+        """One linear map, which can be exported behind a base that can; each task's own map cannot."""
+        _, base_cls, own = base_of(recipe)
+        exports = base_cls.traits(own).exports and recipe.fit_on != "target"
+        return replace(super().traits(recipe), exports=exports)
+
+    def stock_modules(self) -> StockModules:
+        """Return the base's modules, and the map as one more linear layer, scaled to length 1."""
+        base: StockModules = self.base.stock_modules()  # type: ignore[attr-defined]  # as its traits say
+        kernel, shift = self.kernel.T, -self.mean @ self.kernel
+        linear = Dense(torch.tensor(kernel), torch.tensor(shift), IDENTITY)
+        return replace(base, after=[*base.after, linear, Normalize()])
 
     def learn(self, vectors: Vectors, run: Run) -> FitReport:
         """Fit mean and kernel."""

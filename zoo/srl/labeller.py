@@ -1,4 +1,4 @@
-"""What a semantic-role labeller is, and where to get one."""
+"""What a semantic-role labeller is."""
 
 from __future__ import annotations
 
@@ -34,13 +34,3 @@ class Labeller(Protocol):
     def label(self, sentences: Sequence[str] | Sequence[Sequence[str]]) -> list[list[Frame]]:
         """Frames of each sentence (a text, or its words), in the order of the predicates."""
         ...
-
-
-def make_labeller(model: str | None = None) -> Labeller:
-    """Rules over spaCy's parse; `model` is an installed package or a folder (None: the one of the extra `srl`).
-
-    Raises MissingError when spaCy or the model is not installed.
-    """
-    from zoo.srl.spacy_labeller import DEFAULT_MODEL, SpacyLabeller
-
-    return SpacyLabeller(model or DEFAULT_MODEL)

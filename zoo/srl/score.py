@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.srl.labeller import Frame, Labeller, Tokens, make_labeller
+from zoo.srl.labeller import Frame, Labeller, Tokens
+from zoo.srl.spacy_labeller import make_labeller
 
 ROLES = {"ARG0": "arg0", "ARG1": "arg1", "ARGM-NEG": "neg"}  # role -> attribute of a Frame
 # Senses of auxiliaries: be + participle, have + participle, do-support, have to, going to, used to. They have no roles.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import MissingError
-from zoo.srl.labeller import Frame
+from zoo.srl.labeller import Frame, Labeller
 from zoo.srl.parse import Parse
 from zoo.srl.rules import find_frames
 from zoo.srl.verbs import TABLE, own_table
@@ -88,3 +88,11 @@ class SpacyLabeller:
         """Frames of each sentence (a text, or its words), in the order of the predicates."""
         verbs = own_table()
         return [find_frames(parse, verbs) for parse in self.parse(sentences)]
+
+
+def make_labeller(model: str | None = None) -> Labeller:
+    """Rules over spaCy's parse; `model` is an installed package or a folder (None: the one of the extra `srl`).
+
+    Raises MissingError when spaCy or the model is not installed.
+    """
+    return SpacyLabeller(model or DEFAULT_MODEL)

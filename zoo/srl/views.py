@@ -19,7 +19,8 @@ from zoo.errors import CorruptError
 from zoo.files import atomic_path, check_writable, sha256_json
 from zoo.paths import cache_folder
 from zoo.progress import Progress
-from zoo.srl.labeller import Frame, Labeller, make_labeller
+from zoo.srl.labeller import Frame, Labeller
+from zoo.srl.spacy_labeller import make_labeller
 
 CHUNK = 5000  # sentences in one file of the cache: some ten seconds of work
 

@@ -37,6 +37,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from zoo.engine.backbone import Backbone
 from zoo.errors import UsageError, did_you_mean
 
 Unit = Literal["token", "word"]
@@ -48,6 +49,7 @@ SPECIAL, WORD, PIECE, OTHER = range(4)  # a token's kind: OTHER is text, but nev
 _OTHER = re.compile(r"\[unused\d+\]|<unused\d+>|madeupword\d+")
 _NO_NEIGHBOURS = "augmentation 'substitute' needs the nearest tokens of the vocabulary (see nearest_tokens)."
 _TEXT = re.compile(r"[^:]+:(?:(?P<count>\d{1,4})x)?(?P<rate>-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?::(?P<unit>.+))?")
+_NEIGHBOURS = 8  # nearest tokens a substitution draws from
 _STREAM = 0x617567  # keeps these draws apart from the order of the data, which is seeded by (seed, epoch)
 
 
@@ -408,3 +410,16 @@ def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk
             best = cosines.topk(min(k, len(ids) - 1)).indices.cpu().numpy()
             result[ids[start : start + chunk], : best.shape[1]] = ids[best]
     return result
+
+
+def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
+    """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation.
+
+    A view that grew is cut only where the positions end, as in the released codes.
+    """
+    kinds = token_kinds(backbone.tokenizer)
+    neighbours = None
+    if any("substitute" in text for text in augment):
+        neighbours = nearest_tokens(backbone.model.get_input_embeddings().weight, _NEIGHBOURS, kinds)
+    chains = tuple(parse_augmentation(text, neighbours) for text in augment)
+    return Augmenter(chains, kinds, backbone.pad_id, keeps, backbone.max_length)

