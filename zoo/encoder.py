@@ -42,6 +42,7 @@ class Traits:
     stochastic: bool = False  # the result depends on the seed
     transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
     picks_checkpoint: bool = False  # fit() calls dev_score
+    needs_every_text: bool = False  # a task with a text that it does not cover is n/a
     training_passes: float = 0.0  # forward+backward passes over each sentence, for estimates
     untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
     released: bool = False  # the weights are finished and were trained elsewhere, on whatever it was

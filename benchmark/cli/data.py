@@ -12,13 +12,14 @@ from benchmark.data.overview import data_rows
 from benchmark.data.sources import DataSource
 from benchmark.run.options import RESULTS
 from benchmark.tasks import TASKS
-from zoo.errors import MissingError, ZooError
-from zoo.files import check_writable
+from benchmark.tasks.suites import choose_tasks, merged, suites_named
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.files import check_writable, write_text
 
 
 @click.group("data")
 def command() -> None:
-    """List, verify or fetch the data sets."""
+    """List, verify or fetch the data sets, or write their texts."""
 
 
 @command.command("list")
@@ -52,6 +53,32 @@ def verify_command(data: str | None, names: tuple[str, ...]) -> int:
                 problems += 1
                 say(f"{'missing' if isinstance(error, MissingError) else 'WRONG  '}  {error}")
     return 1 if problems else 0
+
+
+@command.command("texts")
+@click.option("--suite", "suites", default="sts", show_default=True, help="Lists of tasks, comma-separated.")
+@click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one text a line.")
+@data_option
+def texts_command(suites: str, tasks: str | None, out: Path, data: str | None) -> int:
+    """Write the texts that tasks need vectors of, each once: what another encoder has to encode for `vectors:path=`."""
+    source = DataSource.from_options(data)
+    texts: dict[str, None] = {}
+    missing = 0
+    for name in choose_tasks(merged(suites_named(suites)), tasks):
+        try:
+            texts |= dict.fromkeys(TASKS.get(name)().load(source).texts())
+        except MissingError as error:
+            missing += 1
+            complain(f"{name}: {error}")
+    broken = [text for text in texts if "\n" in text or "\r" in text]
+    if broken:
+        raise UsageError(
+            f"{len(broken)} texts have a line end within, first {broken[0][:80]!r}: no line can hold them."
+        )
+    write_text(out, "".join(f"{text}\n" for text in texts))
+    say(f"written: {out}, {len(texts):,} texts")
+    return 1 if missing else 0
 
 
 @command.command("fetch")

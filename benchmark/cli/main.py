@@ -15,7 +15,7 @@ COMMANDS = {  # name: what --help says of it; the command itself is benchmark.cl
     "analyze": "Look into encoders, token embeddings and scored pairs.",
     "check": "Test in seconds that a method keeps the Encoder contract.",
     "compare": "Compare methods A and B pair by pair.",
-    "data": "List, verify or fetch the data sets.",
+    "data": "List, verify or fetch the data sets; write the texts of tasks.",
     "doctor": "Show versions, devices, precision, data, cache and disk.",
     "export": "Write a trained METHOD as a new sentence-transformers FOLDER with a model card.",
     "leaderboard": "Make the tables and the page from the records.",

@@ -72,6 +72,12 @@ class PrintedRow:
     differs: str | None = None
     cited: str | None = None
     slip: str | None = None
+    unlike: Mapping[str, str] = field(default_factory=dict)
+
+    def reason_unlike(self, base: str, overrides: Mapping[str, Any]) -> str | None:
+        """Return what differs where a recipe with its overrides is one of `unlike`, else None."""
+        found = (why for name, why in self.unlike.items() if recipe_of(name) == (base, dict(overrides)))
+        return next(found, None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +188,8 @@ def parse(content: Any, where: str) -> Published:
             place = f"{where}: {table.source()}, {row.get('method')}"
             scores = _mapping(_take(row, "scores", place), float, f"{place}: scores")
             std = _mapping(row.pop("std", {}), float, f"{place}: std")
-            parsed.append((build(PrintedRow, row, place), scores, std))
+            unlike = _mapping(row.pop("unlike", {}), str, f"{place}: unlike")
+            parsed.append((replace(build(PrintedRow, row, place), unlike=unlike), scores, std))
         for printed, scores, std in parsed:
             alike = [
                 value for other, values, _ in parsed if other.metric == printed.metric for value in values.values()
@@ -252,9 +259,10 @@ def _compare_row(suite: Suite, row: Row) -> Iterator[Comparison]:
     book = published()
     for line in book.lines:
         wanted = [given for name, given in map(recipe_of, line.row.recipes) if name == base]
-        if not wanted:
+        unlike = line.row.reason_unlike(base, overrides)
+        if not wanted and unlike is None:
             continue
-        shared = _row_reasons(line, row, overrides, wanted)
+        shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [dict(overrides)]))
         order = [*suite.tasks, AVERAGE]
         cells = []
         for task, (column, reasons) in sorted(book.columns(line, suite).items(), key=lambda item: order.index(item[0])):

@@ -160,6 +160,8 @@ class EncoderMeasurement:
             return Measured(cell, "n/a", reason, more={"adapt": self._adaptation, "facts": self._facts(vectors)})
         data.device = self._fitter.runtime.device
         coverage = vectors.coverage(data.texts())
+        if self.plan.traits.needs_every_text and (without := coverage["texts"] - coverage["covered"]):
+            return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
         own = (
             self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
         )  # a task that trains the encoder resumes from here

