@@ -94,9 +94,8 @@ def _part(table: Table, rows: list[Row], marks: dict[str, str]) -> Iterator[list
     values = [[*table.cells(row), row.average] for row in rows]
     alike = [(comparable(row), _described(row)) for row in rows]
     for row, line, mine in zip(rows, values, alike, strict=True):
-        rivals = [other for other, theirs in zip(values, alike, strict=True) if theirs == mine]
-        bold = len(rivals) > 1 and not table.partial
-        best = [_best([other[i] for other in rivals]) if bold else None for i in range(len(line))]
+        rivals = [other for other, theirs in zip(values, alike, strict=True) if theirs == mine and not table.partial]
+        best = [_best([other[i] for other in rivals]) for i in range(len(line))]
         cells = [_cell(value, top) for value, top in zip(line, best, strict=True)]
         if row.tied and cells[-1] != NONE:
             cells[-1] = rf"$\approx$ {cells[-1]}"
@@ -104,8 +103,9 @@ def _part(table: Table, rows: list[Row], marks: dict[str, str]) -> Iterator[list
 
 
 def _best(values: list[Value]) -> str | None:
+    """Return the largest mean as printed; None for fewer than two, of which neither is the best."""
     means = [value.mean for value in values if value.mean is not None]
-    return shown(max(means)) if means else None
+    return shown(max(means)) if len(means) > 1 else None
 
 
 def _cell(value: Value, best: str | None) -> str:

@@ -125,6 +125,8 @@ def test_nothing_is_bold_across_conditions() -> None:
         "on-test": False,
         "random": False,
     }
+    nowhere = [failed(r, "no data", "n/a") for r in complete("n", 0.5)]
+    assert r"\textbf" not in text_of(complete("m", 0.4) + nowhere)
     bf16 = [{**r, "precision": "bf16"} for r in complete("n", 0.5)]
     assert r"\textbf" not in text_of(complete("m", 0.4) + bf16)
 
