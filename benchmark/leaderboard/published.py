@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmark.leaderboard.conditions import recipe_of
-from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.table import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError
@@ -21,7 +21,7 @@ AVERAGE = "Avg"
 _AVERAGES = (AVERAGE, "Avg words")
 _OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's own names of models that papers name without owner
 _METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
-_OVER_SEEDS = {"_mean": "", "_max": "the best of its seeds", "_min": "the worst of its seeds"}
+_EXTREMES = {"_max": "best", "_min": "worst"}  # of several seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,10 @@ class Line:
 
     def seeds(self) -> str:
         """Return how many seeds the values are over, as far as the paper says."""
-        return self.table.seeds if self.row.seeds is None else f"mean of {self.row.seeds} seeds"
+        if self.row.seeds is None:
+            return self.table.seeds
+        kind = next((what for suffix, what in _EXTREMES.items() if self.row.metric.endswith(suffix)), "mean")
+        return f"{kind} of {self.row.seeds} seeds"
 
     def text(self, column: str) -> str:
         """Return a value as printed."""
@@ -134,22 +137,25 @@ class Published:
         """Return where a column of a paper stands here; nowhere for columns without a task of ours."""
         return self.places.get(f"{paper} {column}") or self.places.get(column) or Place()
 
-    def columns(self, line: Line, suite: Suite) -> dict[str, tuple[str, Reasons]]:
-        """Return our task, or AVERAGE: (printed column, reasons) for what of `line` has a place in `suite`."""
+    def columns(self, line: Line, suite: Suite, aggregation: Aggregation = "all") -> dict[str, tuple[str, Reasons]]:
+        """Return our task, or AVERAGE: (printed column, reasons) for what of `line` has a place in `suite`.
+
+        `aggregation` is ours.
+        """
         found: dict[str, tuple[str, Reasons]] = {}
         for task in suite.tasks:
             for column in line.scores:
                 place = self.place(line.table.paper, column)
                 reason = place.of(task)
                 if reason is not None and (task not in found or not reason):
-                    found[task] = column, _reasons(reason, _aggregation(line, place.aggregated))
+                    found[task] = column, _reasons(reason, _aggregation(line, place.aggregated, aggregation))
         average = next((column for column in _AVERAGES if column in line.scores), None)
         places = [self.place(line.table.paper, column) for column in line.table.average_of]
         if average is not None and len(places) == len(suite.tasks):
             why = [next((r for p in places if (r := p.of(task)) is not None), None) for task in suite.tasks]
             if None not in why:
-                aggregation = _aggregation(line, any(place.aggregated for place in places))
-                found[AVERAGE] = average, _reasons(*why, aggregation)
+                other = _aggregation(line, any(place.aggregated for place in places), aggregation)
+                found[AVERAGE] = average, _reasons(*why, other)
         return found
 
 
@@ -157,9 +163,9 @@ def _reasons(*reasons: str | None) -> Reasons:
     return tuple(dict.fromkeys(reason for reason in reasons if reason))
 
 
-def _aggregation(line: Line, aggregated: bool) -> str:
-    aggregation = line.row.aggregation or line.table.aggregation
-    return f"aggregation {aggregation}" if aggregated and aggregation != "all" else ""
+def _aggregation(line: Line, aggregated: bool, ours: Aggregation) -> str:
+    theirs = line.row.aggregation or line.table.aggregation
+    return f"aggregation {theirs}" if aggregated and theirs != ours else ""
 
 
 @functools.cache
@@ -251,12 +257,12 @@ def compare(table: Table) -> list[Comparison]:
     """Return our rows beside the published ones; none for a trial, which nothing can be compared with."""
     if table.partial:
         return []
-    return [found for row in table.rows for found in _compare_row(table.suite, row)]
+    return [found for row in table.rows for found in _compare_row(table, row)]
 
 
-def _compare_row(suite: Suite, row: Row) -> Iterator[Comparison]:
+def _compare_row(table: Table, row: Row) -> Iterator[Comparison]:
     base, overrides = recipe_of(row.name)
-    book = published()
+    book, suite = published(), table.suite
     for line in book.lines:
         wanted = [given for name, given in map(recipe_of, line.row.recipes) if name == base]
         unlike = line.row.reason_unlike(base, overrides)
@@ -265,21 +271,38 @@ def _compare_row(suite: Suite, row: Row) -> Iterator[Comparison]:
         shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [dict(overrides)]))
         order = [*suite.tasks, AVERAGE]
         cells = []
-        for task, (column, reasons) in sorted(book.columns(line, suite).items(), key=lambda item: order.index(item[0])):
-            ours = row.average if task == AVERAGE else row.values[task]
+        found = book.columns(line, suite, table.aggregation)
+        for task, (column, reasons) in sorted(found.items(), key=lambda item: order.index(item[0])):
+            ours, other = _counterpart(line, row.average if task == AVERAGE else row.values[task])
             missing = "ours is n/a" if ours.mean is None else ""
-            cells.append(Cell(task, column, ours, _reasons(*shared, *reasons, missing)))
+            cells.append(Cell(task, column, ours, _reasons(*shared, *reasons, missing or other)))
         if cells:
             yield Comparison(row, line, tuple(cells))
+
+
+def _counterpart(line: Line, ours: Value) -> tuple[Value, str]:
+    """Return what of ours stands beside a printed value, and why the two are not comparable, if so.
+
+    Beside the best or the worst of several seeds that is ours of as many; of fewer, the best is lower by that alone.
+    """
+    for suffix, what in _EXTREMES.items():
+        if line.row.metric.endswith(suffix):
+            extreme = ours.max if suffix == "_max" else ours.min
+            if extreme is None:
+                return ours, f"the {what} of its seeds"
+            reason = (
+                "" if ours.seeds == line.row.seeds else f"the {what} of {line.row.seeds} seeds, ours of {ours.seeds}"
+            )
+            return Value(extreme, None, ours.seeds), reason
+    return ours, ""
 
 
 def _row_reasons(line: Line, row: Row, ours: Mapping[str, Any], wanted: list[dict[str, Any]]) -> Reasons:
     """Return why nothing of a printed row can be compared with our row of the same recipe."""
     printed = line.row
-    suffix = next((s for s in _OVER_SEEDS if printed.metric.endswith(s)), "")
+    suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
     settings = [f"{side}: {_settings(one)}" for side, one in (("ours", ours), ("theirs", wanted[0])) if one]
     return _reasons(
-        _OVER_SEEDS.get(suffix, ""),
         _METRICS.get(printed.metric.removesuffix(suffix), printed.metric),
         f"{printed.subset} subset" if printed.subset not in (None, "full") else "",
         printed.differs or _backbone_reason(printed.backbone, str(row.about["backbone"])),

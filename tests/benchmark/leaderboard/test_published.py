@@ -180,9 +180,33 @@ def test_wmean_and_mean_are_not_all() -> None:
     ]
 
 
+def test_tables_of_wmean_stand_beside_wmean() -> None:
+    """Aggregated like the printed row, it is compared; `all` then is what cannot be."""
+    made = records("ptbert", suite("sts").tasks)
+    for record in made:
+        record["scores"] |= {"wmean": {"spearman": 0.5}, "subsets": {"a": {"n": 2}, "b": {"n": 3}}}
+    (table,) = build_tables(made, [suite("sts")], aggregation="wmean")
+    found = [c for c in compare(table) if "repo log" in c.line.table.source() and "STS12" in {x.task for x in c.cells}]
+    assert [c.verdict() for c in found] == [
+        "not comparable: aggregation all",
+        "compared (theirs: one checkpoint)",
+        "not comparable: aggregation mean",
+    ]
+
+
 def _all(name: str) -> dict[str, Comparison]:
     (table,) = build_tables(records(name, suite("sts").tasks), [suite("sts")])
     return {f"{i}: {c.line.table.source()}": c for i, c in enumerate(compare(table))}
+
+
+def seeds(count: int, place: int) -> tuple[float | None, str]:
+    """Our value and the verdict beside a line of PromptBERT's table 10; ours are 40, 50, 60 ... by seed."""
+    made = []
+    for seed in range(count):
+        made += records("simcse", suite("sts").tasks, main=0.4 + 0.1 * seed, seed=seed, row="r")
+    (table,) = build_tables(made, [suite("sts")])
+    found = [c for c in compare(table) if c.line.table.table == "10"][place]
+    return round(found.cells[0].ours.mean or 0.0, 6), found.verdict()
 
 
 def test_extremes_over_seeds_and_other_metrics_are_not_means() -> None:
@@ -191,6 +215,14 @@ def test_extremes_over_seeds_and_other_metrics_are_not_means() -> None:
         "compared (theirs: mean of 10 seeds)",
         "not comparable: the best of its seeds",
         "not comparable: the worst of its seeds",
+    ]
+    assert [seeds(3, c) for c in (1, 2)] == [
+        (60.0, "not comparable: the best of 10 seeds, ours of 3"),
+        (40.0, "not comparable: the worst of 10 seeds, ours of 3"),
+    ]
+    assert [seeds(10, c) for c in (1, 2)] == [
+        (130.0, "compared (theirs: best of 10 seeds)"),
+        (40.0, "compared (theirs: worst of 10 seeds)"),
     ]
     (table,) = build_tables(records("ptbert", suite("transfer").tasks), [suite("transfer")])
     f1 = next(c for c in compare(table) if c.line.row.metric == "f1")
