@@ -5,47 +5,21 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from itertools import product
+from dataclasses import asdict
 from typing import Any, TextIO
 
 import click
-import numpy as np
-from numpy.typing import NDArray
 
 from benchmark.analysis.worst import differing_pairs
 from benchmark.cli.options import data_option, results_option
 from benchmark.data.sources import DataSource
-from benchmark.metrics.significance import LEVEL, Williams, resample, summarise, williams
-from benchmark.records.query import Texts, label, of_task, read_kept, read_records, row_named
+from benchmark.leaderboard.comparison import Comparison, compare, seeds_of, suites_in_common
+from benchmark.metrics.significance import LEVEL
+from benchmark.records.query import Texts, label, read_kept, read_records, row_named
 from benchmark.records.store import Record, Records, plain
-from benchmark.tasks.suites import all_suites, suites_named
+from benchmark.tasks.suites import suites_named
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import fit_to, print_safe
-
-
-@dataclass(frozen=True)
-class Line:
-    """Scores x100 of both methods (mean over seeds), A - B, its 95% bootstrap interval and p, Williams' test."""
-
-    task: str
-    pairs: int
-    a: float
-    b: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    williams: Williams | None  # None: an average, or fewer than four pairs
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The lines of a suite's tasks, and of their average where there are several."""
-
-    title: str
-    lines: list[Line]
-    average: Line | None
 
 
 def compare_command(options: dict[str, Any]) -> int:
@@ -57,7 +31,7 @@ def compare_command(options: dict[str, Any]) -> int:
     a, b = (row_named(found, name, options["results"], tasks) for name in (options["a"], options["b"]))
     names = [label(records) for records in (a, b)]
     results, left_out = [], []
-    for title, of_suite in asked or _in_common(a, b):
+    for title, of_suite in asked or suites_in_common(a, b):
         try:
             results.append(compare(title, of_suite, a, b, store, options["resamples"]))
         except ZooError as error:
@@ -70,12 +44,16 @@ def compare_command(options: dict[str, Any]) -> int:
     differing = _differing([line.task for one in results for line in one.lines], a, b, store, options)
     if options["as_json"]:
         content: dict[str, Any] = {"a": names[0], "b": names[1], "resamples": options["resamples"], "level": LEVEL}
+        content["seeds"] = {"a": seeds_of(a), "b": seeds_of(b)}
         content["comparisons"] = plain([asdict(one) for one in results])
         content |= {"pairs": differing} if differing else {}
         print_safe(json.dumps(content, indent=1), sys.stdout)
     else:
         for one in results:
-            print_comparison(one, names[0], names[1], options["resamples"])
+            print_comparison(one)
+        for side, records in (("A", a), ("B", b)):
+            print_safe(f"{side}: {label(records)}, {_seeds_text(records)}", sys.stdout)
+        _print_notes(results, options["resamples"])
         for task, lines in differing.items():
             _print_pairs(task, lines)
     for text in left_out:
@@ -124,63 +102,17 @@ def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, 
     return [] if suites is None else [(one.title, one.tasks) for one in suites_named(suites)]
 
 
-def _in_common(a: list[Record], b: list[Record]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and tasks of the suites of which both rows have something."""
-    measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
-    kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
-    # Suites without pair scores are asked for only where there are no others, to say what is missing.
-    return [(one.title, one.tasks) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]
+_SEEDS = {
+    "none": "no seed",
+    "one": "one seed: what other seeds would give is not known, and not in the intervals",
+}
 
 
-def compare(
-    title: str, tasks: Sequence[str], a: list[Record], b: list[Record], store: Records, resamples: int
-) -> Comparison:
-    """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ."""
-    lines, drawn = [], []
-    for task in tasks:
-        line, samples = _line(task, of_task(a, task, store), of_task(b, task, store), store, resamples)
-        lines.append(line)
-        drawn.append(samples)
-    if len(lines) == 1:
-        return Comparison(title, lines, None)
-    scores = np.array([[line.a, line.b] for line in lines]).mean(axis=0)
-    pairs = sum(line.pairs for line in lines)
-    return Comparison(title, lines, _summary("Avg.", pairs, scores, np.mean(drawn, axis=0), None))
+def _seeds_text(records: Sequence[Record]) -> str:
+    return _SEEDS.get(seeds_of(records), f"{len({record['seed'] for record in records})} seeds")
 
 
-def _line(
-    task: str, a: list[Record], b: list[Record], store: Records, resamples: int
-) -> tuple[Line, NDArray[np.float64]]:
-    """Return the comparison on one task, and the scores x100 (2, resamples) that the resamples gave."""
-    from scipy.stats import rankdata
-
-    scores = [store.pair_scores(record) for record in (*a, *b)]
-    if len({(record["pairs"]["gold_sha256"], record["protocol"]) for record in (*a, *b)}) > 1:
-        raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
-    gold = scores[0][1]
-    every = resample(np.stack([predicted for predicted, _ in scores]), gold, resamples=resamples)
-    samples = 100 * np.stack([every[: len(a)].mean(axis=0), every[len(a) :].mean(axis=0)])
-    measured = np.array([np.mean([r["scores"]["main"] for r in side]) for side in (a, b)])
-    test = None
-    if len(gold) > 3:
-        ranks = np.corrcoef(rankdata([gold, *(predicted for predicted, _ in scores)], axis=1))
-        # The means over all pairs of seeds are again the correlations of one matrix.
-        first, second = range(1, 1 + len(a)), range(1 + len(a), 1 + len(scores))
-        between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
-        test = williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))
-    return _summary(task, len(gold), 100 * measured, samples, test), samples
-
-
-def _summary(
-    task: str, pairs: int, scores: NDArray[np.float64], samples: NDArray[np.float64], test: Williams | None
-) -> Line:
-    found = summarise(scores, samples)
-    numbers = (found.difference, found.difference_low, found.difference_high, found.p)
-    difference, low, high, p = (float(number[0, 1]) for number in numbers)
-    return Line(task, pairs, float(scores[0]), float(scores[1]), difference, low, high, p, test)
-
-
-def print_comparison(comparison: Comparison, a: str, b: str, resamples: int, stream: TextIO | None = None) -> None:
+def print_comparison(comparison: Comparison, stream: TextIO | None = None) -> None:
     """Print a comparison as a table; numbers stay whole however narrow the terminal is."""
     from rich import box
     from rich.console import Console
@@ -191,7 +123,7 @@ def print_comparison(comparison: Comparison, a: str, b: str, resamples: int, str
     shape = box.SIMPLE_HEAD if utf8 else box.ASCII
     table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
     table.add_column("Task")
-    for column in ("Pairs", "A", "B", "A - B", "95% interval", "p", "Williams' p"):
+    for column in ("Pairs", "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone"):
         table.add_column(column, justify="right", no_wrap=True)
     for line in [*comparison.lines, *([comparison.average] if comparison.average else [])]:
         table.add_row(
@@ -201,18 +133,31 @@ def print_comparison(comparison: Comparison, a: str, b: str, resamples: int, str
             f"{line.b:.2f}",
             f"{line.difference:+.2f}",
             f"{line.low:+.2f} to {line.high:+.2f}",
-            f"{line.p:.4f}",
-            "" if line.williams is None else f"{line.williams.p:.4f}",
+            _p_text(line.p),
+            "" if line.williams is None else _p_text(line.williams.p),
         )
     needed = Console(file=stream, width=10_000).measure(table).maximum
     width = max(Console(file=stream).width, needed)
     Console(file=stream, width=width, highlight=False, markup=False).print(table)
-    for text in (
-        f"A: {a}",
-        f"B: {b}",
-        f"Spearman x100, mean over seeds; paired bootstrap of the pairs, {resamples:,} resamples; two-sided p.",
-    ):
-        print_safe(text, stream)
+
+
+def _p_text(p: float) -> str:
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
+
+
+def _print_notes(results: Sequence[Comparison], resamples: int) -> None:
+    shared = {line.task: line.shared for one in results for line in one.lines if line.shared}
+    parts = [
+        "Spearman x100, mean over seeds. Intervals and p (two-sided): noise of the pairs (paired bootstrap,"
+        f" {resamples:,} resamples) and of the seeds (their sample variance), Welch-Satterthwaite."
+    ]
+    if shared:
+        parts.append(
+            "Pairs of several tasks are drawn together: "
+            + ", ".join(f"{count:,} of {task}" for task, count in shared.items())
+            + "."
+        )
+    print_safe(" ".join(parts), sys.stdout)
 
 
 @click.command("compare")

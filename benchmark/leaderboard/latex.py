@@ -71,7 +71,7 @@ def latex(table: Table) -> str:
             lines += ["\\midrule", f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\\\"]
             lines += [_line(cells) for cells in _part(table, rows, marks)]
     lines += ["\\bottomrule", "\\end{tabular}", "", "\\smallskip", f"{{\\footnotesize {escape(_note(table))}}}"]
-    lines += [_legend(marks), *_ties(table), *_missing(table), "\\end{table}"]
+    lines += [_legend(marks), *_near(table), *_missing(table), "\\end{table}"]
     return "\n".join(filter(None, lines[:-1])) + "\n" + lines[-1] + "\n"
 
 
@@ -97,7 +97,7 @@ def _part(table: Table, rows: list[Row], marks: dict[str, str]) -> Iterator[list
         rivals = [other for other, theirs in zip(values, alike, strict=True) if theirs == mine and not table.partial]
         best = [_best([other[i] for other in rivals]) for i in range(len(line))]
         cells = [_cell(value, top) for value, top in zip(line, best, strict=True)]
-        if row.tied and cells[-1] != NONE:
+        if row.mark and cells[-1] != NONE:
             cells[-1] = rf"$\approx$ {cells[-1]}"
         yield [f"{escape(row.name)}$^{{{marks[_described(row)]}}}$", *cells]
 
@@ -131,9 +131,9 @@ def _legend(marks: dict[str, str]) -> str:
     return f"\\par{{\\footnotesize {text}.}}"
 
 
-def _ties(table: Table) -> list[str]:
-    """Return what the marks of the tied rows mean, where there is one."""
-    return [f"\\par{{\\footnotesize {escape(table.ties)}}}"] if any(row.tied for row in table.rows) else []
+def _near(table: Table) -> list[str]:
+    """Return what the mark of rows not told apart from the best means, and which rows could not be compared."""
+    return [f"\\par{{\\footnotesize {escape(table.legend)}}}"] if table.legend else []
 
 
 def _missing(table: Table) -> list[str]:

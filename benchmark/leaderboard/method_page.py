@@ -133,8 +133,8 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
     if row.rank is None:
         standing = f"Not ranked: {row.average.reason}."
     else:
-        tied = ", not significantly different from the best" if row.tied else ""
-        standing = f"Rank {row.rank} of {ranked} in {table.suite.name}{tied}."
+        near = ", not told apart from the best" if row.mark else ""
+        standing = f"Rank {row.rank} of {ranked} in {table.suite.name}{near}."
     return {
         "title": table.suite.title,
         "note": table.suite.note,

@@ -1,16 +1,20 @@
-"""Which rows of a table are tied with the best: from the records' pair scores, without encoding anything again."""
+"""Which rows of a table may be the best: from the records' pair scores, without encoding anything again."""
 
 from __future__ import annotations
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.significance import LEVEL, resample, tied_with
+from benchmark.metrics.bootstrap import Pool, Scored, resample_together
+from benchmark.metrics.significance import LEVEL, not_told_apart, sample
 from benchmark.records.store import Record, Records
+from benchmark.tasks.overlap import pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.paths import cache_folder
@@ -19,17 +23,19 @@ if TYPE_CHECKING:
     from benchmark.leaderboard.table import Row
     from benchmark.tasks.base import PairScores
 
-RESAMPLES = 2_000  # p is known to 0.001; `zoo-bench compare` takes more
-_QUICK, _FAR = 100, 5  # rows that so few resamples put so many standard deviations below the best need no more
+RESAMPLES = 2_000
 
 _Scored = tuple["Row", dict[str, list[Record]]]  # a row, and its records with pair scores by task
+_Drawn = dict[str, NDArray[np.float32]]  # resampled correlations by sha256 of the pair scores
+_METHOD = 2  # raised when the same pair scores would give other draws
 
 
-def mark_ties(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record]], store: Records) -> str:
-    """Set `tied` of the rows, best first, that can be compared with the best; returns a line that says how, or "".
+def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record]], store: Records) -> str:
+    """Set `among_best` of the rows, best first, that can be compared; returns a line that says what the mark means.
 
     `records` are the rows' by name and row key. A row is left out where a record has no pair scores, damaged ones (said
-    in its notes) or other gold scores than the best row's; where that is the best row, so is every other.
+    in its notes) or other gold scores than the best row's; where that is the best row, so is every other. The line is
+    "" where there is nothing to say.
     """
     ranked = [row for row in rows if row.rank is not None]
     mine = [_scored(row, records[row.name, row.row_key], store) for row in ranked]
@@ -43,41 +49,66 @@ def mark_ties(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record
         and row.about["protocol"] == ranked[0].about["protocol"]
         and all(_golds(of_task) == golds[task] for task, of_task in of_row.items())
     ]
-    comparable, drawn = _averages(comparable, store, _QUICK)
+    comparable, drawn = _averages(comparable, store)
     if not comparable or comparable[0][0] is not ranked[0]:
         return ""
-    lead = drawn[0] - drawn
-    near = ~(lead.mean(axis=1) > _FAR * lead.std(axis=1))  # NaN, from a resample without a correlation, decides nothing
-    close, drawn = _averages([scored for scored, keep in zip(comparable, near, strict=True) if keep], store, RESAMPLES)
-    tied = tied_with(0, drawn).tolist()
-    for row, _ in comparable:
-        row.tied = False
-    for (row, _), value in zip(close, [any(tied[1:]), *tied[1:]], strict=True):  # the best alone is tied with none
-        row.tied = value
-    unknown = [row.name for row in ranked if row.tied is None]
-    return (
-        f"≈: not significantly different from rank 1 (p ≥ {LEVEL}, two-sided; paired bootstrap over the pairs of every"
-        f" task, {RESAMPLES:,} resamples, mean over seeds; each method by itself, spread over seeds not counted)."
-        + (f" Not known, for want of comparable pair scores: {', '.join(unknown)}." if unknown else "")
-    )
+    pairs = sum(of_task[0]["task"]["rows"] for of_task in comparable[0][1].values())
+    best = not_told_apart(sample([_by_seed(of_row) for _, of_row in comparable], drawn, pairs))
+    for (row, _), among in zip(comparable, best.tolist(), strict=True):
+        row.among_best = among
+        row.mark = "≈" if among and best.sum() > 1 else ""
+    return _legend(ranked, comparable)
 
 
-def _averages(rows: list[_Scored], store: Records, resamples: int) -> tuple[list[_Scored], NDArray[np.float64]]:
+def _legend(ranked: Sequence[Row], compared: Sequence[_Scored]) -> str:
+    """Return what the mark means, where there is one, and which rows could not be compared."""
+    parts = []
+    if any(row.mark for row in ranked):
+        parts.append(
+            f"≈: not told apart from the best. With {1 - LEVEL:.0%} confidence the truly best of the rows compared is"
+            " among those marked so: all rows were compared with the best at once, with the noise of pairs (from"
+            f" {RESAMPLES:,} bootstrap resamples, in which a pair of several tasks is drawn for all of them) and that"
+            " of seeds."
+        )
+        alone = [row.name for row, of_row in compared if any(_one_seed(of_task) for of_task in of_row.values())]
+        if alone:
+            parts.append(f"Trained with one seed, so that the noise of theirs is not in it: {', '.join(alone)}.")
+    unknown = [row.name for row in ranked if row.among_best is None]
+    if unknown:
+        parts.append(f"Not compared with the best, for want of comparable pair scores: {', '.join(unknown)}.")
+    return " ".join(parts)
+
+
+def _one_seed(records: Sequence[Record]) -> bool:
+    return len(records) == 1 and records[0]["seed"] is not None
+
+
+def _by_seed(of_row: dict[str, list[Record]]) -> list[float]:
+    """Return a row's average over tasks for each seed: every task has every seed."""
+    scores: dict[int | None, list[float]] = defaultdict(list)
+    for of_task in of_row.values():
+        for record in of_task:
+            scores[record["seed"]].append(record["scores"]["main"])
+    return [float(np.mean(of_seed)) for of_seed in scores.values()]
+
+
+def _averages(rows: list[_Scored], store: Records) -> tuple[list[_Scored], NDArray[np.float64]]:
     """Return the rows whose pair scores are whole, and their averages (rows, resamples): over seeds, then tasks."""
-    samples: dict[str, NDArray[np.float32]] = {}
-    for task in rows[0][1]:
-        samples |= _samples(task, [(row, r) for row, of_row in rows for r in of_row[task]], store, resamples)
+    drawn = _draw({task: [(row, r) for row, of_row in rows for r in of_row[task]] for task in rows[0][1]}, store)
     whole = [
         (row, of_row)
         for row, of_row in rows
-        if all(r["key"] in samples for of_task in of_row.values() for r in of_task)
+        if all(r["pairs"]["sha256"] in drawn[task] for task, of_task in of_row.items() for r in of_task)
     ]
     # Every task has every seed, so that this is the table's average, whichever mean comes first.
     averages = [
-        np.mean([np.mean([samples[r["key"]] for r in of_task], axis=0) for of_task in of_row.values()], axis=0)
+        np.mean(
+            [np.mean([drawn[task][r["pairs"]["sha256"]] for r in of_task], axis=0) for task, of_task in of_row.items()],
+            axis=0,
+        )
         for _, of_row in whole
     ]
-    return whole, np.array(averages, dtype=np.float64).reshape(len(whole), resamples)
+    return whole, np.array(averages, dtype=np.float64).reshape(len(whole), RESAMPLES)
 
 
 def _scored(row: Row, records: list[Record], store: Records) -> dict[str, list[Record]] | None:
@@ -92,19 +123,50 @@ def _golds(records: list[Record]) -> set[str]:
     return {record["pairs"]["gold_sha256"] for record in records}
 
 
-def _samples(
-    task: str, records: Sequence[tuple[Row, Record]], store: Records, resamples: int
-) -> dict[str, NDArray[np.float32]]:
-    """Return the resampled correlations (resamples,) of records on one gold, by record key; damaged ones are noted.
+def _draw(wanted: Mapping[str, Sequence[tuple[Row, Record]]], store: Records) -> dict[str, _Drawn]:
+    """Return the resampled correlations (resamples,) of records, by task and sha256; damaged ones are noted.
 
-    They depend on a record's pair file alone, so cached ones serve for as long as the file is the same.
+    They depend on a record's pair scores alone, so cached ones serve for as long as these are the same.
     """
-    gold_sha256 = records[0][1]["pairs"]["gold_sha256"]
-    place = sha256_json(["spearman", 1, resamples, str(store.folder.resolve()), task, gold_sha256])
-    path = cache_folder() / "significance" / f"{place[:32]}.safetensors.gz"
-    known: dict[str, NDArray[np.float32]] = {}
-    with contextlib.suppress(MissingError, CorruptError):  # a cache may be gone or damaged
-        known = read_arrays(path)
+    drawn: dict[str, _Drawn] = {}
+    missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
+    for task, records in wanted.items():
+        gold_sha256 = records[0][1]["pairs"]["gold_sha256"]
+        pooled = pool_of(task, gold_sha256)
+        drawn[task] = _cached(_place(task, gold_sha256, store))
+        new = _unread(records, drawn[task], store)
+        if new:
+            predicted, golds = zip(*new.values(), strict=True)
+            pool, places = pooled if pooled is not None else (task, None)
+            missing[pool][task] = Scored(np.stack(predicted), golds[0], places), list(new)
+    for pool, tasks in missing.items():
+        scored = [one for one, _ in tasks.values()]
+        found = resample_together(scored, pool if isinstance(pool, Pool) else None, resamples=RESAMPLES, expanded=True)
+        for (task, (_, names)), samples in zip(tasks.items(), found, strict=True):
+            drawn[task] |= dict(zip(names, samples.astype(np.float32), strict=True))
+            kept = {record["pairs"]["sha256"] for _, record in wanted[task]} & set(drawn[task])
+            with contextlib.suppress(ZooError):  # one that cannot be written is no reason to stop
+                place = _place(task, wanted[task][0][1]["pairs"]["gold_sha256"], store)
+                write_arrays(place, {sha256: drawn[task][sha256] for sha256 in sorted(kept)})
+    return drawn
+
+
+def _place(task: str, gold_sha256: str, store: Records) -> Path:
+    pooled = pool_of(task, gold_sha256)
+    pool = pooled[0].digest if pooled is not None else None
+    name = sha256_json([_METHOD, RESAMPLES, str(store.folder.resolve()), task, gold_sha256, pool])
+    return cache_folder() / "significance" / f"{name[:32]}.safetensors.gz"
+
+
+def _cached(path: Path) -> _Drawn:
+    try:
+        return read_arrays(path)
+    except (MissingError, CorruptError):  # a cache may be gone or damaged
+        return {}
+
+
+def _unread(records: Sequence[tuple[Row, Record]], known: _Drawn, store: Records) -> dict[str, PairScores]:
+    """Return the pair scores of the records that have no draws yet, by sha256; what is damaged is noted in its row."""
     new: dict[str, PairScores] = {}
     for row, record in records:
         if record["pairs"]["sha256"] not in known:
@@ -112,12 +174,4 @@ def _samples(
                 new[record["pairs"]["sha256"]] = store.pair_scores(record)
             except (MissingError, CorruptError) as error:
                 row.notes.append(f"significance: {error}")
-    if new:
-        predicted, golds = zip(*new.values(), strict=True)
-        drawn = resample(np.stack(predicted), golds[0], resamples=resamples).astype(np.float32)
-        known |= dict(zip(new, drawn, strict=True))
-    found = {record["key"]: record["pairs"]["sha256"] for _, record in records if record["pairs"]["sha256"] in known}
-    if new:
-        with contextlib.suppress(ZooError):  # one that cannot be written is no reason to stop
-            write_arrays(path, {sha256: known[sha256] for sha256 in found.values()})
-    return {key: known[sha256] for key, sha256 in found.items()}
+    return new

@@ -36,13 +36,14 @@ class Row:
     about: dict[str, Any]
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
-    tied: bool | None = None  # shares the first place (no significant difference); None: pair scores are missing
+    among_best: bool | None = None  # not told apart from the best; None: not compared, for want of pair scores
+    mark: str = ""  # "≈" where several rows are not told apart from the best, and this is one of them
     means: dict[str, Value] = field(default_factory=dict)  # by the suite's names for means of some of its tasks
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
 
     def place(self) -> str:
-        """Return "3", or "≈3" for a row that shares the first place; "" without a rank."""
-        return ("≈" if self.tied else "") + str(self.rank or "")
+        """Return "3", or "≈3" for a row that is not told apart from the best; "" without a rank."""
+        return self.mark + str(self.rank or "")
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Table:
     rows: list[Row]
     commands: list[str]
     partial: bool = False  # trial run (--limit)
-    ties: str = ""  # what the marks of tied rows mean; "" where nothing is known
+    legend: str = ""  # what the mark of rows not told apart from the best means; "" where none has it
     aggregation: Aggregation = "all"
 
     @property
@@ -81,9 +82,9 @@ def build_tables(
 ) -> list[Table]:
     """Return one table per suite that has records, and one more for its trial (--limit) records, never mixed.
 
-    With the folder that the records come from, rows that are tied with the best are marked. `aggregation` chooses the
-    score of tasks with subsets. With `by_condition` each table is split by the rows' condition group, ranks and ties
-    within it.
+    With the folder that the records come from, rows not told apart from the best are marked. `aggregation` chooses the
+    score of tasks with subsets. With `by_condition` each table is split by the rows' condition group, ranks and
+    marks within it.
     """
     tables = []
     for suite in suites:
@@ -142,18 +143,18 @@ def _table(
     aggregation: Aggregation,
 ) -> Table:
     set_ranks(rows)
-    ties = ""
+    legend = ""
     if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
-        from benchmark.leaderboard.significance import mark_ties
+        from benchmark.leaderboard.significance import mark_best
 
-        ties = mark_ties(rows, by_row, store)
+        legend = mark_best(rows, by_row, store)
     records = [record for row in rows for record in by_row[row.name, row.row_key]]
     shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
         if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
     commands = list(dict.fromkeys(shlex.join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
-    return Table(suite, rows, commands, trial, ties, aggregation)
+    return Table(suite, rows, commands, trial, legend, aggregation)
 
 
 def set_ranks(rows: Sequence[Row]) -> None:

@@ -66,8 +66,8 @@ def markdown(table: Table) -> str:
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
         ends = [_number(row.average.min), _number(row.average.max)] if extremes else []
         lines.append(markdown_row([row.place(), row.name, *values, average, *ends, conditions(row)]))
-    if table.ties:
-        lines += ["", table.ties]
+    if table.legend:
+        lines += ["", table.legend]
     if extremes:
         lines += ["", "Min. and Max.: the least and the largest average of a seed."]
     missing = missing_controls(table)
@@ -135,7 +135,7 @@ def number(value: float | None, without: str) -> str:
 def _csv(table: Table) -> str:
     rows = []
     for row in table.rows:
-        line: dict[str, Any] = {"rank": row.rank, "tied": row.tied, "method": row.name}
+        line: dict[str, Any] = {"rank": row.rank, "among best": row.among_best, "method": row.name}
         line |= {"control": role(row), "group": group(row)}
         cells = zip([*table.columns, "Avg"], [*table.cells(row), row.average], strict=True)
         for column, value in cells:
@@ -163,11 +163,12 @@ def as_dict(table: Table) -> dict[str, Any]:
         "trial": table.partial,
         "aggregation": table.aggregation,
         "tasks": list(table.suite.tasks),
+        "legend": table.legend,
         "commands": table.commands,
         "rows": [
             {
                 "rank": row.rank,
-                "tied": row.tied,
+                "among_best": row.among_best,
                 "method": row.name,
                 "row_key": row.row_key,
                 "scores": {task: dataclasses.asdict(value) for task, value in row.values.items()},
@@ -203,16 +204,15 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     for row in table.rows:
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
         values = [value.text() for value in table.cells(row)]
-        cells = [row.place(), row.name, *values, average]
+        place = row.place() if utf8 else row.place().replace("≈", "~")
+        cells = [place, row.name, *values, average]
         rich_table.add_row(*(fit_to(cell, stream) for cell in cells))
     # A table squeezed to fit loses its numbers; wider than the terminal, it wraps but is whole.
     needed = Console(file=stream, width=10_000).measure(rich_table).maximum
     width = max(Console(file=stream).width, needed)
     Console(file=stream, width=width, highlight=False, markup=False).print(rich_table)
-    if table.suite.note:
-        print(fit_to(table.suite.note, stream), file=stream)
-    if any(row.tied for row in table.rows):
-        print(fit_to(table.ties, stream), file=stream)
+    for text in filter(None, (table.suite.note, table.legend)):
+        print(fit_to(text if utf8 else text.replace("≈", "~"), stream), file=stream)
     for row in table.rows:
         for note in row.notes:
             print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)

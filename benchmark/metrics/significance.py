@@ -1,179 +1,162 @@
-"""Is one correlation with the gold scores really higher than another? Paired bootstrap over pairs; Williams' test."""
+"""Is one score really higher than another, and which methods may be the best? Noise of pairs and of seeds together.
+
+A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another one.
+The pairs' part of the variance comes from a bootstrap whose draws all methods share, the seeds' part from the sample
+variance over a method's seeds. A method without seeds, or with one, has no part of the second kind.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
-RESAMPLES = 10_000
-LEVEL = 0.05  # below it a difference counts as significant; intervals hold 1 - LEVEL
+LEVEL = 0.05  # below it a difference counts as significant; intervals and sets of the best hold 1 - LEVEL
 
-_BLOCK = 1 << 14  # counts (8 bytes) that one block of resamples holds: all of it stays in a core's cache
+_EQUAL = 1e-11  # what rounding in a double leaves between equal scores x100
+_FAR = 10.0  # standard normal: a lead that no bound on the largest of chance leads comes near
 
-Metric = Literal["spearman", "pearson"]
-_Statistic = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
-
-
-class _Ranking:
-    """The ranks of one variable in any resample, from one sort."""
-
-    def __init__(self, values: NDArray[Any]) -> None:
-        self.order = np.argsort(values, kind="stable")
-        ordered = values[self.order]
-        new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-        self.group = np.empty(len(values), np.intp)
-        self.group[self.order] = np.cumsum(new) - 1
-        self.last = np.append(np.flatnonzero(new)[1:], len(values)) - 1  # where each group of equal values ends
-
-    def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the average ranks (resamples, n), twice and centred, and the sums of their squares (resamples,).
-
-        `counts` (resamples, n) says how often each row was drawn. Twice a centred rank is a whole number, so that all
-        sums are exact.
-        """
-        inside = np.take(counts, self.order, axis=1)
-        upto = np.cumsum(inside, axis=1)
-        if len(self.last) < counts.shape[1]:
-            upto = np.take(upto, self.last, axis=1)
-            inside = np.diff(upto, axis=1, prepend=0)
-        ranks = 2 * upto
-        ranks -= inside
-        ranks -= counts.shape[1]
-        return np.take(ranks, self.group, axis=1), np.einsum("bg,bg,bg->b", inside, ranks, ranks)
-
-
-def _spearman(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
-    rank_gold, rankings = _Ranking(gold), [_Ranking(row) for row in predicted]
-
-    def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        gold_ranks, gold_squares = rank_gold(counts)
-        weighted = counts * gold_ranks
-        result = np.empty((len(rankings), len(counts)))
-        for row, ranking in enumerate(rankings):
-            ranks, squares = ranking(counts)
-            norm = np.sqrt(squares.astype(np.float64) * gold_squares.astype(np.float64))
-            result[row] = np.einsum("bn,bn->b", weighted, ranks) / np.where(norm == 0, np.nan, norm)
-        return result
-
-    return statistic
-
-
-def _pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
-    values = np.vstack([gold, predicted]).astype(np.float64)
-    values -= values.mean(axis=1, keepdims=True)
-    values /= np.where(np.ptp(values, axis=1) == 0, 1, values.std(axis=1))[:, None]
-    y, x = values[0], values[1:]
-
-    def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        weights = counts.T / counts.shape[1]
-        variance = (values**2) @ weights - (values @ weights) ** 2
-        variance = np.where(variance < 1e-12, np.nan, variance)  # constant in this resample
-        covariance = (x * y) @ weights - (x @ weights) * (y @ weights)
-        result: NDArray[np.float64] = covariance / np.sqrt(variance[1:] * variance[0])
-        return result
-
-    return statistic
-
-
-_STATISTICS = {"spearman": _spearman, "pearson": _pearson}
-
-
-def resample(
-    predicted: NDArray[Any],
-    gold: NDArray[Any],
-    *,
-    metric: Metric = "spearman",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> NDArray[np.float64]:
-    """Return correlations (methods, resamples) of predicted (methods, n) with gold (n,) in resamples of the n pairs.
-
-    The draws depend on `seed` and `gold` alone: all methods on a task share them, also over several calls; two tasks of
-    equal size do not. Ranks are made anew in each resample, ties at their average. NaN where a side is constant.
-    """
-    n = len(gold)
-    statistic = _STATISTICS[metric](predicted, gold)
-    digest = hashlib.sha256(gold.astype(np.float64).tobytes()).digest()
-    generator = np.random.default_rng([seed, *np.frombuffer(digest, np.uint32).tolist()])
-    samples = np.empty((len(predicted), resamples))
-    block = max(1, _BLOCK // n)
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        drawn = generator.integers(0, n, (rows, n)) + n * np.arange(rows)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
-        samples[:, start : start + rows] = statistic(counts)
-    return samples
+Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Bootstrap:
-    """Percentile intervals of methods, and of the difference of every two (row minus column) with its p-value."""
+class Sample:
+    """Scores of methods (methods,), their values in resamples of the pairs (methods, resamples), and their seeds.
 
-    value: NDArray[np.float64]  # (methods,), as measured
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    difference: NDArray[np.float64]  # (methods, methods)
-    difference_low: NDArray[np.float64]
-    difference_high: NDArray[np.float64]
-    p: NDArray[np.float64]
+    `seed_variance` (methods,) is the sample variance over seeds by their number: that of the mean. `seed_df` is their
+    number less one; 0 where there is no such variance. `pairs` is the number of pairs.
+    """
+
+    value: Matrix
+    drawn: Matrix
+    seed_variance: Matrix
+    seed_df: Matrix
+    pairs: int
 
 
-def paired_bootstrap(
-    predicted: NDArray[Any],
+def sample(by_seed: Sequence[Sequence[float] | Matrix], drawn: Matrix, pairs: int) -> Sample:
+    """Return what is known of methods from their scores by seed and the resampled means over seeds.
+
+    Raises ContractError where there are not two resamples in which every method has a value.
+    """
+    drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
+    if drawn.shape[1] < 2:
+        raise ContractError("no resample in which every method has a correlation: the scores of one are all equal.")
+    scores = [np.asarray(one, dtype=np.float64) for one in by_seed]
+    variance = [one.var(ddof=1) / len(one) if len(one) > 1 else 0.0 for one in scores]
+    mean = np.array([one.mean() for one in scores])
+    return Sample(mean, drawn, np.array(variance), np.array([len(one) - 1.0 for one in scores]), pairs)
+
+
+def sample_pairs(
+    predicted: Sequence[NDArray[Any]],
     gold: NDArray[Any],
     *,
     metric: Metric = "spearman",
     resamples: int = RESAMPLES,
     seed: int = 0,
-) -> Bootstrap:
-    """Compare methods by the correlations of predicted (methods, n) with gold (n,) over resamples of the n pairs."""
-    once = np.ones((1, len(gold)), np.int64)
-    value = _STATISTICS[metric](predicted, gold)(once)[:, 0]
-    return summarise(value, resample(predicted, gold, metric=metric, resamples=resamples, seed=seed))
+) -> Sample:
+    """Return the sample of methods, each with predictions (seeds, n) for n pairs with gold scores (n,)."""
+    every = np.concatenate([np.atleast_2d(one) for one in predicted])
+    ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
+    drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
+    means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
+    return sample(np.split(measured(every, gold, metric), ends), means, len(gold))
 
 
-def summarise(value: NDArray[np.float64], samples: NDArray[np.float64]) -> Bootstrap:
-    """Return intervals and p-values from measured values (methods,) and their samples (methods, resamples).
+@dataclass(frozen=True)
+class Differences:
+    """Row minus column (methods, methods): standard errors, degrees of freedom, 95% intervals and two-sided p."""
 
-    Raises ContractError where there is no resample in which every method has a value.
+    value: Matrix
+    pairs_error: Matrix  # standard error from the pairs alone
+    seeds_error: Matrix  # and from the seeds alone
+    error: Matrix  # from both
+    df: Matrix
+    low: Matrix
+    high: Matrix
+    p: Matrix
+
+
+def differences(one: Sample) -> Differences:
+    """Compare every two methods by Welch's t (1947), with Satterthwaite's degrees of freedom (1946)."""
+    from scipy.special import stdtr, stdtrit
+
+    value = one.value[:, None] - one.value
+    of_pairs, of_seeds = _pair_variance(one), one.seed_variance[:, None] + one.seed_variance
+    np.fill_diagonal(of_seeds, 0.0)
+    variance, df = _welch(of_pairs, one.seed_variance[:, None], one.seed_variance, one.seed_df[:, None], one)
+    np.fill_diagonal(variance, 0.0)
+    error = np.sqrt(variance)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(np.abs(value) < _EQUAL, 0.0, value / error)
+    margin = stdtrit(df, 1 - LEVEL / 2) * error
+    p = 2 * stdtr(df, -np.abs(t))
+    return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
+
+
+def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
+    """Return which methods (methods,) may be the best: a set that holds the truly best one 95% of the time.
+
+    Comparisons with the best (Hsu's MCB; Edwards and Hsu 1983): a method is left out where another is further above it,
+    by Welch's t, than 95% of the largest of all leads over it that chance gives to equally good methods. Chance is
+    drawn: the resampled pairs, normal noise of the seeds, and the seeds' variances as so few of them would measure
+    them. The t are made comparable by a normal approximation at their own degrees of freedom (Wallace 1959).
     """
-    samples = samples[:, np.isfinite(samples).all(axis=0)]
-    if not samples.shape[1]:
-        raise ContractError("no resample in which every method has a correlation: the scores of one are all equal.")
-    tails = [LEVEL / 2, 1 - LEVEL / 2]
-    low, high = np.quantile(samples, tails, axis=1)
-    rows = [samples[row] - samples for row in range(len(samples))]  # one method against all at a time: memory
-    lows, highs = np.stack([np.quantile(row, tails, axis=1) for row in rows], axis=1)
-    p = np.stack([p_value(row) for row in rows])
-    return Bootstrap(value, low, high, value[:, None] - value, lows, highs, p)
-
-
-def p_value(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return two-sided p-values (...) of sampled differences (..., resamples): twice the smaller side of zero.
-
-    One is added to both counts (Davison and Hinkley 1997, section 4.2.5), so that no p is 0.
-    """
-    count = differences.shape[-1] + 1
-    below, above = ((side.sum(axis=-1) + 1) / count for side in (differences <= 0, differences >= 0))
-    result: NDArray[np.float64] = np.minimum(1.0, 2 * np.minimum(below, above))
+    methods, resamples = one.drawn.shape
+    between, seeds, df = _pair_variance(one), one.seed_variance[:, None], one.seed_df[:, None]
+    generator = np.random.default_rng([seed, methods])
+    noise = one.drawn - one.drawn.mean(axis=1, keepdims=True)
+    noise += np.sqrt(seeds) * generator.standard_normal((methods, resamples))
+    redrawn = seeds * generator.chisquare(np.maximum(df, 1), (methods, resamples)) / np.maximum(df, 1)
+    result = np.ones(methods, np.bool_)
+    for i in range(methods):
+        lead = _normal(one.value - one.value[i], *_welch(between[i], one.seed_variance, seeds[i], one.seed_df, one, i))
+        if lead.max() > _FAR:
+            result[i] = False
+        elif lead.max() > 0:
+            variance, freedom = _welch(between[i][:, None], redrawn, redrawn[i], df, one, i)
+            result[i] = lead.max() <= np.quantile(_normal(noise - noise[i], variance, freedom).max(axis=0), 1 - LEVEL)
     return result
 
 
-def tied_with(best: int, samples: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which methods (methods,) do not differ significantly from method `best`, by samples (methods, resamples).
+def _pair_variance(one: Sample) -> Matrix:
+    """Return the variance of the difference of every two methods (methods, methods) from pairs alone."""
+    centred = one.drawn - one.drawn.mean(axis=1, keepdims=True)
+    products = centred @ centred.T / (centred.shape[1] - 1)
+    own = np.diagonal(products)
+    result: Matrix = np.maximum(own[:, None] + own - 2 * products, 0.0)
+    np.fill_diagonal(result, 0.0)
+    return result
 
-    At 5%, two-sided, every method by itself: with many methods, more is asked of the best than of any one pair.
+
+def _welch(
+    of_pairs: Matrix, first: Matrix, second: Matrix, df: Matrix, one: Sample, i: int | None = None
+) -> tuple[Matrix, Matrix]:
+    """Return the variance of differences and Satterthwaite's degrees of freedom of it.
+
+    `first` and `second` are the seeds' variances of the two sides, `df` the degrees of freedom of the first; those of
+    the second are the method `i`'s, or those of every method.
     """
-    samples = samples[:, np.isfinite(samples).all(axis=0)]
-    tied: NDArray[np.bool_] = p_value(samples[best] - samples) >= LEVEL
-    return tied
+    pairs_df = max(1, min(one.pairs, one.drawn.shape[1]) - 1)
+    other_df = np.maximum(one.seed_df if i is None else one.seed_df[i], 1)
+    variance = of_pairs + first + second
+    parts = of_pairs**2 / pairs_df + first**2 / np.maximum(df, 1) + second**2 / other_df
+    return variance, np.where(parts > 0, variance**2 / np.where(parts > 0, parts, 1), pairs_df)
+
+
+def _normal(difference: Matrix, variance: Matrix, df: Matrix) -> Matrix:
+    """Return t as the normal quantile of about the same probability (Wallace 1959), 0 for equal values."""
+    equal = np.abs(difference) < _EQUAL
+    squared = difference**2 / np.where(equal | (variance <= 0), 1, variance)
+    result = np.sign(difference) * (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(squared / df))
+    return np.where(equal, 0.0, np.where(variance <= 0, np.copysign(np.inf, difference), result))
 
 
 @dataclass(frozen=True)
@@ -188,9 +171,10 @@ class Williams:
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
     """Test whether two methods' correlations with one gold, over the same n pairs, are equal.
 
-    `r_ab` is the correlation of the two methods' scores. Williams (1959); Steiger (1980) recommends it and calls it T2.
-    For Spearman's rho it is an approximation. Raises ContractError for fewer than four pairs, or correlations that
-    cannot occur together.
+    It knows the noise of pairs only: the two methods are taken as they are, with the seeds that they have. `r_ab` is
+    the correlation of the two methods' scores. Williams (1959); Steiger (1980) recommends it and calls it T2. For
+    Spearman's rho it is an approximation. Raises ContractError for fewer than four pairs, or correlations that cannot
+    occur together.
     """
     from scipy import stats
 

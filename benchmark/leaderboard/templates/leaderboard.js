@@ -58,7 +58,7 @@ function buildSection(section, panel) {
     make("p", { class: "note" }, ...section.note.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part)),
     make("p", { class: "note", id: `${section.id}-help` }, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed. "
       + `Bold: the best of the rows shown. Every cell says more on hover and focus (arrow keys move); ticked rows are in the plots.`),
-    ...(section.ties ? [make("p", { class: "note" }, section.ties)] : []),
+    ...(section.legend ? [make("p", { class: "note" }, section.legend)] : []),
     filter.bar,
     make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table),
     make("div", { class: "plots" }, ...plots.map((plot) => plot.figure)),

@@ -58,7 +58,7 @@ function scoreTip(row, column) {
 
 function rowTip(row) {
   const lines = [row.name, row.conditions, `${row.setting}: ${SETTINGS[row.setting] || ""}`];
-  if (row.tied) lines.push("≈ not significantly different from rank 1");
+  if (row.marked) lines.push("≈ not told apart from the best");
   return [...lines, ...row.notes.map((note) => `n/a: ${note}`)];
 }
 
@@ -75,8 +75,8 @@ function tableCell(row, column, index) {
     return make("td", { class: `${column.css || ""} ${mean === null ? "quiet" : ""}`.trim(), tabindex: -1 },
       mean === null ? "n/a" : score(mean), make("span", { class: "sd" }, sd === null ? "" : `±${score(sd)}`));
   }
-  if (column.label === "#" && row.tied) {
-    const mark = make("span", { class: "tied" }, "≈", make("span", { class: "unseen" }, " tied with the best, rank "));
+  if (column.label === "#" && row.marked) {
+    const mark = make("span", { class: "near" }, "≈", make("span", { class: "unseen" }, " not told apart from the best, rank "));
     return make("td", { class: column.css, tabindex: -1 }, mark, String(value ?? ""));
   }
   if (column.label === "Setting") {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from benchmark.metrics.significance import williams
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
 from benchmark.run.plan import load_tasks
+from benchmark.tasks.overlap import keys
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")
 SIZES = dict(zip(TASKS, (90, 60, 70, 120, 80), strict=True))
@@ -57,41 +59,50 @@ def compared(cli: Cli, *words: object) -> Any:
 
 
 def test_numbers_against_scipy(store: Records, cli: Cli) -> None:
-    """Means over seeds, intervals as a bootstrap of 300 resamples has them, Williams' test."""
+    """Means over seeds; noise of pairs as 400 resamples have it, of seeds as their variance; Williams' test."""
     content = compared(cli, "good", "bad", "--results", store.folder)
     (comparison,) = content["comparisons"]
     assert [line["task"] for line in comparison["lines"]] == list(TASKS)
     assert (content["a"].split()[0], content["b"].split()[0]) == ("good", "bad")
+    assert content["seeds"] == {"a": "several", "b": "none"}
     generator = np.random.default_rng(0)
-    drawn = []
+    drawn, of_seeds = [], []
     for line in comparison["lines"]:
         task = line["task"]
         gold, b = GOLD[task], scores_of("bad", task, None)
         good = [scores_of("good", task, seed) for seed in (0, 1)]
-        r_a, r_b = float(np.mean([rho(a, gold) for a in good])), rho(b, gold)
+        by_seed, r_b = [rho(a, gold) for a in good], rho(b, gold)
+        r_a = float(np.mean(by_seed))
         assert (line["a"], line["b"], line["pairs"]) == (pytest.approx(100 * r_a), pytest.approx(100 * r_b), len(gold))
         assert line["difference"] == pytest.approx(100 * (r_a - r_b))
         test = williams(r_a, r_b, float(np.mean([rho(a, b) for a in good])), len(gold))
         assert line["williams"]["t"] == pytest.approx(test.t)
         assert line["williams"]["p"] == pytest.approx(test.p)
-        index = generator.integers(0, len(gold), (300, len(gold)))
+        index = generator.integers(0, len(gold), (400, len(gold)))
         drawn.append([np.mean([rho(a[i], gold[i]) for a in good]) - rho(b[i], gold[i]) for i in index])
-        _similar(line, 100 * np.array(drawn[-1]))
+        of_seeds.append(by_seed)
+        _expected(line, 100 * np.std(drawn[-1], ddof=1), 100 * np.array(by_seed))
     average = comparison["average"]
     for side in "ab":
         assert average[side] == pytest.approx(np.mean([line[side] for line in comparison["lines"]]))
-    _similar(average, 100 * np.mean(drawn, axis=0))
+    _expected(average, 100 * np.mean(drawn, axis=0).std(ddof=1), 100 * np.mean(of_seeds, axis=0))
     assert average["williams"] is None
-    assert average["p"] == pytest.approx(2 / 10_001)
 
 
-def _similar(line: dict[str, Any], differences: np.ndarray) -> None:
-    width = np.percentile(differences, 97.5) - np.percentile(differences, 2.5)
-    for end, percent in (("low", 2.5), ("high", 97.5)):
-        assert line[end] == pytest.approx(np.percentile(differences, percent), abs=0.12 * width)
-    assert line["low"] < line["difference"] < line["high"]
-    if (differences <= 0).mean() > 0.1:
-        assert line["p"] > 0.05
+def _expected(line: dict[str, Any], pairs_error: float, by_seed: np.ndarray) -> None:
+    """Welch's interval and p from both errors, that of the pairs being known to a tenth by 400 resamples."""
+    seeds = by_seed.var(ddof=1) / len(by_seed)
+    assert line["pairs_error"] == pytest.approx(pairs_error, rel=0.12)
+    assert line["seeds_error"] == pytest.approx(np.sqrt(seeds))
+    pairs = line["pairs_error"] ** 2
+    df = (pairs + seeds) ** 2 / (pairs**2 / (line["pairs"] - 1) + seeds**2 / (len(by_seed) - 1))
+    assert line["df"] == pytest.approx(df)
+    margin = stats.t.ppf(0.975, df) * np.sqrt(pairs + seeds)
+    assert (line["low"], line["high"]) == (
+        pytest.approx(line["difference"] - margin),
+        pytest.approx(line["difference"] + margin),
+    )
+    assert line["p"] == pytest.approx(2 * stats.t.sf(abs(line["difference"]) / np.sqrt(pairs + seeds), df))
 
 
 def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
@@ -143,6 +154,36 @@ def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
     assert {*TASKS, "Avg.", "A:", "B:"} <= set(rows)
     assert rows["Avg."][1] == str(sum(SIZES.values()))
     assert "10,000 resamples" in child.stdout
+    assert "A: good [" in child.stdout and ", 2 seeds\n" in child.stdout and ", no seed\n" in child.stdout
+
+
+def test_one_seed_is_said(store: Records, cli: Cli) -> None:
+    """Trained once: its interval is that of the pairs, and the output says so."""
+    store.write(make_record("once", "MEN", 0, main=rho(scores_of("same", "MEN", 0), GOLD["MEN"])),
+                (scores_of("same", "MEN", 0), GOLD["MEN"]))  # fmt: skip
+    words = ("once", "bad", "--results", store.folder, "--task", "MEN")
+    content = compared(cli, *words)
+    (line,) = content["comparisons"][0]["lines"]
+    assert (content["seeds"]["a"], line["seeds_error"], line["df"]) == ("one", 0, pytest.approx(119))
+    shown = cli("compare", *words).out
+    assert re.search(r"A: once \[\w+\], one seed: what other seeds would give is not known", shown)
+
+
+def test_shared_pairs_are_said(data_dir: Path, cli: Cli, tmp_path: Path) -> None:
+    """STS-B's pairs of STS16 are drawn for both tasks: their average is less certain than from independent draws."""
+    folder = Records(tmp_path)
+    for task in load_tasks(["STS16", "STS-B"], DataSource(data_dir, hub=False), None):
+        pairs = scored_pairs(task, "test")
+        gold, salts = pairs.gold, [[ord(letter) for letter in "".join(sorted(key))] for key in keys(pairs)]
+        for name, noise in (("a", 1.0), ("b", 1.5)):  # the same for the same pair, wherever it stands
+            predicted = gold + [np.random.default_rng([len(name), int(2 * noise), *salt]).normal() for salt in salts]
+            folder.write(make_record(name, task.name, main=rho(predicted, gold)), (predicted, gold))
+    words = ("a", "b", "--results", tmp_path, "--task", "STS16,STS-B", "--resamples", "2000")
+    (comparison,) = compared(cli, *words)["comparisons"]
+    assert [line["shared"] for line in comparison["lines"]] == [285, 285]
+    errors = [line["pairs_error"] for line in comparison["lines"]]
+    assert comparison["average"]["pairs_error"] > 1.01 * np.hypot(*errors) / 2
+    assert "Pairs of several tasks are drawn together: 285 of STS16, 285 of STS-B." in cli("compare", *words).out
 
 
 def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:

@@ -119,8 +119,8 @@ def small(tmp_path: Path) -> Path:
     records += [failed(make_record("gamma", "STS12"), "no data for STS12 here", "n/a")]
     records += method_records("gamma", 0.7, tasks=suite("sts").tasks[1:]) + method_records("alpha", 0.5, tasks=pairs)
     tables = build_tables(records, [suite("sts"), suite("pocket")])
-    tables[0].ties = "≈: not significantly different from rank 1."
-    tables[0].rows[1].tied = True
+    tables[0].legend = "≈: not told apart from the best."
+    tables[0].rows[1].mark = "≈"
     write_page([renamed(tables[0], 0, EVIL), tables[1]], tmp_path / "page.html", records)
     return tmp_path / "page.html"
 
@@ -274,13 +274,13 @@ def test_systems_that_are_only_cited_stand_below(browser: Browser, small: Path) 
     assert browser.problems() == []
 
 
-def test_rows_tied_with_the_best_are_marked(browser: Browser, small: Path) -> None:
+def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: Path) -> None:
     """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
     browser.open(small)
-    assert browser.column("#") == ["1", "≈ tied with the best, rank 2", "–"]
-    assert "≈: not significantly different from rank 1." in [note.text for note in browser.all("p.note")]
+    assert browser.column("#") == ["1", "≈ not told apart from the best, rank 2", "–"]
+    assert "≈: not told apart from the best." in [note.text for note in browser.all("p.note")]
     browser.run("arguments[0].focus()", browser.all("tbody th")[1])
-    assert "≈ not significantly different from rank 1" in browser.tip().splitlines()
+    assert "≈ not told apart from the best" in browser.tip().splitlines()
 
 
 def test_a_bar_below_zero_ends_above_the_names(browser: Browser, tmp_path: Path) -> None:

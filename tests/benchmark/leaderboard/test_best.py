@@ -1,8 +1,9 @@
-"""Rows tied with the best: right by a bootstrap of its own, unknown where pair scores are missing, cached."""
+"""Rows not told apart from the best: against resamples by hand, unknown without pair scores, cached, in every form."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import subprocess
 import sys
@@ -15,11 +16,16 @@ import pytest
 from fakes import make_record
 from scipy import stats
 
+from benchmark.data.sources import DataSource
 from benchmark.leaderboard import significance
+from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.report import make_leaderboard
-from benchmark.leaderboard.table import Table, build_tables
-from benchmark.leaderboard.write import markdown
+from benchmark.leaderboard.table import Row, Table, Value, build_tables
+from benchmark.leaderboard.write import markdown, print_table
+from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
+from benchmark.run.plan import load_tasks
+from benchmark.tasks.overlap import keys, shared_with
 from benchmark.tasks.suites import Suite, suite
 
 TASKS = ("WS-353-sim", "MEN")
@@ -48,9 +54,17 @@ def table_of(store: Records) -> Table:
     return table
 
 
-def ties(table: Table) -> dict[str, bool | None]:
-    """Return `tied` of each row."""
-    return {row.name: row.tied for row in table.rows}
+def among(table: Table) -> dict[str, bool | None]:
+    """Return `among_best` of each row."""
+    return {row.name: row.among_best for row in table.rows}
+
+
+def printed(table: Table) -> str:
+    """Return what a terminal of UTF-8 shows."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    print_table(table, stream)
+    stream.seek(0)
+    return stream.read()
 
 
 @pytest.fixture
@@ -63,10 +77,10 @@ def store(tmp_path: Path) -> Records:
     return folder
 
 
-def test_ties_against_a_bootstrap_by_hand(store: Records) -> None:
+def test_against_a_bootstrap_by_hand(store: Records) -> None:
     """Means over seeds and tasks of scipy's correlations, over resamples drawn here."""
     table = table_of(store)
-    assert ties(table) == {"best": True, "near": True, "far": False}
+    assert among(table) == {"best": True, "near": True, "far": False}
     assert [row.place() for row in table.rows] == ["≈1", "≈2", "3"]
     generator = np.random.default_rng(0)
     methods = {"best": [(1.0, 10), (1.0, 11)], "near": [(1.1, 30)], "far": [(3.0, 20)]}
@@ -86,15 +100,37 @@ def test_ties_against_a_bootstrap_by_hand(store: Records) -> None:
     assert (best < far).mean() < 0.005
 
 
-def test_the_best_alone_shares_no_place(tmp_path: Path) -> None:
-    """Nothing is marked, and the line below still says how it was found."""
+def test_noise_of_seeds_keeps_a_row_in(tmp_path: Path) -> None:
+    """A row whose pairs alone would leave it out stays where its seeds differ more than it is behind."""
+    for name, second in (("alike", 21), ("apart", 22)):
+        store = Records(tmp_path / name)
+        add(store, "best", 0.5, base=10)
+        for seed, noise in ((0, 1.0), (1, 1.0 if name == "alike" else 4.0)):
+            for task in TASKS:
+                predicted = scores_of(task, noise, second)
+                main = float(stats.spearmanr(predicted, GOLD[task]).statistic)
+                store.write(make_record("seeds", task, seed, main=main), (predicted, GOLD[task]))
+        assert among(table_of(store)) == {"best": True, "seeds": name == "apart"}
+
+
+def test_one_seed_is_said(store: Records) -> None:
+    """A trained row of one seed is compared by its pairs, and named; a row without seeds is not."""
+    add(store, "one seed", 1.05, (0,), base=60)
+    table = table_of(store)
+    assert "one seed, so that the noise of theirs is not in it: one seed." in table.legend
+    assert "near" not in table.legend
+
+
+def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:
+    """The set is the best: nothing is marked, and no legend explains a mark that is not there."""
     store = Records(tmp_path)
     add(store, "best", 0.3)
     add(store, "far", 3.0)
     table = table_of(store)
-    assert ties(table) == {"best": False, "far": False}
-    assert "≈1" not in markdown(table)
-    assert table.ties in markdown(table)
+    assert among(table) == {"best": True, "far": False}
+    assert table.legend == ""
+    for text in (markdown(table), latex(table), printed(table)):
+        assert "≈" not in text and "approx" not in text and "told apart" not in text
 
 
 def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
@@ -113,8 +149,9 @@ def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
             path.write_bytes(path.read_bytes()[:50])
     table = table_of(store)
     unknown = {"old": None, "other pairs": None, "gone": None, "damaged": None}
-    assert ties(table) == {"best": True, "near": True, "far": False, **unknown}
-    assert all(name in table.ties for name in unknown)
+    assert among(table) == {"best": True, "near": True, "far": False, **unknown}
+    compared, _, missing = table.legend.partition("Not compared with the best")
+    assert all(f" {name}" in missing and f" {name}" not in compared for name in unknown)
     notes = {row.name: row.notes for row in table.rows}
     assert len(notes.pop("damaged")) == 2
     assert set(map(tuple, notes.values())) == {()}
@@ -126,43 +163,61 @@ def test_without_the_best_row_s_pairs_nothing_is_known(store: Records) -> None:
     for task in TASKS:
         store.write(make_record("top", task, main=0.99))
     table = table_of(store)
-    assert set(ties(table).values()) == {None}
-    assert table.ties == ""
+    assert set(among(table).values()) == {None}
+    assert table.legend == ""
     assert "≈" not in markdown(table)
 
 
 def test_an_incomplete_row_has_no_place(store: Records) -> None:
     """A row without an average cannot tie, and harms no other."""
     store.write(make_record("half", "MEN", main=0.99), (GOLD["MEN"], GOLD["MEN"]))
-    assert ties(table_of(store)) == {"best": True, "near": True, "far": False, "half": None}
+    assert among(table_of(store)) == {"best": True, "near": True, "far": False, "half": None}
 
 
 def test_a_file_is_resampled_once(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second table takes the samples from the cache; only a file of other bytes is resampled, or a bad cache."""
-    counted: list[tuple[int, int]] = []
-    real = significance.resample
+    counted: list[int] = []
+    real = significance.resample_together
 
-    def counting(predicted: np.ndarray, gold: np.ndarray, *, resamples: int) -> np.ndarray:
-        counted.append((len(predicted), resamples))
-        return real(predicted, gold, resamples=resamples)
+    def counting(tasks: Any, *arguments: Any, **options: Any) -> Any:
+        counted.extend(len(task.predicted) for task in tasks)
+        return real(tasks, *arguments, **options)
 
-    monkeypatch.setattr(significance, "resample", counting)
-    first = ties(table_of(store))
-    everything = [(4, 100), (4, 100), (3, 2000), (3, 2000)]  # two of the best, one of near; far is far at a glance
-    assert counted == everything
-    assert ties(table_of(store)) == first
-    assert counted == everything
+    monkeypatch.setattr(significance, "resample_together", counting)
+    first = among(table_of(store))
+    assert counted == [4, 4]  # of two tasks, two seeds of the best and one each of the others
+    assert among(table_of(store)) == first
+    assert counted == [4, 4]
     add(store, "far", 1.01, base=20)
-    assert ties(table_of(store)) == {"best": True, "near": True, "far": True}
-    assert counted == [*everything, (1, 100), (1, 100), (1, 2000), (1, 2000)]
+    assert among(table_of(store)) == {"best": True, "near": True, "far": True}
+    assert counted == [4, 4, 1, 1]
     for path in (significance.cache_folder() / "significance").iterdir():
         path.write_bytes(b"damaged")
-    assert ties(table_of(store)) == {"best": True, "near": True, "far": True}
-    assert counted[-4:] == [(4, 100), (4, 100), (4, 2000), (4, 2000)]
+    assert among(table_of(store)) == {"best": True, "near": True, "far": True}
+    assert counted == [4, 4, 1, 1, 4, 4]
+
+
+def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None:
+    """On whole data, pairs that STS-B shares with the years are drawn for both; cut data has draws of its own."""
+    loaded = load_tasks(["STS16", "STS-B"], DataSource(data_dir, hub=False), None)
+    store = Records(tmp_path)
+    pairs = {task.name: scored_pairs(task, "test") for task in loaded}
+    golds = {name: of_task.gold for name, of_task in pairs.items()}
+    records = {}
+    for task, gold in golds.items():
+        salts = [[ord(letter) for letter in "".join(sorted(key))] for key in keys(pairs[task])]
+        predicted = gold + [np.random.default_rng(salt).normal() for salt in salts]  # the same for a pair
+        store.write(make_record("a", task), (predicted, gold))
+        (records[task],) = [r for r in store.all() if r["task"]["name"] == task]
+    row = Row("a", "", {}, Value(None, None, 0), {})
+    drawn = significance._draw({task: [(row, record)] for task, record in records.items()}, store)
+    years, stsb = (drawn[task][record["pairs"]["sha256"]] for task, record in records.items())
+    assert shared_with("STS-B", ["STS16"]) == 285
+    assert np.corrcoef(years, stsb)[0, 1] > 0.12  # 0.18 from the influences of the pairs; 0 of independent draws
 
 
 def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
-    """Markdown, CSV and JSON, through the command's own function, without loading torch."""
+    """Markdown, CSV, JSON, LaTeX and the page, through the command's own function, without loading torch."""
     for path in (store.folder / "records").rglob("*.json"):
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["task"]["name"] == "MEN":
@@ -176,11 +231,30 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)
     lines = (tmp_path / "words.md").read_text(encoding="utf-8").partition("## Cost")[0].splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["≈1", "≈2", "3"]
-    assert any(line.startswith("≈: not significantly different") for line in lines)
+    assert any(line.startswith("≈: not told apart from the best.") for line in lines)
     with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
-        assert [row["tied"] for row in csv.DictReader(file)] == ["True", "True", "False"]
+        assert [row["among best"] for row in csv.DictReader(file)] == ["True", "True", "False"]
     content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
-    assert [row["tied"] for row in content["rows"]] == [True, True, False]
+    assert [row["among_best"] for row in content["rows"]] == [True, True, False]
+    assert content["legend"].startswith("≈: not told apart from the best.")
+    tex = (tmp_path / "words.tex").read_text(encoding="utf-8")
+    assert [line.split("$")[0] for line in tex.splitlines() if "& $\\approx$ " in line] == ["best", "near"]
+    assert "$\\approx$: not told apart from the best." in tex
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count('"marked":true') == 2 and '"legend":"\\u2248: not told apart' in page
+
+
+def test_the_terminal_has_the_mark(store: Records) -> None:
+    """With its legend, as ~ where the encoding has no ≈."""
+    table = table_of(store)
+    shown = printed(table)
+    assert [place in shown for place in (" ≈1 ", " ≈2 ", " 3 ")] == [True, True, True]
+    assert "≈: not told apart from the best." in shown
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    print_table(table, stream)
+    stream.seek(0)
+    plain = stream.read()
+    assert "| ~1 |" in plain and "~: not told apart from the best." in plain
 
 
 def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:
@@ -192,4 +266,4 @@ def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:
     make_leaderboard(tmp_path, tmp_path, "words")
     assert "≈" not in (tmp_path / "words.md").read_text(encoding="utf-8")
     content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
-    assert [(row["rank"], row["tied"]) for row in content["rows"]] == [(1, None), (2, None)]
+    assert [(row["rank"], row["among_best"]) for row in content["rows"]] == [(1, None), (2, None)]

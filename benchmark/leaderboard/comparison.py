@@ -1,0 +1,174 @@
+"""Two rows on the same pairs: what differs, by how much, and whether other pairs or other seeds could undo it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.metrics.bootstrap import RESAMPLES, Scored, resample_together
+from benchmark.metrics.significance import Williams, differences, sample, williams
+from benchmark.records.query import label, of_task
+from benchmark.records.store import Record, Records
+from benchmark.tasks.overlap import pool_of, shared_with
+from benchmark.tasks.suites import all_suites
+from zoo.errors import UsageError
+
+Seeds = Literal["none", "one", "several"]  # whether a row has noise of seeds, and whether it is known
+
+
+@dataclass(frozen=True)
+class Line:
+    """Scores x100 of both rows (mean over seeds), A - B, and what is known of its noise.
+
+    `pairs_error` and `seeds_error` are the standard errors that the pairs and the seeds give; low and high (95%) and p
+    (two-sided) hold both, at `df` degrees of freedom. Williams' test knows the pairs only.
+    """
+
+    task: str
+    pairs: int
+    shared: int  # of the pairs, how many stand in another task of the comparison too
+    a: float
+    b: float
+    difference: float
+    pairs_error: float
+    seeds_error: float
+    df: float
+    low: float
+    high: float
+    p: float
+    williams: Williams | None  # None: an average, or fewer than four pairs
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The lines of a suite's tasks, and of their average where there are several."""
+
+    title: str
+    lines: list[Line]
+    average: Line | None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A task's records of both rows, and the scores of its pairs."""
+
+    name: str
+    sides: tuple[list[Record], list[Record]]
+    scored: Scored
+    pool: Any
+
+    def by_seed(self) -> list[NDArray[np.float64]]:
+        """Return the scores x100 of each side (seeds,)."""
+        return [np.array([100 * r["scores"]["main"] for r in _sorted(side)]) for side in self.sides]
+
+
+def seeds_of(records: Sequence[Record]) -> Seeds:
+    """Return whether a row's scores have noise of seeds, and whether there are enough of them to know it."""
+    seeds = {record["seed"] for record in records}
+    return "none" if seeds == {None} else "one" if len(seeds) == 1 else "several"
+
+
+def suites_in_common(a: list[Record], b: list[Record]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return title and tasks of the suites of which both rows have something."""
+    measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
+    kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
+    # Suites without pair scores are asked for only where there are no others, to say what is missing.
+    return [(one.title, one.tasks) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]
+
+
+def compare(
+    title: str, tasks: Sequence[str], a: list[Record], b: list[Record], store: Records, resamples: int = RESAMPLES
+) -> Comparison:
+    """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ.
+
+    A pair that stands in several of the tasks is drawn for all of them, so that their average has the noise it has.
+    """
+    read = [_read(task, of_task(a, task, store), of_task(b, task, store), store) for task in tasks]
+    drawn = _draw(read, resamples)
+    lines = []
+    for task in read:
+        pairs = len(task.scored.gold)
+        others = shared_with(task.name, tasks) if task.pool is not None else 0
+        lines.append(_line(task.name, pairs, others, task.by_seed(), drawn[task.name], _williams(task)))
+    if len(lines) == 1:
+        return Comparison(title, lines, None)
+    by_seed = [np.mean([task.by_seed()[side] for task in read], axis=0) for side in (0, 1)]
+    averages = np.mean([drawn[task.name] for task in read], axis=0)
+    pairs, shared = sum(line.pairs for line in lines), sum(line.shared for line in lines)
+    return Comparison(title, lines, _line("Avg.", pairs, shared, by_seed, averages, None))
+
+
+def _sorted(records: Sequence[Record]) -> list[Record]:
+    """Return records by seed, so that the tasks' scores of one seed stand at one place."""
+    return sorted(records, key=lambda r: -1 if r["seed"] is None else r["seed"])
+
+
+def _read(task: str, a: list[Record], b: list[Record], store: Records) -> _Task:
+    sides = _sorted(a), _sorted(b)
+    every = [*sides[0], *sides[1]]
+    scores = [store.pair_scores(record) for record in every]
+    if len({(record["pairs"]["gold_sha256"], record["protocol"]) for record in every}) > 1:
+        raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
+    pool, places = pool_of(task, every[0]["pairs"]["gold_sha256"]) or (None, None)
+    return _Task(task, sides, Scored(np.stack([predicted for predicted, _ in scores]), scores[0][1], places), pool)
+
+
+def _draw(tasks: Sequence[_Task], resamples: int) -> dict[str, NDArray[np.float64]]:
+    """Return the scores x100 (2, resamples) of both sides in resamples of the pairs, by task."""
+    together: dict[Any, list[_Task]] = defaultdict(list)
+    for task in tasks:
+        together[task.pool or task.name].append(task)
+    drawn = {}
+    for group in together.values():
+        found = resample_together([task.scored for task in group], group[0].pool, resamples=resamples)
+        for task, samples in zip(group, found, strict=True):
+            first = len(task.sides[0])
+            drawn[task.name] = 100 * np.stack([samples[:first].mean(axis=0), samples[first:].mean(axis=0)])
+    return drawn
+
+
+def _line(
+    task: str,
+    pairs: int,
+    shared: int,
+    by_seed: Sequence[NDArray[np.float64]],
+    drawn: NDArray[np.float64],
+    test: Williams | None,
+) -> Line:
+    one = sample(by_seed, drawn, pairs)
+    found = differences(one)
+    return Line(
+        task,
+        pairs,
+        shared,
+        a=float(one.value[0]),
+        b=float(one.value[1]),
+        difference=float(found.value[0, 1]),
+        pairs_error=float(found.pairs_error[0, 1]),
+        seeds_error=float(found.seeds_error[0, 1]),
+        df=float(found.df[0, 1]),
+        low=float(found.low[0, 1]),
+        high=float(found.high[0, 1]),
+        p=float(found.p[0, 1]),
+        williams=test,
+    )
+
+
+def _williams(task: _Task) -> Williams | None:
+    from scipy.stats import rankdata
+
+    gold = task.scored.gold
+    if len(gold) < 4:
+        return None
+    ranks = np.corrcoef(rankdata([gold, *task.scored.predicted], axis=1))
+    # The means over all pairs of seeds are again the correlations of one matrix.
+    count = len(task.sides[0])
+    first, second = range(1, 1 + count), range(1 + count, len(ranks))
+    between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
+    return williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))

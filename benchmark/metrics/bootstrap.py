@@ -1,0 +1,231 @@
+"""Correlations with the gold scores in resamples of the pairs; pairs that several tasks share are drawn together."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import ContractError
+
+RESAMPLES = 10_000
+EXACT_BELOW = 200  # pairs; below it `expanded` is up to a tenth off, and ranks made anew cost next to nothing
+
+_BLOCK = 1 << 14  # counts (8 bytes) that one block of resamples holds: all of it stays in a core's cache
+_CHUNK = 1 << 20  # counts that are drawn at a time
+
+Metric = Literal["spearman", "pearson"]
+_Statistic = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of several methods (methods, n) on the pairs of a task, and the gold scores (n,).
+
+    `places` (n,) says which of the pairs of a `Pool` each one is; None: pairs of this task alone.
+    """
+
+    predicted: NDArray[Any]
+    gold: NDArray[Any]
+    places: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The distinct pairs of several tasks: how many there are, and a digest of which they are."""
+
+    size: int
+    digest: str
+
+
+class _Ranking:
+    """The ranks of one variable in any resample, from one sort."""
+
+    def __init__(self, values: NDArray[Any]) -> None:
+        self.order = np.argsort(values, kind="stable")
+        ordered = values[self.order]
+        new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+        self.group = np.empty(len(values), np.intp)
+        self.group[self.order] = np.cumsum(new) - 1
+        self.first = np.flatnonzero(new)  # where each group of equal values begins
+        self.last = np.append(self.first[1:], len(values)) - 1  # and where it ends
+
+    def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the average ranks (resamples, n), twice and centred, and the sums of their squares (resamples,).
+
+        `counts` (resamples, n) says how often each row was drawn. Twice a centred rank is a whole number, so that all
+        sums are exact.
+        """
+        inside = np.take(counts, self.order, axis=1)
+        upto = np.cumsum(inside, axis=1)
+        total = upto[:, -1:].copy()
+        if len(self.last) < counts.shape[1]:
+            upto = np.take(upto, self.last, axis=1)
+            inside = np.diff(upto, axis=1, prepend=0)
+        ranks = 2 * upto
+        ranks -= inside
+        ranks -= total
+        return np.take(ranks, self.group, axis=1), np.einsum("bg,bg,bg->b", inside, ranks, ranks)
+
+    def above(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return, for each row, the sum of the weights (n,) of the rows with larger values, equal ones by half."""
+        inside = np.add.reduceat(weights[self.order], self.first)
+        return (np.cumsum(inside[::-1])[::-1] - inside / 2)[self.group]
+
+
+def _spearman(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
+    rank_gold, rankings = _Ranking(gold), [_Ranking(row) for row in predicted]
+
+    def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        gold_ranks, gold_squares = rank_gold(counts)
+        weighted = counts * gold_ranks
+        result = np.empty((len(rankings), len(counts)))
+        for row, ranking in enumerate(rankings):
+            ranks, squares = ranking(counts)
+            norm = np.sqrt(squares.astype(np.float64) * gold_squares.astype(np.float64))
+            result[row] = np.einsum("bn,bn->b", weighted, ranks) / np.where(norm == 0, np.nan, norm)
+        return result
+
+    return statistic
+
+
+def _pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
+    values = np.vstack([gold, predicted]).astype(np.float64)
+    values -= values.mean(axis=1, keepdims=True)
+    values /= np.where(np.ptp(values, axis=1) == 0, 1, values.std(axis=1))[:, None]
+    y, x = values[0], values[1:]
+
+    def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        weights = counts.T / counts.sum(axis=1)
+        variance = (values**2) @ weights - (values @ weights) ** 2
+        variance = np.where(variance < 1e-12, np.nan, variance)  # constant in this resample
+        covariance = (x * y) @ weights - (x @ weights) * (y @ weights)
+        result: NDArray[np.float64] = covariance / np.sqrt(variance[1:] * variance[0])
+        return result
+
+    return statistic
+
+
+_STATISTICS = {"spearman": _spearman, "pearson": _pearson}
+
+
+def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return Spearman's correlations (methods,) with gold (n,), and how each pair moves them (methods, n).
+
+    A pair's influence is the derivative of the correlation by the pair's weight, times n (Hampel 1974; Efron 1982,
+    chapter 6): to first order a resample has the correlation plus the mean influence of the pairs that were drawn.
+    NaN where a side is constant.
+    """
+    n = len(gold)
+    by_gold = _Ranking(gold)
+    v = 0.5 - by_gold.above(np.full(n, 1 / n))  # centred ranks, as shares of n
+    gold_variance = _positive(float(v @ v / n))
+    moved_gold = v**2 + 2 * by_gold.above(v) / n
+    value, result = np.empty(len(predicted)), np.empty((len(predicted), n))
+    for row, scores in enumerate(predicted):
+        by_score = _Ranking(scores)
+        u = 0.5 - by_score.above(np.full(n, 1 / n))
+        variance = _positive(float(u @ u / n))
+        norm = float(np.sqrt(variance * gold_variance))
+        value[row] = u @ v / n / norm
+        # One more of a pair adds its own product of ranks, and moves the ranks of the pairs above it, on either side.
+        moved = u * v + (by_score.above(v) + by_gold.above(u)) / n
+        moved_own = u**2 + 2 * by_score.above(u) / n
+        change = moved / norm - value[row] / 2 * (moved_own / variance + moved_gold / gold_variance)
+        result[row] = change - change.mean()
+    return value, result
+
+
+def _positive(variance: float) -> float:
+    """Return a variance of ranks as shares of n, or NaN for that of a constant."""
+    return variance if variance > 1e-12 else np.nan
+
+
+def _counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield the first resample's number, and how often (resamples of the chunk, size) each pair was drawn."""
+    generator = np.random.default_rng(list(seed))
+    chunk = max(1, _CHUNK // size)
+    for start in range(0, resamples, chunk):
+        rows = min(chunk, resamples - start)
+        drawn = generator.integers(0, size, (rows, size)) + size * np.arange(rows)[:, None]
+        yield start, np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
+
+
+def resample_together(
+    tasks: Sequence[Scored],
+    pool: Pool | None = None,
+    *,
+    metric: Metric = "spearman",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    expanded: bool = False,
+) -> list[NDArray[np.float64]]:
+    """Return, for each task, the correlations (methods, resamples) with its gold scores in resamples of its pairs.
+
+    With a pool, pairs are drawn from it, so that a pair of several tasks is in all of them or in none, and a task's
+    number of pairs is as random as its pairs. Without one there is one task. The draws depend on `seed` and on the pool
+    (or on the gold scores) alone: all methods share them, also over several calls; two tasks of equal size do not.
+    Ranks are made anew in each resample, ties at their average. NaN where a side is constant.
+
+    `expanded` takes each correlation from the influences of the pairs drawn instead, where a task has `EXACT_BELOW`
+    pairs or more: one matrix product for all methods, whose spread is within 3% of the other's.
+    """
+    if pool is None and len(tasks) != 1:
+        raise ContractError("several tasks are resampled together only with the pool of their pairs.")
+    digest = hashlib.sha256(tasks[0].gold.astype(np.float64).tobytes()).digest()
+    if pool is not None:
+        digest = hashlib.sha256(pool.digest.encode()).digest()
+    size = len(tasks[0].gold) if pool is None else pool.size
+    makers = [_maker(task, metric, expanded) for task in tasks]
+    samples = [np.empty((len(task.predicted), resamples)) for task in tasks]
+    for start, counts in _counts(size, resamples, [seed, *np.frombuffer(digest, np.uint32).tolist()]):
+        for task, maker, result in zip(tasks, makers, samples, strict=True):
+            mine = counts if task.places is None else np.take(counts, task.places, axis=1)
+            result[:, start : start + len(counts)] = maker(mine)
+    return samples
+
+
+def _maker(task: Scored, metric: Metric, expanded: bool) -> _Statistic:
+    n = len(task.gold)
+    if expanded and metric == "spearman" and n >= EXACT_BELOW:
+        value, influence = influences(task.predicted, task.gold)
+        small = influence.astype(np.float32)
+
+        def first_order(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+            moved = small @ counts.T.astype(np.float32) / counts.sum(axis=1)
+            result: NDArray[np.float64] = value[:, None] + moved
+            return result
+
+        return first_order
+    statistic, block = _STATISTICS[metric](task.predicted, task.gold), max(1, _BLOCK // n)
+
+    def in_blocks(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        with np.errstate(invalid="ignore"):
+            parts = [statistic(counts[start : start + block]) for start in range(0, len(counts), block)]
+        return np.concatenate(parts, axis=1)
+
+    return in_blocks
+
+
+def resample(
+    predicted: NDArray[Any],
+    gold: NDArray[Any],
+    *,
+    metric: Metric = "spearman",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> NDArray[np.float64]:
+    """Return correlations (methods, resamples) of predicted (methods, n) with gold (n,) in resamples of the n pairs.
+
+    See `resample_together`, of which this is the case of one task.
+    """
+    return resample_together([Scored(predicted, gold)], metric=metric, resamples=resamples, seed=seed)[0]
+
+
+def measured(predicted: NDArray[Any], gold: NDArray[Any], metric: Metric = "spearman") -> NDArray[np.float64]:
+    """Return the correlations (methods,) of predicted (methods, n) with gold (n,)."""
+    return _STATISTICS[metric](predicted, gold)(np.ones((1, len(gold)), np.int64))[:, 0]
