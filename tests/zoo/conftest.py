@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
+import architectures
 import pytest
 
 
@@ -74,3 +76,12 @@ def tiny_mlm(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertForMaskedLM(BertConfig.from_pretrained(tiny_bert)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def architecture(
+    tiny_bert: Path, tiny_roberta: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """What makes the folder of a tiny checkpoint of one architecture, once."""
+    root = tmp_path_factory.mktemp("architectures")
+    return cache(lambda name: architectures.make(name, root / name, tiny_bert, tiny_roberta))

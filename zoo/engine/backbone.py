@@ -180,10 +180,11 @@ def _masked_lm(source: BackboneSource, runtime: Runtime) -> Any:
 def mlm_head(source: BackboneSource, runtime: Runtime) -> Any:
     """Return a checkpoint's MLM head: states (n, dim) -> logits (n, vocabulary), float32.
 
-    Raises UsageError for a checkpoint without one.
+    Raises UsageError for a checkpoint without one, or whose architecture's is not known.
     """
-    model = _masked_lm(source, runtime)
-    return model.cls.predictions if hasattr(model, "cls") else model.lm_head
+    from zoo.engine.mlm_head import head_of
+
+    return head_of(_masked_lm(source, runtime), source.name)
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
@@ -227,11 +228,11 @@ class Backbone:
 
     @property
     def max_length(self) -> int:
-        """Most tokens the position embeddings allow (RoBERTa's start at padding_idx + 1)."""
+        """Most tokens the position embeddings allow (RoBERTa's and MPNet's start at padding_idx + 1)."""
         config = self.model.config
         positions = int(getattr(config, "max_position_embeddings", 512))
-        if config.model_type in ("roberta", "xlm-roberta", "camembert"):
-            positions -= int(config.pad_token_id) + 1
+        if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet"):
+            positions -= int(self.model.embeddings.padding_idx) + 1  # MPNet's is 1 whatever the configuration says
         return positions
 
     @classmethod

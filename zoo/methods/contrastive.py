@@ -16,7 +16,7 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
-from zoo.errors import ContractError
+from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.heads import TanhHead
@@ -96,6 +96,11 @@ def set_dropout(model: nn.Module, rate: float | None) -> None:
             module.p = rate
 
 
+def has_dropout(model: nn.Module) -> bool:
+    """True when two passes of the model in training may differ."""
+    return any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
+
+
 class TrainedPooler(nn.Module):
     """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the five poolers, and its MLP."""
 
@@ -134,6 +139,11 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
     def objective(self) -> Objective:
         """Return the loss module around `self.backbone.model`; it is built after the seed is set."""
         raise TypeError(f"{type(self).__name__} must define its objective")
+
+    @property
+    def views_by_dropout(self) -> bool:
+        """True where a second dropout mask is all that tells a sentence's two views apart."""
+        return False
 
     @property
     def pooling(self) -> Pooling:
@@ -178,12 +188,20 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the corpus's sentences and keep the weights of the best dev score (the last, without one)."""
+        """Train on the corpus's sentences and keep the weights of the best dev score (the last, without one).
+
+        Raises UsageError where the two views of a sentence would be equal.
+        """
         if corpus is None:
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
         torch.manual_seed(run.seed)
-        self.trained = True
         set_dropout(self.backbone.model, self.recipe.dropout)
+        if self.views_by_dropout and not has_dropout(self.backbone.model):
+            raise UsageError(
+                f"{type(self).__name__} tells a sentence's two views apart by dropout alone, and"
+                f" {self.backbone.source.name!r} has none here: both would be equal. Give it some, dropout=0.1, say."
+            )
+        self.trained = True
         if self.mlp is not None:
             self.mlp = self.new_head().to(self.runtime.device)
         collate, rows = self.training_rows(corpus, run)

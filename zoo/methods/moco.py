@@ -124,6 +124,11 @@ class MoCo(Contrastive[MoCoRecipe]):
         """Contrast against a queue of momentum keys."""
         return MoCoObjective(self.backbone.model, self.recipe, self.mlp)
 
+    @property
+    def views_by_dropout(self) -> bool:
+        """True where the keys see the sentence as it is."""
+        return not self.recipe.augment and not self.recipe.srl
+
     @classmethod
     def traits(cls, recipe: MoCoRecipe) -> Traits:
         """One pass with gradient and one (a third as dear) without; ESimCSE two with."""

@@ -158,6 +158,11 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         """SimCSE's MLP, or the transform of an MLM head."""
         return MlmTransform(self.backbone.model.config) if self.recipe.head == "mlm" else super().new_head()
 
+    @property
+    def views_by_dropout(self) -> bool:
+        """True with one template and no labels."""
+        return len(self.training_prompts) == 1 and not self.recipe.supervised
+
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
         """Return what makes vectors of prompted rows."""
         bias_from = self.first_position if denoise else None

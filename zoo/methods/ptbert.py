@@ -173,6 +173,11 @@ class PTBert(Contrastive[PTBertRecipe]):
         """Pseudo-token contrast against a queue of momentum keys."""
         return PTBertObjective(self.backbone.model, self.recipe)
 
+    @property
+    def views_by_dropout(self) -> bool:
+        """True but where attention weights are dropped as well."""
+        return not self.recipe.attention_dropout
+
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
         """One pass with gradient and one (a third as dear) without."""

@@ -128,6 +128,11 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
         return SimCSEObjective(TrainedPooler(model, recipe.pooler, self.mlp), recipe, mlm)
 
+    @property
+    def views_by_dropout(self) -> bool:
+        """True without labels."""
+        return not self.recipe.supervised
+
     @classmethod
     def traits(cls, recipe: SimCSERecipeT) -> Traits:
         """Trained on sentences, or on NLI triplets."""

@@ -72,6 +72,7 @@ class Static(BackboneEncoder[StaticRecipe]):
             self.vectors = self.backbone.model.get_input_embeddings().weight.detach().float()
         else:
             self.vectors = mlm_head_rows(self.backbone.source, runtime)
+        self.dim = self.vectors.shape[1]  # narrower than the states where the embeddings are factorised (ALBERT)
         lists = FREQUENT_ROBERTA if self.roberta else FREQUENT_BERT
         self._drop(lists if recipe.frequent is None else ())  # a list counted in a corpus comes with fit()
 

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from zoo.encoder import Corpus, Run
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
+from zoo.errors import UsageError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.modules.templates import first_position
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
@@ -54,18 +56,15 @@ def cut_features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
 class TwoViewsObjective(Objective):
     """NT-Xent over 2n vectors: the positive of a view is the sentence's other view, the other 2n - 2 are negatives."""
 
-    def __init__(self, pooler: TrainedPooler, recipe: TwoViewsRecipe) -> None:
+    def __init__(self, pooler: TrainedPooler, recipe: TwoViewsRecipe, first_position: int = 0) -> None:
         super().__init__()
-        self.pooler, self.recipe = pooler, recipe
+        self.pooler, self.recipe, self.first_position = pooler, recipe, first_position
 
     def _view(self, number: int, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         model, share = self.pooler.model, self.recipe.cutoff[number]
         extra: dict[str, Any] = {}
         if self.recipe.shuffle[number]:
-            embeddings = model.embeddings
-            # RoBERTa counts positions from padding_idx + 1, BERT from 0.
-            roberta = model.config.model_type in ("roberta", "xlm-roberta", "camembert")
-            extra["position_ids"] = shuffled_positions(mask, embeddings.padding_idx + 1 if roberta else 0)
+            extra["position_ids"] = shuffled_positions(mask, self.first_position)
         hook = None
         if share:
             hook = model.embeddings.register_forward_hook(lambda module, given, output: cut_features(output, share))
@@ -100,9 +99,22 @@ class TwoViews(Contrastive[TwoViewsRecipe]):
 
     Recipe: ClassVar[type] = TwoViewsRecipe
 
+    @property
+    def views_by_dropout(self) -> bool:
+        """True where neither view is changed."""
+        return not (self.recipe.augment or any(self.recipe.shuffle) or any(self.recipe.cutoff))
+
     def objective(self) -> Objective:
-        """Contrast of the two views within the batch."""
-        return TwoViewsObjective(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)
+        """Contrast of the two views within the batch; raises UsageError for a shuffle where positions are relative."""
+        recipe, first = self.recipe, 0
+        if any(recipe.shuffle):
+            first = first_position(self.backbone, "shuffle: [false, false]")
+            if not getattr(self.backbone.model.config, "position_biased_input", True):
+                raise UsageError(
+                    f"backbone {self.backbone.source.name!r} knows relative positions only, which shuffle cannot"
+                    " exchange; use shuffle: [false, false]."
+                )
+        return TwoViewsObjective(TrainedPooler(self.backbone.model, recipe.pooler, self.mlp), recipe, first)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """A batch is two views of its sentences."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.engine.backbone import Backbone
+from zoo.engine.mlm_head import transform_of
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 from zoo.errors import UsageError
@@ -164,13 +165,13 @@ class BoundTemplate:
         return biases
 
 
-def first_position(backbone: Backbone) -> int:
+def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
     """Return the position id of a row's first token: 0, or padding_idx + 1 for RoBERTa.
 
-    Raises UsageError for a backbone that takes no position ids.
+    Raises UsageError for a backbone that takes no position ids, with what to do `instead`.
     """
     if "position_ids" not in inspect.signature(backbone.model.forward).parameters:
-        raise UsageError(f"denoise: backbone {backbone.source.name!r} takes no position ids; use denoise: false.")
+        raise UsageError(f"backbone {backbone.source.name!r} takes no position ids; use {instead}.")
     config = backbone.model.config
     return int(getattr(config, "max_position_embeddings", backbone.max_length)) - backbone.max_length
 
@@ -182,9 +183,12 @@ class MlmTransform(nn.Module):
         super().__init__()
         from transformers.activations import ACT2FN
 
+        named = "hidden_act", "activation", "classifier_activation"  # BERT's, DistilBERT's, ModernBERT's
+        activation = next(getattr(config, name) for name in reversed(named) if hasattr(config, name))
+        epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", 1e-12))  # DistilBERT states none
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.activation = ACT2FN[config.hidden_act]
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.activation = ACT2FN[activation]
+        self.norm = nn.LayerNorm(config.hidden_size, eps=epsilon)
         nn.init.normal_(self.dense.weight, std=config.initializer_range)
         nn.init.zeros_(self.dense.bias)
 
@@ -194,10 +198,12 @@ class MlmTransform(nn.Module):
         return transformed
 
     def take(self, head: Any, name: str) -> None:
-        """Copy the weights of a BERT's or RoBERTa's head; raises UsageError for one of another make."""
-        part = getattr(head, "transform", head)  # BERT's is a module of its own
-        norm = getattr(part, "LayerNorm", None) or getattr(part, "layer_norm", None)
-        if norm is None or not hasattr(part, "dense"):
-            raise UsageError(f"head: mlm knows the heads of BERT and RoBERTa, and {name!r} has neither; use head: mlp.")
-        self.dense.load_state_dict(part.dense.state_dict())
-        self.norm.load_state_dict(norm.state_dict())
+        """Copy the weights of a checkpoint's MLM head; raises UsageError for one that is not as wide as the states."""
+        found = transform_of(head)
+        if found is None or found[0].weight.shape != self.dense.weight.shape:
+            raise UsageError(
+                f"head: mlm needs an MLM head with one dense layer as wide as the states; {name!r} has none such. Use"
+                " head: mlp."
+            )
+        for own, taken in zip((self.dense, self.norm), found, strict=True):
+            own.load_state_dict(taken.state_dict(), strict=False)  # ModernBERT has no biases; ours start at 0

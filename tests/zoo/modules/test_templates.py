@@ -188,5 +188,5 @@ def test_the_mlm_head_and_its_transform_are_the_checkpoints(
         np.testing.assert_allclose(head(states).numpy(), wanted.numpy(), atol=1e-5)
         words = whole.get_output_embeddings()
         np.testing.assert_allclose(words(transform(states)).numpy(), wanted.numpy(), atol=1e-5)
-    with pytest.raises(UsageError, match="knows the heads of BERT and RoBERTa"):
+    with pytest.raises(UsageError, match="one dense layer as wide as the states"):
         transform.take(torch.nn.Linear(2, 2), "another")

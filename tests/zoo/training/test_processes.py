@@ -138,6 +138,7 @@ torch.set_num_threads(1)
 cls = METHODS.get(method)
 extra = {"pseudo_tokens": 4, "queue_size": 20} if method == "ptbert" else {}
 encoder = cls(cls.Recipe(backbone=backbone, batch_size=8, dropout=0.0, learning_rate=1e-4, **extra), Runtime())
+cls.views_by_dropout = False  # the gradients of equal views are compared: without dropout they are no matter of chance
 gradients = []
 register_optimizer_step_pre_hook(
     lambda optimizer, *_: gradients.append([p.grad.clone() for g in optimizer.param_groups for p in g["params"]])

@@ -1,0 +1,176 @@
+"""Ten architectures: every registered method passes the conformance check on them, or refuses with one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from architectures import ARCHITECTURES
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from zoo.conformance import PROBES, check
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.engine.mlm_head import head_of
+from zoo.errors import UsageError
+from zoo.methods.contrastive import set_dropout
+from zoo.methods.moco import MoCo
+from zoo.methods.prompt import Prompt
+from zoo.methods.ptbert import PTBert
+from zoo.methods.simcse import SimCSE
+from zoo.methods.static import Static
+from zoo.modules.templates import MlmTransform
+from zoo.recipe import all_recipes
+from zoo.registry import METHODS
+
+RECIPES = all_recipes()
+# One recipe of each method on a backbone, and what differs in the parts of a backbone that it reads.
+CHECKED = """cls avg-top2 static-avg static-freq static-head sif-tokens whitening flow simcse simcse-sup simcse-mlm moco
+    esimcse ptbert ptbert-repo ct isbert consert clear sbert burt infersent prompt prompt-top200 prompt-denoise
+    promptbert promptbert-same-template promptbert-sup-repo optiprompt optiprompt-repo pretrained""".split()
+WITHOUT_BACKBONE = {"random", "bag-of-words", "wordvectors", "sif"}
+SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8, "pooling": "mean"}
+ONE_VIEW = {"simcse", "simcse-mlm", "moco", "ptbert", "promptbert-same-template", "optiprompt", "optiprompt-repo"}
+REFUSALS = {name: ("two views apart by dropout alone", {"albert", "modernbert"}) for name in ONE_VIEW} | {
+    "promptbert-sup-repo": ("as wide as the states", {"albert", "electra"}),
+    "consert": ("relative positions only", {"deberta-v2"}),
+}
+ALSO = {"optiprompt-repo": ("as wide as the states", {"electra"})}  # a second reason
+
+
+def findings(name: str, folder: Path) -> dict[str, str | None]:
+    cls, recipe = RECIPES[name].resolve()
+    chosen = {**SMALL, "backbone": str(folder), "model": str(folder)}
+    recipe = type(recipe)(**{**vars(recipe), **{k: v for k, v in chosen.items() if hasattr(recipe, k)}})
+    return dict(check(cls, recipe, Runtime(), name))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHECKED)
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_method_passes_or_refuses_with_a_sentence(
+    kind: str, name: str, architecture: Callable[[str], Path]
+) -> None:
+    wrong = {what: finding for what, finding in findings(name, architecture(kind)).items() if finding}
+    words = [words for words, kinds in (REFUSALS.get(name, ("", set())), ALSO.get(name, ("", set()))) if kind in kinds]
+    if not words:
+        assert wrong == {}
+        return
+    ((what, finding),) = wrong.items()
+    assert what == "fit on a toy corpus" and finding is not None
+    assert finding.startswith("UsageError: ") and words[0] in finding and finding.endswith(".")
+
+
+def test_every_method_on_a_backbone_is_among_them() -> None:
+    assert {RECIPES[name].method for name in CHECKED} == set(METHODS.names()) - WITHOUT_BACKBONE
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_the_head_gives_the_models_own_logits(kind: str, architecture: Callable[[str], Path]) -> None:
+    folder = architecture(kind)
+    whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    ids = torch.tensor([AutoTokenizer.from_pretrained(folder)(PROBES[0])["input_ids"]])
+    with torch.inference_mode():
+        wanted = whole(ids).logits
+        states = Backbone.load(str(folder), None, Runtime()).model(ids).last_hidden_state
+        found = mlm_head(find_backbone(str(folder)), Runtime())(states)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_the_newer_head_of_deberta_gives_its_logits_too(architecture: Callable[[str], Path], tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    config = AutoModelForMaskedLM.from_pretrained(architecture("deberta-v2")).config
+    config.legacy = False
+    AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(architecture("deberta-v2")).save_pretrained(tmp_path)
+    whole = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    ids = torch.tensor([[101, 2000, 3000, 102]])
+    with torch.inference_mode():
+        found = mlm_head(find_backbone(str(tmp_path)), Runtime())(whole.base_model(ids).last_hidden_state)
+        torch.testing.assert_close(found, whole(ids).logits, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ARCHITECTURES if kind not in ("albert", "electra")])
+def test_the_transform_before_the_words_is_the_checkpoints(kind: str, architecture: Callable[[str], Path]) -> None:
+    """Its output times the output embeddings, plus their bias, is the logits."""
+    whole = AutoModelForMaskedLM.from_pretrained(architecture(kind)).eval()
+    with torch.no_grad():  # a head as it starts would hide a LayerNorm that was not taken
+        for parameter in whole.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    transform = MlmTransform(whole.config)
+    head = head_of(whole, kind)
+    transform.take(head, kind)
+    states = torch.randn(3, 32)
+    with torch.inference_mode():
+        found = whole.get_output_embeddings()(transform(states))
+        torch.testing.assert_close(found, head(states), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["albert", "electra"])
+def test_static_averages_of_factorised_embeddings_equal_numpy(kind: str, architecture: Callable[[str], Path]) -> None:
+    folder = architecture(kind)
+    for matrix in ("input", "output"):
+        encoder = Static(Static.Recipe(backbone=str(folder), matrix=matrix), Runtime())
+        model = AutoModelForMaskedLM.from_pretrained(folder)
+        layer = model.get_input_embeddings() if matrix == "input" else model.get_output_embeddings()
+        rows = layer.weight.detach().numpy()
+        assert encoder.dim == rows.shape[1] == 16 < model.config.hidden_size
+        wanted = [rows[encoder.backbone.tokenizer(text)["input_ids"]].mean(0) for text in PROBES]
+        np.testing.assert_allclose(encoder.encode(list(PROBES)), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["albert", "distilbert", "electra"])
+def test_predicted_words_average_as_in_numpy(kind: str, architecture: Callable[[str], Path]) -> None:
+    """Eq. 3 of PromptBERT: the k likeliest words' embeddings, weighted by their probabilities."""
+    folder = architecture(kind)
+    encoder = Prompt(Prompt.Recipe(backbone=str(folder), top_k=7), Runtime())
+    whole = AutoModelForMaskedLM.from_pretrained(folder).eval()
+    tokenizer = encoder.backbone.tokenizer
+    ids = tokenizer(f'This sentence : "rain" means {tokenizer.mask_token} .', return_tensors="pt")["input_ids"]
+    with torch.inference_mode():
+        logits = whole(ids).logits[0, ids[0].tolist().index(tokenizer.mask_token_id)].double().numpy()
+    best = np.argsort(-logits)[:7]
+    weights = np.exp(logits[best] - logits[best].max())
+    words = whole.get_input_embeddings().weight.detach().numpy()
+    np.testing.assert_allclose(encoder.encode(["rain"])[0], weights / weights.sum() @ words[best], atol=1e-5)
+
+
+def test_mpnet_reads_as_many_tokens_as_it_has_positions(architecture: Callable[[str], Path]) -> None:
+    backbone = Backbone.load(str(architecture("mpnet")), None, Runtime())
+    assert backbone.max_length == 126, "positions start behind those of padding, at 2"
+    with torch.inference_mode():
+        backbone.model(torch.full((1, 126), 7))
+        with pytest.raises((IndexError, RuntimeError)):
+            backbone.model(torch.full((1, 127), 7))
+
+
+@pytest.mark.parametrize("cls", [SimCSE, MoCo, PTBert])
+@pytest.mark.parametrize("kind", ["albert", "modernbert"])
+def test_without_dropout_there_is_one_view_and_training_is_refused(
+    kind: str, cls: Any, architecture: Callable[[str], Path]
+) -> None:
+    corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)])
+    extra = {} if cls is SimCSE else {"queue_size": 8}
+    recipe = {"backbone": str(architecture(kind)), "batch_size": 4, **extra}
+    encoder = cls(cls.Recipe(**recipe), Runtime())
+    with pytest.raises(UsageError, match=r"has none here: both would be equal\. Give it some, dropout=0\.1"):
+        encoder.fit(corpus, run=Run(seed=0))
+    assert encoder.trained is False, "what was refused is no trained encoder"
+    with_dropout = cls(cls.Recipe(**recipe, dropout=0.1), Runtime())
+    assert with_dropout.fit(corpus, run=Run(seed=0)).steps == 2
+
+
+@pytest.mark.parametrize("kind", ["albert", "modernbert"])
+def test_the_remedy_makes_two_views(kind: str, architecture: Callable[[str], Path]) -> None:
+    corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)])
+    for rate, equal in ((0.0, True), (0.1, False)):
+        encoder = SimCSE(SimCSE.Recipe(backbone=str(architecture(kind)), dropout=rate), Runtime())
+        set_dropout(encoder.backbone.model, rate)
+        batch, _ = encoder.training_rows(corpus, Run())
+        h, h_plus = encoder.objective().train().embed(*batch(np.arange(8)))
+        cosines = torch.nn.functional.cosine_similarity(h, h_plus)
+        assert bool((cosines > 0.99999).all()) is equal
