@@ -45,7 +45,7 @@ ALSO = {"optiprompt-repo": ("as wide as the states", {"electra"})}  # a second r
 def findings(name: str, folder: Path) -> dict[str, str | None]:
     cls, recipe = RECIPES[name].resolve()
     chosen = {**SMALL, "backbone": str(folder), "model": str(folder)}
-    recipe = type(recipe)(**{**vars(recipe), **{k: v for k, v in chosen.items() if hasattr(recipe, k)}})
+    recipe = type(recipe)(**{**vars(recipe), **{k: v for k, v in chosen.items() if k in vars(recipe)}})
     return dict(check(cls, recipe, Runtime(), name))
 
 

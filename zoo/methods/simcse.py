@@ -130,8 +130,8 @@ class SimCSE(Contrastive[SimCSERecipeT]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True without labels."""
-        return not self.recipe.supervised
+        """True without labels and augmentation."""
+        return not self.recipe.supervised and not self.recipe.augment
 
     @classmethod
     def traits(cls, recipe: SimCSERecipeT) -> Traits:
