@@ -214,16 +214,27 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         temporary.write_bytes(gzip.compress(save(dict(arrays)), mtime=0))  # no time: equal arrays, equal bytes
 
 
-def read_arrays(path: Path, sha256: str | None = None) -> dict[str, NDArray[Any]]:
-    """Read what write_arrays wrote; raises MissingError, or CorruptError when damaged or not of the given sha256."""
+def read_arrays(path: Path, sha256: str | None = None, most_bytes: int = 1 << 30) -> dict[str, NDArray[Any]]:
+    """Read what write_arrays wrote; raises MissingError, or CorruptError when damaged or not of the given sha256.
+
+    A file that unpacks to more than `most_bytes` is refused before it takes the memory.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
+        if path.stat().st_size > most_bytes + 1024:
+            raise CorruptError(f"{path} is larger than what it should hold ({most_bytes:,} bytes).")
         content = path.read_bytes()
         if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
             raise CorruptError(f"{path} is damaged or another run's (its sha256 is not the recorded one).")
-        return dict(load(gzip.decompress(content)))
+        unpacker = zlib.decompressobj(wbits=31)  # gzip
+        unpacked = unpacker.decompress(content, most_bytes + 1)
+        if len(unpacked) > most_bytes:
+            raise CorruptError(f"{path} unpacks to more than what it should hold ({most_bytes:,} bytes).")
+        if not unpacker.eof or unpacker.unused_data:
+            raise CorruptError(f"{path} is not one whole compressed file.")
+        return dict(load(unpacked))
     except FileNotFoundError as error:
         raise MissingError(f"{path} does not exist.") from error
     except (SafetensorError, OSError, EOFError, ValueError, zlib.error) as error:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.query import read_records
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record
+from benchmark.records.store import Records, read_records
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods
@@ -80,7 +80,7 @@ def _saved(
     if results is None:
         raise UsageError(f"{spec.name} is trained: {train} and name that results folder with --results.")
     records: dict[str, Record] = {}
-    store = Records(results, set_aside=False)
+    store = Records(results)
     for record in read_records(store):
         if record["method"]["name"] != spec.name or record["status"] != "ok":
             continue

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.data.readers.pairs import Pairs
 from benchmark.records.query import Kept, Texts, read_kept, spearman
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, pairs_of
+from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
 
 FEWEST = 50  # pairs: the standard error of a correlation of fewer is above 14 points
@@ -185,7 +186,7 @@ def analyse_pairs(
                     lines[table].append({**dict.fromkeys(_COLUMNS), "Method": name, "Task": task})
                     notes[table].append(f"n/a: {name}, {task}: {error}")
                 continue
-            golds[task] = kept.record["pairs"]["gold_sha256"]
+            golds[task] = pairs_of(kept.record)["gold_sha256"]
             by_task[task] = parts["hard"]
             for table, of_table in parts.items():
                 lines[table] += _lines(name, task, of_table.items(), notes[table])

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.leaderboard.markdown import markdown_row
-from benchmark.records.store import plain
+from benchmark.records.schema import plain
 from zoo import __version__
 from zoo.files import atomic_path, write_json, write_text
 

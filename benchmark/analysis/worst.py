@@ -14,7 +14,8 @@ import numpy as np
 from benchmark.analysis.result import Analysis, Table
 from benchmark.data.readers.pairs import Pairs
 from benchmark.records.query import Kept, Ranks, Texts, read_kept
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record
+from benchmark.records.store import Records
 from zoo.errors import ZooError
 
 _TEXTS = ("First", "Second")

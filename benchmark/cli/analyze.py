@@ -22,7 +22,8 @@ from benchmark.cli.options import (
 
 if TYPE_CHECKING:
     from benchmark.analysis.result import Analysis
-    from benchmark.records.store import Record, Records
+    from benchmark.records.schema import Record
+    from benchmark.records.store import Records
 
 OUT = "zoo-bench-analysis"
 
@@ -238,8 +239,8 @@ _kept = options(
 def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check what can be checked first, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
-    from benchmark.records.query import label, read_records, rows_named
-    from benchmark.records.store import Records
+    from benchmark.records.query import label, rows_named
+    from benchmark.records.store import Records, read_records
     from benchmark.tasks.suites import suite
     from zoo.errors import UsageError
     from zoo.files import check_writable
@@ -247,7 +248,7 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     if not options["no_plots"]:
         check_plots()
     load_plugins(options["plugins"])
-    store = Records(options["results"], set_aside=False)
+    store = Records(options["results"])
     found = read_records(store)
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
     if not named:

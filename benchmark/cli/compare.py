@@ -15,8 +15,9 @@ from benchmark.cli.options import data_option, results_option
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.comparison import Comparison, compare, seeds_of, suites_in_common
 from benchmark.metrics.significance import LEVEL
-from benchmark.records.query import Texts, label, read_kept, read_records, row_named
-from benchmark.records.store import Record, Records, plain
+from benchmark.records.query import Texts, label, read_kept, row_named
+from benchmark.records.schema import Record, plain
+from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import suites_named
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import fit_to, print_safe
@@ -24,7 +25,7 @@ from zoo.progress import fit_to, print_safe
 
 def compare_command(options: dict[str, Any]) -> int:
     """`zoo-bench compare`: print, as a table or as JSON, how two methods of a results folder differ."""
-    store = Records(options["results"], set_aside=False)
+    store = Records(options["results"])
     found = read_records(store)
     asked = _asked(options["suite"], options["task"])
     tasks = {task for _, names in asked for task in names}

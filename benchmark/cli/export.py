@@ -11,8 +11,9 @@ import click
 
 from benchmark.cli.options import load_plugins, plugin_option, results_option
 from benchmark.leaderboard.markdown import markdown_row
-from benchmark.records.query import label, read_records, row_named
-from benchmark.records.store import Record, Records
+from benchmark.records.query import label, row_named
+from benchmark.records.schema import Record, Training, main_score, scores_of
+from benchmark.records.store import Records, read_records
 from zoo.errors import MissingError, UsageError
 from zoo.progress import print_safe
 from zoo.recipe import all_recipes, split_overrides
@@ -24,7 +25,7 @@ def export_encoder(method: str, folder: Path, results: Path, seed: int | None = 
     Without a seed, the first one. Raises MissingError where the results hold no such encoder, UsageError where
     sentence-transformers cannot express it.
     """
-    store = Records(results, set_aside=False)
+    store = Records(results)
     row = [record for record in row_named(read_records(store), method, results) if record["status"] == "ok"]
     if not row:
         raise MissingError(f"{method!r} has no score in {results}; run it first.")
@@ -97,11 +98,11 @@ def model_card(name: str, records: Sequence[Record]) -> str:
 
 
 def _scored(record: Record) -> str:
-    scores = record["scores"]
-    return markdown_row([record["task"]["name"], scores["main_metric"], f"{100 * scores['main']:.2f}"])
+    metric, main = scores_of(record)["main_metric"], main_score(record)
+    return markdown_row([record["task"]["name"], metric, f"{100 * main:.2f}"])
 
 
-def _trained(training: dict[str, Any]) -> dict[str, Any]:
+def _trained(training: Training) -> dict[str, Any]:
     corpus = training.get("corpus") or {}
     size = next((f"{corpus[unit]:,} {unit}" for unit in ("sentences", "pairs") if unit in corpus), None)
     said = {

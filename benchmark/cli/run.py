@@ -83,7 +83,7 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
     load_plugins(plugins)
     options = RunOptions(**chosen)
     if dry_run:
-        print_plan(api.prepare(options, write=False), Records(options.results, set_aside=False))
+        print_plan(api.prepare(options, write=False), Records(options.results))
         return 0
     prepared = api.prepare(options)
     finished = api.execute(prepared, options, command=typed_command())
@@ -100,7 +100,7 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
     except MissingError:
         say(f"no table: no task of {options.suites} has a record in {options.results}")
     for path, reason in corrupt:
-        say(f"a damaged record was set aside: {path} ({reason})")
+        say(f"record left out: {reason}")
     return exit_code(outcome, allow_missing=options.allow_missing)
 
 

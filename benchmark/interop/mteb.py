@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, main_score, scores_of
+from benchmark.records.store import Records
 from zoo.errors import UsageError
 from zoo.files import slug, write_json
 
@@ -41,7 +42,7 @@ def export(results: Path, out: Path) -> list[Path]:
     Raises UsageError for a cell measured on two versions of its data.
     """
     written = []
-    for record in Records(results, set_aside=False).all():
+    for record in Records(results).all():
         task = TASKS.get(record["task"]["name"])
         if task is None or record["status"] != "ok" or record["limit"] is not None:
             continue
@@ -65,13 +66,13 @@ def _revision(record: Record) -> str:
 
 def task_result(record: Record) -> dict[str, Any]:
     """Return a finished record of an STS task as MTEB's TaskResult; scores are fractions there as here."""
-    correlation = record["scores"]["all"]
+    correlation = scores_of(record)["all"]
     score = {
         "hf_subset": "default",
         "languages": ["eng-Latn"],
-        "main_score": record["scores"]["main"],
+        "main_score": main_score(record),
         "cosine_spearman": correlation["spearman"],
-        "cosine_pearson": correlation["pearson"],
+        "cosine_pearson": correlation.get("pearson"),
     }
     return {
         "dataset_revision": f"sha256:{record['task']['sha256']}",

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmark.leaderboard.conditions import setting
-from benchmark.records.store import Record
+from benchmark.records.schema import Record
 
 
-def _mean(parts: Sequence[dict[str, Any]], name: str) -> float | None:
+def _mean(parts: Sequence[Mapping[str, Any]], name: str) -> float | None:
     """Return the mean of a number over the seeds that have it."""
     values = [one[name] for one in parts if one.get(name) is not None]
     return statistics.fmean(values) if values else None
@@ -44,9 +44,9 @@ def _contamination(records: Sequence[Record]) -> tuple[int | None, bool]:
 
 def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
     """Return what the first record says of encoding; speeds are means over the seeds that have them."""
-    first: dict[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
+    first: Mapping[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
     # There is none where the embedding cache had every vector.
-    by_seed = {r["seed"]: r["encoding"] for r in records if (r["encoding"] or {}).get("texts_per_second")}
+    by_seed = {r["seed"]: r["encoding"] or {} for r in records if (r["encoding"] or {}).get("texts_per_second")}
     speeds = {name: _mean(list(by_seed.values()), name) for name in ("texts_per_second", "tokens_per_second")}
     return {**first, **speeds}
 
@@ -56,13 +56,14 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
 
     A part without `peak_from_mb` gives the most of its whole process, which other encoders may have taken.
     """
-    parts = [part for r in records for part in (r["encoding"], r["training"]) if part and part.get("peak_memory_mb")]
-    if not parts or any(part.get("peak_from_mb") is None for part in parts):
+    parts = [part for r in records for part in (r["encoding"], r["training"]) if part]
+    peaks = [(peak, part.get("peak_from_mb")) for part in parts if (peak := part.get("peak_memory_mb"))]
+    if not peaks or any(start is None for _, start in peaks):
         return None
-    return float(max(part["peak_memory_mb"] for part in parts))
+    return max(peak for peak, _ in peaks)
 
 
-def _train_seconds(trainings: Sequence[dict[str, Any]]) -> float | None:
+def _train_seconds(trainings: Sequence[Mapping[str, Any]]) -> float | None:
     """Return the mean time of a fit; records of before have 0 where a fit without steps was not timed."""
     timed = [one for one in trainings if one.get("seconds")]
     return _mean(timed, "seconds") if len(timed) == len(trainings) else None
@@ -77,7 +78,7 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
     environment, learns = first["environment"], setting(first["method"])
     threads = environment["threads"]
-    adapted = [r["adapt"] for r in measured if r.get("adapt")]
+    adapted = [fit for r in measured if (fit := r.get("adapt"))]
     in_test, exact = _contamination(records)
     backbone = first["method"]["sources"].get("backbone", {})
     return {

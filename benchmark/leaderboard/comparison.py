@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from benchmark.metrics.bootstrap import RESAMPLES, Scored, resample_together
 from benchmark.metrics.significance import Williams, differences, sample, williams
 from benchmark.records.query import label, of_task
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, main_score, pairs_of
+from benchmark.records.store import Records
 from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import all_suites
 from zoo.errors import UsageError
@@ -65,7 +66,7 @@ class _Task:
 
     def by_seed(self) -> list[NDArray[np.float64]]:
         """Return the scores x100 of each side (seeds,)."""
-        return [np.array([100 * r["scores"]["main"] for r in _sorted(side)]) for side in self.sides]
+        return [np.array([100 * main_score(r) for r in _sorted(side)]) for side in self.sides]
 
 
 def seeds_of(records: Sequence[Record]) -> Seeds:
@@ -113,9 +114,9 @@ def _read(task: str, a: list[Record], b: list[Record], store: Records) -> _Task:
     sides = _sorted(a), _sorted(b)
     every = [*sides[0], *sides[1]]
     scores = [store.pair_scores(record) for record in every]
-    if len({(record["pairs"]["gold_sha256"], record["protocol"]) for record in every}) > 1:
+    if len({(pairs_of(record)["gold_sha256"], record["protocol"]) for record in every}) > 1:
         raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
-    pool, places = pool_of(task, every[0]["pairs"]["gold_sha256"]) or (None, None)
+    pool, places = pool_of(task, pairs_of(every[0])["gold_sha256"]) or (None, None)
     return _Task(task, sides, Scored(np.stack([predicted for predicted, _ in scores]), scores[0][1], places), pool)
 
 

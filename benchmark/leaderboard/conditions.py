@@ -12,6 +12,7 @@ from zoo.recipe import all_recipes, split_overrides
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.table import Row, Table
+    from benchmark.records.schema import MethodPart
 
 CONTROL, UNTRAINED = "control", "untrained backbone"
 GROUPS = {
@@ -37,7 +38,7 @@ def _controls() -> frozenset[str]:
     return frozenset(name for name, spec in all_recipes().items() if spec.control)
 
 
-def setting(method: dict[str, Any]) -> str:
+def setting(method: MethodPart) -> str:
     """Return what a record's method learns from in its run; `released` weights learned elsewhere, whatever it was."""
     traits = traits_of(method)
     if traits["transductive"]:

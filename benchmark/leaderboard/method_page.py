@@ -17,7 +17,8 @@ from benchmark.leaderboard.table import Row, Table
 from benchmark.leaderboard.values import shown
 from benchmark.leaderboard.write import number
 from benchmark.records.query import Texts
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, main_score, scores_of
+from benchmark.records.store import Records
 from zoo.recipe import RecipeSpec, split_overrides
 
 _TRAINING = {
@@ -76,7 +77,7 @@ def _row(
     first = records[0]
     table, row = standings[0]
     trainings = {r["seed"]: r["training"] for r in records if r["training"]}
-    training: dict[str, Any] = next(iter(trainings.values()), {})
+    training: Mapping[str, Any] = next(iter(trainings.values()), {})
     known = [name for name in _TRAINING if any(one.get(name) is not None for one in trainings.values())]
     return {
         "name": row.name,
@@ -119,8 +120,8 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
     metrics = {}
     for record in records:
         if record["status"] == "ok":
-            scores.setdefault(record["task"]["name"], {})[record["seed"]] = 100 * record["scores"]["main"]
-            metrics[record["task"]["name"]] = (record["scores"]["main_metric"], record["task"]["rows"])
+            scores.setdefault(record["task"]["name"], {})[record["seed"]] = 100 * main_score(record)
+            metrics[record["task"]["name"]] = (scores_of(record)["main_metric"], record["task"]["rows"])
     seeds = [s for s, _ in seed_order({r["seed"]: None for r in records})]
     several = seeds if len(seeds) > 1 else []
     lines = []
@@ -233,7 +234,7 @@ def _overlap(records: list[Record]) -> str:
 
 
 def _coverage(records: list[Record]) -> list[list[str]]:
-    found = {r["task"]["name"]: r["coverage"] for r in records if r.get("coverage")}
+    found = {r["task"]["name"]: said for r in records if (said := r.get("coverage"))}
     return [
         [task, _text(one["texts"]), _text(one["covered"]), ", ".join(one["missing"])] for task, one in found.items()
     ]

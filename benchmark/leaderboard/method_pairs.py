@@ -8,7 +8,8 @@ from typing import Any
 from benchmark.analysis.pairs import EASY, HARD, Hard, Part, cells, hard_parts, hard_text
 from benchmark.analysis.worst import worst_pairs
 from benchmark.records.query import Texts, label, read_kept
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record
+from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
 
 _WORST = 3  # of each task

@@ -13,7 +13,7 @@ from benchmark.leaderboard import published
 from benchmark.leaderboard.conditions import conditions, contamination, environment_lines, role
 from benchmark.leaderboard.table import Row, Table, set_ranks
 from benchmark.leaderboard.values import Value
-from benchmark.records.store import Record
+from benchmark.records.schema import Record, main_score
 from zoo import __version__
 from zoo.files import slug, write_text
 
@@ -76,7 +76,7 @@ def _by_row(records: Sequence[Record]) -> tuple[dict[_Key, dict[str, Any]], dict
     for record in records:
         key = (record["method"]["name"], record["row_key"])
         if record["status"] == "ok":
-            seeds[key][record["task"]["name"]][record["seed"]] = round(100 * record["scores"]["main"], _DIGITS)
+            seeds[key][record["task"]["name"]][record["seed"]] = round(100 * main_score(record), _DIGITS)
         points = dev_points(record)
         if points:
             curves[key][record["seed"]] = points

@@ -12,7 +12,8 @@ from benchmark.leaderboard.table import Aggregation, Table, build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.meaning import judged
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record
+from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, did_you_mean
 from zoo.files import slug, write_text
@@ -52,7 +53,7 @@ def make_leaderboard(
     aggregation: Aggregation = "all",
     by_condition: bool = False,
 ) -> list[tuple[Path, str]]:
-    """Write and print the tables of a results folder (see `leaderboard_files`); returns damaged records set aside."""
+    """Write and print the tables of a results folder (see `leaderboard_files`); returns what was left out."""
     tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition)
     for name, text in files.items():
         write_text(out / name, text)
@@ -95,10 +96,7 @@ def make_report(
 
 
 def _read(records: Records) -> list[Record]:
-    found = records.all()
-    for path, reason in records.corrupt:
-        print_safe(f"zoo-bench: damaged record set aside as {path}: {reason}", sys.stderr)
-    return judged(with_overlap(found, read_overlap(records.folder)))
+    return judged(with_overlap(read_records(records), read_overlap(records.folder)))
 
 
 def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:

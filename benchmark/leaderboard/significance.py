@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from benchmark.metrics.bootstrap import Pool, Scored, resample_together
 from benchmark.metrics.significance import LEVEL, not_told_apart, sample
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, main_score, pairs_of
+from benchmark.records.store import Records
 from benchmark.tasks.overlap import pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
@@ -52,7 +53,7 @@ def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record
     comparable, drawn = _averages(comparable, store)
     if not comparable or comparable[0][0] is not ranked[0]:
         return ""
-    pairs = sum(of_task[0]["task"]["rows"] for of_task in comparable[0][1].values())
+    pairs = sum(of_task[0]["task"]["rows"] or 0 for of_task in comparable[0][1].values())
     best = not_told_apart(sample([_by_seed(of_row) for _, of_row in comparable], drawn, pairs))
     for (row, _), among in zip(comparable, best.tolist(), strict=True):
         row.among_best = among
@@ -88,7 +89,7 @@ def _by_seed(of_row: dict[str, list[Record]]) -> list[float]:
     scores: dict[int | None, list[float]] = defaultdict(list)
     for of_task in of_row.values():
         for record in of_task:
-            scores[record["seed"]].append(record["scores"]["main"])
+            scores[record["seed"]].append(main_score(record))
     return [float(np.mean(of_seed)) for of_seed in scores.values()]
 
 
@@ -98,13 +99,12 @@ def _averages(rows: list[_Scored], store: Records) -> tuple[list[_Scored], NDArr
     whole = [
         (row, of_row)
         for row, of_row in rows
-        if all(r["pairs"]["sha256"] in drawn[task] for task, of_task in of_row.items() for r in of_task)
+        if all(pairs_of(r)["sha256"] in drawn[task] for task, of_task in of_row.items() for r in of_task)
     ]
     # Every task has every seed, so that this is the table's average, whichever mean comes first.
     averages = [
         np.mean(
-            [np.mean([drawn[task][r["pairs"]["sha256"]] for r in of_task], axis=0) for task, of_task in of_row.items()],
-            axis=0,
+            [np.mean([drawn[task][pairs_of(r)["sha256"]] for r in of], axis=0) for task, of in of_row.items()], axis=0
         )
         for _, of_row in whole
     ]
@@ -114,13 +114,13 @@ def _averages(rows: list[_Scored], store: Records) -> tuple[list[_Scored], NDArr
 def _scored(row: Row, records: list[Record], store: Records) -> dict[str, list[Record]] | None:
     """Return a row's records by task, or None where one has no pair scores."""
     mine = [r for r in records if r["task"]["name"] in row.values and r["status"] == "ok"]
-    if not all(store.pairs_file(record) for record in mine):
+    if not all(store.has_pairs(record) for record in mine):
         return None
     return {task: [r for r in mine if r["task"]["name"] == task] for task in row.values}
 
 
 def _golds(records: list[Record]) -> set[str]:
-    return {record["pairs"]["gold_sha256"] for record in records}
+    return {pairs_of(record)["gold_sha256"] for record in records}
 
 
 def _draw(wanted: Mapping[str, Sequence[tuple[Row, Record]]], store: Records) -> dict[str, _Drawn]:
@@ -131,7 +131,7 @@ def _draw(wanted: Mapping[str, Sequence[tuple[Row, Record]]], store: Records) ->
     drawn: dict[str, _Drawn] = {}
     missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
     for task, records in wanted.items():
-        gold_sha256 = records[0][1]["pairs"]["gold_sha256"]
+        gold_sha256 = pairs_of(records[0][1])["gold_sha256"]
         pooled = pool_of(task, gold_sha256)
         drawn[task] = _cached(_place(task, gold_sha256, store))
         new = _unread(records, drawn[task], store)
@@ -144,9 +144,9 @@ def _draw(wanted: Mapping[str, Sequence[tuple[Row, Record]]], store: Records) ->
         found = resample_together(scored, pool if isinstance(pool, Pool) else None, resamples=RESAMPLES, expanded=True)
         for (task, (_, names)), samples in zip(tasks.items(), found, strict=True):
             drawn[task] |= dict(zip(names, samples.astype(np.float32), strict=True))
-            kept = {record["pairs"]["sha256"] for _, record in wanted[task]} & set(drawn[task])
+            kept = {pairs_of(record)["sha256"] for _, record in wanted[task]} & set(drawn[task])
             with contextlib.suppress(ZooError):  # one that cannot be written is no reason to stop
-                place = _place(task, wanted[task][0][1]["pairs"]["gold_sha256"], store)
+                place = _place(task, pairs_of(wanted[task][0][1])["gold_sha256"], store)
                 write_arrays(place, {sha256: drawn[task][sha256] for sha256 in sorted(kept)})
     return drawn
 
@@ -169,9 +169,9 @@ def _unread(records: Sequence[tuple[Row, Record]], known: _Drawn, store: Records
     """Return the pair scores of the records that have no draws yet, by sha256; what is damaged is noted in its row."""
     new: dict[str, PairScores] = {}
     for row, record in records:
-        if record["pairs"]["sha256"] not in known:
+        if pairs_of(record)["sha256"] not in known:
             try:
-                new[record["pairs"]["sha256"]] = store.pair_scores(record)
+                new[pairs_of(record)["sha256"]] = store.pair_scores(record)
             except (MissingError, CorruptError) as error:
                 row.notes.append(f"significance: {error}")
     return new

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.values import Value, over_seeds
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, main_score, scores_of
+from benchmark.records.store import Records
 from benchmark.records.traits import traits_of
 from benchmark.tasks.suites import Suite
 
@@ -97,7 +98,7 @@ def build_tables(
 
 def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:
     """Return the suite under the name of the aggregation, where that is another than its own and changes anything."""
-    has_subsets = (len((r["scores"] or {}).get("subsets") or ()) > 1 for r in records)
+    has_subsets = (r["scores"] is not None and len(r["scores"].get("subsets") or ()) > 1 for r in records)
     if aggregation == "all" or not any(has_subsets):
         return suite
     note = suite.note.replace(AGGREGATED["all"], AGGREGATED[aggregation])
@@ -205,11 +206,10 @@ def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregatio
 
 def _score(record: Record, aggregation: Aggregation) -> float | None:
     """Return a record's score: of tasks with subsets the aggregation that is asked for."""
-    scores = record["scores"]
+    scores = scores_of(record)
     if aggregation == "all" or len(scores.get("subsets") or ()) < 2:
-        return float(scores["main"])
-    value = scores[aggregation]["spearman"]
-    return None if value is None else float(value)
+        return main_score(record)
+    return scores[aggregation]["spearman"] if aggregation in scores else None
 
 
 def one_line(text: str) -> str:

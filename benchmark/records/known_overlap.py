@@ -14,7 +14,7 @@ from zoo.errors import MissingError
 from zoo.files import read_json
 
 if TYPE_CHECKING:
-    from benchmark.records.store import Record
+    from benchmark.records.schema import Overlap, Record
 
 FILE = "overlap.json"
 
@@ -34,10 +34,12 @@ def with_overlap(records: Iterable[Record], known: Mapping[str, Any]) -> list[Re
 
 
 def _completed(record: Record, known: Mapping[str, Any]) -> Record:
-    training = record["training"] or {}
+    training = record["training"]
+    if training is None:
+        return record
     corpus = training.get("corpus") or {}
     entry = known.get(corpus.get("sha256") or "", {}).get(record["task"]["name"])
     if "overlap" in training or entry is None or entry["sha256"] != record["task"]["sha256"]:
         return record
-    overlap = {"texts": entry["texts"], "digests": entry["digests"]}
+    overlap: Overlap = {"texts": entry["texts"], "digests": entry["digests"]}
     return {**record, "training": {**training, "overlap": overlap}}

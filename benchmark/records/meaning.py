@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from benchmark.metrics.geometry import simplex
 
 if TYPE_CHECKING:
-    from benchmark.records.store import Record
+    from benchmark.records.schema import Record
 
 
 def without_meaning(record: Record) -> str | None:
@@ -19,9 +19,9 @@ def without_meaning(record: Record) -> str | None:
     """
     if record["status"] != "ok" or not record["method"]["traits"]["transductive"] or record.get("adapt"):
         return None
-    facts, coverage = record.get("facts") or {}, record.get("coverage") or {}
-    rank, kept = facts.get("rank"), facts.get("k")
-    if not isinstance(rank, int) or not isinstance(kept, int) or not coverage.get("texts"):
+    coverage = record.get("coverage")
+    rank, kept = record["facts"].get("rank"), record["facts"].get("k")
+    if not isinstance(rank, int) or not isinstance(kept, int) or not coverage or not coverage["texts"]:
         return None
     return simplex(min(rank, kept), coverage["texts"])
 

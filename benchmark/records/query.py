@@ -8,7 +8,6 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
-import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,24 +19,16 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Record, pairs_of, scores_of
+from benchmark.records.store import Records
 from benchmark.run.plan import LoadedTask, load_tasks
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.relatedness import RegressorData
 from benchmark.tasks.sts import STSBenchmark
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
-from zoo.progress import print_safe
 
 Split = Literal["all", "train", "dev", "test"]
 Ranks = NDArray[np.float64]
-
-
-def read_records(store: Records) -> list[Record]:
-    """Return all records of a folder; those that are damaged are named on standard error."""
-    found = store.all()
-    for path, reason in store.corrupt:
-        print_safe(f"zoo-bench: damaged record left out: {path}: {reason}", sys.stderr)
-    return found
 
 
 def label(records: Sequence[Record]) -> str:
@@ -83,7 +74,7 @@ def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record
     mine = [r for r in mine if r["status"] == "ok"]  # a cell without data has a record and key of its own
     if len(mine) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
-    metric = mine[0]["scores"]["main_metric"]
+    metric = scores_of(mine[0])["main_metric"]
     if not mine[0].get("pairs") and metric != "all_spearman":
         raise MissingError(f"{task}: no pair scores are kept of its score ({metric}); name other tasks.")
     return mine
@@ -124,7 +115,7 @@ def read_kept(name: str, records: Sequence[Record], task: str, store: Records) -
     """Return what a row kept of a task; raises MissingError, UsageError or CorruptError."""
     mine = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in mine]
-    if len({record["pairs"]["gold_sha256"] for record in mine}) > 1:
+    if len({pairs_of(record)["gold_sha256"] for record in mine}) > 1:
         raise UsageError(f"{name} on {task}: its seeds were measured on different pairs.")
     return Kept(name, mine[0], np.stack([predicted for predicted, _ in scores]), scores[0][1])
 
@@ -164,7 +155,7 @@ class Texts:
 
         Data with other gold scores than the record's (another copy, say) is refused.
         """
-        key = (record["task"]["name"], record["limit"], record["pairs"]["gold_sha256"])
+        key = (record["task"]["name"], record["limit"], pairs_of(record)["gold_sha256"])
         if key not in self._read:
             try:
                 self._read[key] = self._load(*key)

@@ -1,125 +1,116 @@
-"""One JSON record a cell: the only truth. Written atomically, validated when written and when read."""
+"""A results folder: one JSON record per cell, written atomically, validated when written and when read.
+
+Reading renames nothing and needs no right to write. A run alone (`set_aside=True`) moves a damaged record aside.
+"""
 
 from __future__ import annotations
 
-import functools
+import gc
 import hashlib
 import json
-import math
-from collections.abc import Mapping
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import read_arrays, read_json, sha256_file, slug, write_arrays, write_json
+from benchmark.records.schema import (
+    MOST_BYTES,
+    NewerRecordError,
+    Record,
+    pairs_of,
+    parse_record,
+    plain,
+)
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.files import read_arrays, sha256_file, slug, write_arrays, write_text
+from zoo.progress import print_safe
 
 if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
-SCHEMA = Path(__file__).with_name("record.schema.json")
-SCHEMA_VERSION = 1
-PROTOCOL_VERSION = 1  # raised when the same vectors on the same data would score differently
-
-Record = dict[str, Any]
+_PAIRS_SPARE = 4096  # bytes of a pair file beside its numbers
+_MOST_PAIRS = 1 << 24  # where the record does not say how many there are
 
 
-@functools.cache
-def _validator() -> Any:
-    import fastjsonschema  # compiles the schema: ten thousand records are read in a moment
-
-    # It knows drafts up to 7; the schema uses nothing that is newer.
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8")) | {"$schema": "http://json-schema.org/draft-07/schema#"}
-    return fastjsonschema.compile(schema, use_default=False)
-
-
-def check_record(record: Any, where: str) -> None:
-    """Raise CorruptError unless `record` follows the schema; names the first place that does not."""
-    import fastjsonschema
-
-    try:
-        _validator()(record)
-    except fastjsonschema.JsonSchemaValueException as error:
-        place = "/".join(map(str, error.path[1:])) or "the record"
-        message = str(error.message).removeprefix(f"{error.name} ")
-        raise CorruptError(f"{where}: {place}: {message[:200]}.") from error
-
-
-def plain(value: Any) -> Any:
-    """Return a value as standard JSON has it: tuples as lists, numpy numbers as numbers; NaN and infinity as None."""
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a lone surrogate is no text
-    return value
+class UnreadableError(CorruptError):
+    """A record that is not a file or that may not be read; whatever it holds may be whole."""
 
 
 @dataclass
 class Records:
-    """A folder of records; `corrupt` lists the files that were set aside while reading."""
+    """A folder of records; `corrupt` lists what was left out while reading, with a sentence for each."""
 
     folder: Path
-    set_aside: bool = True  # False: only look, rename nothing
+    set_aside: bool = False  # True: a damaged record whose cell is asked for is renamed to *.corrupt
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
 
     def path(self, name: str, task: str, key: str) -> Path:
-        """Return where the record of a cell lies: method, task, then seed-independent content key."""
+        """Return where the record of a cell lies: by method, then task and the start of its key."""
         return self.folder / "records" / slug(name) / f"{slug(task)}-{key[:16]}.json"
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
         """Return the folder of an encoder that learned something: `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
-    def read(self, path: Path) -> Record | None:
-        """Return a record, or None when there is none; a damaged file is renamed to *.corrupt and listed."""
-        if not path.exists():
-            return None
-        try:
-            record = read_json(path)
-            check_record(record, str(path))
-        except CorruptError as error:
-            aside = path.with_name(path.name + ".corrupt")
-            try:
-                if self.set_aside:
-                    path.replace(aside)
-            except OSError as problem:
-                raise ZooError(f"{path} is damaged and cannot be moved aside: {problem}.") from problem
-            self.corrupt.append((aside, str(error)))
-            return None
-        assert isinstance(record, dict)
-        return record
-
     def finished(self, name: str, task: str, key: str) -> Record | None:
-        """Return the record of a cell that was measured, else None (failed and n/a cells are tried again)."""
-        record = self.read(self.path(name, task, key))
-        return record if record is not None and record["key"] == key and record["status"] == "ok" else None
+        """Return the record of a cell that was measured, else None (failed and n/a cells are tried again).
 
-    def write(self, record: Record, pairs: PairScores | None = None) -> Path:
-        """Validate and write a record, and first, beside it, the scores of its pairs; returns the record's path."""
-        record = plain(record)
-        path = self._path_of(record)
+        Raises UsageError where a later version of zoo-bench measured it: its record is not for us to write over.
+        """
+        path = self.path(name, task, key)
+        try:
+            record = _read(path)
+        except MissingError:
+            return None
+        except (NewerRecordError, UnreadableError) as error:
+            raise UsageError(f"{error} Or name another results folder.") from error
+        except CorruptError as error:
+            self.corrupt.append((self._aside(path), str(error)))
+            return None
+        return record if record["key"] == key and record["status"] == "ok" else None
+
+    def _aside(self, path: Path) -> Path:
+        """Rename a damaged record where that is wanted; returns where it is now."""
+        if not self.set_aside:
+            return path
+        aside = path.with_name(path.name + ".corrupt")
+        try:
+            path.replace(aside)
+        except OSError as problem:
+            raise ZooError(f"{path} is damaged and cannot be moved aside: {problem}.") from problem
+        return aside
+
+    def write(self, record: Mapping[str, object], pairs: PairScores | None = None) -> Path:
+        """Validate and write a record, and first, beside it, the scores of its pairs; returns the record's path.
+
+        Raises CorruptError for what is no record.
+        """
+        given = {**record, "pairs": None} if pairs is not None else record
+        content, checked = _as_json(given, "the record")
+        path = self._path_of(checked)
         if pairs is not None:
             predicted, gold = (side.astype("float32") for side in pairs)
             file = path.with_name(f"{path.stem}.pairs.safetensors.gz")
             write_arrays(file, {"predicted": predicted, "gold": gold})
             gold_sha256 = hashlib.sha256(gold.tobytes()).hexdigest()
-            record["pairs"] = {"file": file.name, "sha256": sha256_file(file), "gold_sha256": gold_sha256}
-        check_record(record, str(path))
-        write_json(path, record)
+            named = {"file": file.name, "sha256": sha256_file(file), "gold_sha256": gold_sha256}
+            content, _ = _as_json({**record, "pairs": named}, str(path))
+        write_text(path, content)
         return path
 
     def pairs_file(self, record: Record) -> Path | None:
         """Return the file of a record's pair scores, or None where there is none (any more)."""
         if not record.get("pairs"):
             return None
-        file = self._path_of(record).with_name(record["pairs"]["file"])
+        file = self._path_of(record).with_name(pairs_of(record)["file"])
         return file if file.is_file() else None
+
+    def has_pairs(self, record: Record) -> bool:
+        """Return whether the pair scores of a record are here."""
+        return self.pairs_file(record) is not None
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,), float32, of a record's pairs; raises MissingError or CorruptError."""
@@ -130,21 +121,81 @@ class Records:
                 f"{what}: no pair scores beside {self._path_of(record)}; delete that record and run the method again,"
                 " which keeps them (without training again where the encoder is still in the folder)."
             )
-        arrays = read_arrays(file, record["pairs"]["sha256"])
+        rows = record["task"]["rows"]
+        most = 8 * (_MOST_PAIRS if rows is None else rows) + _PAIRS_SPARE
+        arrays = read_arrays(file, pairs_of(record)["sha256"], most_bytes=most)
         try:
-            return arrays["predicted"], arrays["gold"]
+            predicted, gold = arrays["predicted"], arrays["gold"]
         except KeyError as error:
             raise CorruptError(f"{what}: {file} has no scores called {error}.") from error
+        if predicted.ndim != 1 or predicted.shape != gold.shape or {predicted.dtype.str, gold.dtype.str} != {"<f4"}:
+            shapes = f"{predicted.dtype} {predicted.shape} and {gold.dtype} {gold.shape}"
+            raise CorruptError(f"{what}: {file} has {shapes} instead of two float32 vectors of one length.")
+        return predicted, gold
 
     def _path_of(self, record: Record) -> Path:
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Return every readable record, in a stable order."""
+        """Return every readable record, by method, task and key; `corrupt` names the others."""
         paths = sorted((self.folder / "records").glob("*/*.json"))
         for aside in sorted((self.folder / "records").glob("*/*.json.corrupt")):
-            if aside.with_suffix("") not in paths:  # not measured again since
+            if aside.with_suffix("") not in paths:
                 self.corrupt.append(
-                    (aside, "set aside earlier and not measured again; run the method again or delete it")
+                    (aside, f"{aside} was set aside as damaged and not measured again; run the method or delete it.")
                 )
-        return [record for record in map(self.read, paths) if record is not None]
+        found: list[Record] = []
+        with _no_garbage_collection():
+            for path in paths:
+                try:
+                    found.append(_read(path))
+                except MissingError:  # packed or set aside by another process since the folder was listed
+                    continue
+                except CorruptError as error:
+                    self.corrupt.append((path, str(error)))
+        return found
+
+
+def read_records(store: Records) -> list[Record]:
+    """Return all records of a folder; what was left out is named on standard error."""
+    found = store.all()
+    for _, reason in store.corrupt:
+        print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
+    return found
+
+
+def _read(path: Path) -> Record:
+    """Return the record in a file; raises MissingError where there is none, else CorruptError."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableError(f"{path} is no file.")
+        if status.st_size > MOST_BYTES:
+            raise CorruptError(f"{path}: {status.st_size:,} bytes; no record is larger than {MOST_BYTES:,}.")
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise MissingError(f"{path} does not exist.") from error
+    except OSError as error:
+        raise UnreadableError(f"{path} cannot be read: {error.strerror or error}.") from error
+    return parse_record(content, str(path))
+
+
+def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
+    """Return a record as a file holds it, and as it is read again; raises CorruptError where it is none."""
+    try:
+        content = json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        return content, parse_record(content.encode("utf-8"), where)
+    except (TypeError, RecursionError) as error:
+        raise CorruptError(f"{where} cannot be kept as JSON: {error}.") from error
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Pause the search for cycles: JSON has none, and with a million new dictionaries it takes half the time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

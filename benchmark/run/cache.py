@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.records.store import plain
+from benchmark.records.schema import plain
 from zoo.encoder import Vectors
 from zoo.errors import ZooError
 from zoo.files import atomic_path, sha256_json

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import cast
 
-from benchmark.records.store import PROTOCOL_VERSION, SCHEMA_VERSION, Record
+from benchmark.records.schema import PROTOCOL_VERSION, SCHEMA_VERSION, Environment, MeasuredPart, MethodTraits, Record
 from benchmark.run.measure import Measured
 from benchmark.run.plan import EncoderPlan
 from zoo import __version__
@@ -22,7 +22,7 @@ def record_of(
     *,
     runtime: Runtime,
     limit: int | None,
-    environment: dict[str, Any],
+    environment: Environment,
     command: Sequence[str],
 ) -> Record:
     """Return the record of a measured, failed or n/a cell."""
@@ -40,7 +40,7 @@ def record_of(
             "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
             "recipe": portable_recipe(plan.recipe, plan.sources),
             "sources": plan.sources,
-            "traits": dataclasses.asdict(plan.traits),
+            "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
         },
         "task": {
             **cell.task.identity(),
@@ -62,5 +62,5 @@ def record_of(
         "version": __version__,
         "code": {"commit": commit(), "digest": plan.code},
         "command": list(command),
-        **measured.more,
+        **cast("MeasuredPart", measured.more),
     }

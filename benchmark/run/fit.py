@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.store import plain
+from benchmark.records.schema import plain
 from benchmark.run.plan import EncoderPlan, LoadedTask
 from benchmark.run.tracking import tensorboard_log
 from benchmark.run.vectors import VectorStore

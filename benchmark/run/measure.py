@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.metrics.geometry import simplex
+from benchmark.records.schema import Status
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
 from benchmark.run.plan import Cell, EncoderPlan
@@ -31,7 +32,7 @@ class Measured:
     """What measuring a cell gave: `more` has the fields of its record that depend on the outcome."""
 
     cell: Cell
-    status: str  # "ok", "failed" or "n/a"
+    status: Status
     reason: str | None = None
     pairs: PairScores | None = None
     more: dict[str, Any] = field(default_factory=dict)

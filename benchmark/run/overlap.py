@@ -9,7 +9,8 @@ from typing import Any
 from benchmark.data.corpora import load_corpus, load_pairs, normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.records.known_overlap import FILE, read_overlap
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import CorpusPart, Record
+from benchmark.records.store import Records
 from benchmark.run.plan import load_tasks
 from zoo.encoder import Corpus
 from zoo.errors import MissingError, ZooError
@@ -22,15 +23,15 @@ def write_overlap(results: Path, data: DataSource) -> tuple[Path, list[str]]:
     A training text is made again as the record's command made it, and left out where its sha256 differs. Raises
     MissingError where no record lacks an overlap.
     """
-    lacking = [r for r in Records(results, set_aside=False).all() if _lacks(r)]
+    lacking = [r for r in Records(results).all() if _lacks(r)]
     if not lacking:
         raise MissingError(f"no record in {results} has a training text and lacks its overlap with the test texts.")
     found, problems = read_overlap(results), []
     by_corpus: dict[str, list[Record]] = {}
     for record in lacking:
-        by_corpus.setdefault(record["training"]["corpus"]["sha256"], []).append(record)
+        by_corpus.setdefault(_corpus_of(record)["sha256"], []).append(record)
     for sha256, mine in by_corpus.items():
-        name = mine[0]["training"]["corpus"]["name"]
+        name = _corpus_of(mine[0])["name"]
         try:
             texts = normalised_texts(_corpus(mine, sha256, data).sentences)
         except ZooError as error:
@@ -49,13 +50,16 @@ def write_overlap(results: Path, data: DataSource) -> tuple[Path, list[str]]:
 
 
 def _lacks(record: Record) -> bool:
-    training = record["training"] or {}
-    return bool(training.get("corpus")) and "overlap" not in training and record["limit"] is None
+    return bool(_corpus_of(record)) and "overlap" not in (record["training"] or {}) and record["limit"] is None
+
+
+def _corpus_of(record: Record) -> CorpusPart:
+    return (record["training"] or {}).get("corpus") or {}
 
 
 def _corpus(records: Sequence[Record], sha256: str, data: DataSource) -> Corpus:
     """Return the training text of records as their commands made it; raises MissingError where no command does."""
-    about = records[0]["training"]["corpus"]
+    about = _corpus_of(records[0])
     option, load = ("--train-sentences", load_corpus) if "sentences" in about else ("--train-pairs", load_pairs)
     for count in _counts([r["command"] for r in records], option):
         corpus = load(about["name"], data, count)

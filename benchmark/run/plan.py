@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmark.data.catalog import catalog
 from benchmark.data.sources import DataSource
-from benchmark.records.store import PROTOCOL_VERSION
+from benchmark.records.schema import PROTOCOL_VERSION, TaskIdentity
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import CorruptError, MissingError
@@ -33,7 +33,7 @@ class LoadedTask:
     reason: str | None = None
     damaged: bool = False  # the data is here but wrong: its cells fail instead of being n/a
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> TaskIdentity:
         """Return what goes into keys and records."""
         located = self.data.located if self.data is not None else None
         return {
@@ -129,7 +129,7 @@ def encoder_inputs(
     sources: dict[str, Any],
     *,
     corpus: dict[str, Any] | None,
-    dev: dict[str, Any] | None,
+    dev: TaskIdentity | None,
     precision: str,
     limit: int | None,
 ) -> dict[str, Any]:

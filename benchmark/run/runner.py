@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from benchmark.records.store import Record, Records
+from benchmark.records.schema import Environment, Record
+from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.describe import record_of
 from benchmark.run.fit import Fitter
@@ -46,7 +47,7 @@ class Runner:
     cache: EmbeddingCache | None = None  # None: every text is encoded
 
     def __post_init__(self) -> None:
-        self.records = Records(self.out)
+        self.records = Records(self.out, set_aside=True)
         self.outcome = Outcome()
         self._overlap = Overlap()
 
@@ -55,7 +56,7 @@ class Runner:
 
         Raises Interrupted after a signal, once everything is saved.
         """
-        self.environment = environment(self.runtime.device)
+        self.environment = cast("Environment", environment(self.runtime.device))
         say = self.runtime.progress.say
         with Stop().listening() as stop:
             self.runtime = replace(self.runtime, stop_signal=stop)

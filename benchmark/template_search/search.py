@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
-from benchmark.records.store import PROTOCOL_VERSION
+from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.runtime import make_runtime
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS

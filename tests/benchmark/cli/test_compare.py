@@ -232,7 +232,7 @@ def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
     path.write_text("{", encoding="utf-8")
     answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
     assert answer.code == 1
-    assert "damaged record left out: " in answer.err and path.name in answer.err
+    assert "record left out: " in answer.err and path.name in answer.err
     assert path.exists()
 
 

@@ -18,7 +18,8 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics import relatedness
 from benchmark.records import store as results
 from benchmark.records.query import scored_pairs
-from benchmark.records.store import Records, check_record
+from benchmark.records.schema import check_record
+from benchmark.records.store import Records
 from benchmark.run.plan import load_tasks
 from benchmark.tasks import TASKS
 from zoo.encoder import Runtime
@@ -92,7 +93,7 @@ def test_they_are_written_before_the_record(tmp_path: Path, monkeypatch: pytest.
             store.write(record, PAIRS)
         assert store.all() == []
     with monkeypatch.context() as patch:
-        patch.setattr(results, "write_json", full)
+        patch.setattr(results, "write_text", full)
         with pytest.raises(ZooError):
             store.write(record, PAIRS)
     assert store.all() == []

@@ -14,7 +14,8 @@ from scipy import stats
 
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.records.store import Records, check_record
+from benchmark.records.schema import check_record
+from benchmark.records.store import Records
 from benchmark.run.plan import encoder_inputs
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS

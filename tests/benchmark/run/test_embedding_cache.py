@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from fakes import FITTED, Bag, Cli
 
-from benchmark.records.store import check_record
+from benchmark.records.schema import check_record
 from benchmark.run import cache as embedding_cache
 from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
 from benchmark.run.vectors import VectorStore

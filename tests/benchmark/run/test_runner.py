@@ -17,7 +17,8 @@ from fakes import FAKES, FITTED, Cli
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
-from benchmark.records.store import Records, check_record
+from benchmark.records.schema import check_record
+from benchmark.records.store import Records
 from benchmark.run.plan import load_tasks, make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
 from benchmark.run.vectors import VectorStore

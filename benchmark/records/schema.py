@@ -1,0 +1,369 @@
+"""The shape of a record, one measured cell, for the type checker and for what is read from files.
+
+`Record` and its parts are TypedDicts: plain dictionaries at run time, whose keys mypy checks in every reader.
+`record.schema.json` states the same for files, with bounds; `parse_record` lets nothing else through.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
+
+from zoo.errors import CorruptError, MissingError
+
+SCHEMA = Path(__file__).with_name("record.schema.json")
+SCHEMA_VERSION = 1
+PROTOCOL_VERSION = 1  # raised when the same vectors on the same data would score differently
+
+MOST_BYTES = 1 << 24  # of a record's JSON; the largest that a run has written has 40 kB
+_DEEPEST = 40  # levels of lists and objects inside each other; a run writes seven
+_LARGEST = 1e100  # of any number: sums and squares of such numbers are finite too
+
+Status = Literal["ok", "failed", "n/a"]
+
+
+class Source(TypedDict, total=False):
+    """Identity of a file or model outside the recipe; a source that is itself a method has more keys."""
+
+    name: str
+    revision: str | None
+    sha256: str
+
+
+class MethodTraits(TypedDict):
+    """What `zoo.encoder.Traits` says of the method under this recipe."""
+
+    transductive: bool
+    needs_corpus: NotRequired[bool]
+    needs_pairs: NotRequired[bool]
+    stochastic: NotRequired[bool]
+    picks_checkpoint: NotRequired[bool]
+    training_passes: NotRequired[float]
+
+
+# The functional form, because `class` is a keyword.
+MethodPart = TypedDict(
+    "MethodPart",
+    {"name": str, "class": str, "recipe": dict[str, Any], "sources": dict[str, Source], "traits": MethodTraits},
+)
+
+
+class TaskIdentity(TypedDict):
+    """What of a task goes into keys; `sha256` is over its data files."""
+
+    name: str
+    version: int
+    dataset: str
+    form: str
+    sha256: str | None
+
+
+class TaskPart(TaskIdentity):
+    """The task as it was measured."""
+
+    source: str | None
+    rows: int | None
+
+
+class Correlation(TypedDict):
+    """Correlations as fractions; None where one side is constant."""
+
+    spearman: float | None
+    pearson: NotRequired[float | None]
+
+
+class ScoresPart(TypedDict):
+    """What the task measured, as fractions; `main` is None with a `reason`. Tasks add keys of their own."""
+
+    main: float | None
+    main_metric: str
+    reason: str | None
+    all: NotRequired[Correlation]
+    mean: NotRequired[Correlation]
+    wmean: NotRequired[Correlation]
+    subsets: NotRequired[dict[str, Correlation]]
+
+
+class PairsPart(TypedDict):
+    """The file with the predicted and the gold score of each pair; records that share `gold_sha256` are comparable."""
+
+    file: str
+    sha256: str
+    gold_sha256: str
+
+
+class Coverage(TypedDict):
+    """How many of the task's distinct texts the encoder knows; `missing` are the first words that it does not."""
+
+    texts: int
+    covered: int
+    missing: list[str]
+
+
+class CorpusPart(TypedDict, total=False):
+    """The training text: `sentences` of a corpus or labelled `pairs`."""
+
+    name: str
+    sentences: int
+    pairs: int
+    sha256: str
+
+
+class Overlap(TypedDict):
+    """The number of distinct test texts, and the digests of those that are in the training text."""
+
+    texts: int
+    digests: list[str]
+
+
+class Training(TypedDict, total=False):
+    """What `FitReport` says of the training, the corpus and the overlap with the test texts."""
+
+    fitted: bool
+    steps: int
+    sentences: int
+    seconds: float
+    sentences_per_second: float | None
+    final_loss: float | None
+    dev_scores: dict[str, float | None]
+    dev_curves: dict[str, dict[str, float | None]]
+    best_step: int | None
+    peak_memory_mb: float | None
+    facts: dict[str, Any]
+    corpus: CorpusPart | None
+    dev_task: str | None
+    peak_from_mb: float | None
+    overlap: Overlap
+    corpus_sentences_in_test: int  # records of before: training sentences among all texts of the task
+
+
+class Encoding(TypedDict, total=False):
+    """What the measuring itself encoded; `cached` texts came from the embedding cache."""
+
+    texts: int
+    tokens: int
+    truncated: int | None
+    seconds: float
+    token_budget: int | None
+    halvings: int
+    texts_per_second: float | None
+    tokens_per_second: float | None
+    peak_memory_mb: float | None
+    peak_from_mb: float | None
+    cached: int
+
+
+class Adapt(TypedDict):
+    """The fit of a transductive method to the texts of the task."""
+
+    seconds: float
+    texts: int
+    rank: int | None
+
+
+class Environment(TypedDict):
+    """Where a cell was measured."""
+
+    python: str
+    cpu: str
+    threads: int
+    gpu: str | None
+    packages: dict[str, str]
+    platform: NotRequired[str]
+    cuda: NotRequired[str | None]
+
+
+class CodePart(TypedDict):
+    """What made the score: the commit of a source checkout, and a digest of the code that the method runs through."""
+
+    commit: str | None
+    digest: str
+
+
+class Record(TypedDict):
+    """One measured cell. Scores are fractions, not x100."""
+
+    schema: int
+    protocol: int
+    key: str  # content key of the cell: everything the score depends on
+    encoder_key: str  # of the (trained) encoder, seed included
+    row_key: str  # without task and seed: the records of one table row share it
+    status: Status
+    reason: str | None
+    method: MethodPart
+    task: TaskPart
+    seed: int | None
+    precision: str
+    limit: int | None
+    scores: ScoresPart | None
+    training: Training | None
+    encoding: Encoding | None
+    facts: dict[str, Any]
+    environment: Environment
+    started: str
+    seconds: float
+    version: str
+    command: list[str]
+    coverage: NotRequired[Coverage | None]
+    pairs: NotRequired[PairsPart | None]
+    adapt: NotRequired[Adapt | None]
+    code: NotRequired[CodePart]
+    traceback: NotRequired[str]
+
+
+class MeasuredPart(TypedDict, total=False):
+    """The fields of a record that depend on what measuring gave."""
+
+    scores: ScoresPart | None
+    coverage: Coverage | None
+    training: Training | None
+    encoding: Encoding | None
+    adapt: Adapt | None
+    facts: dict[str, Any]
+    seconds: float
+    pairs: PairsPart | None
+    traceback: str
+
+
+class NewerRecordError(CorruptError):
+    """A whole record of a schema that this version does not know; it is left as it is."""
+
+
+@functools.cache
+def _validator() -> Any:
+    import fastjsonschema  # compiles the schema: ten thousand records are read in a moment
+
+    # It knows drafts up to 7; the schema uses nothing that is newer.
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8")) | {"$schema": "http://json-schema.org/draft-07/schema#"}
+    return fastjsonschema.compile(schema, use_default=False)
+
+
+def check_record(record: Any, where: str) -> TypeGuard[Record]:
+    """Raise CorruptError unless `record` follows the schema; names the first place that does not.
+
+    NewerRecordError: a later version of zoo-bench wrote it.
+    """
+    import fastjsonschema
+
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if isinstance(schema, int) and schema > SCHEMA_VERSION:
+        version = record.get("version") if isinstance(record.get("version"), str) else "a later version"
+        raise NewerRecordError(
+            f"{where}: a record of schema {schema}, and this version reads up to {SCHEMA_VERSION}; zoo-bench"
+            f" {version[:40]}, which wrote it, reads it. It is left as it is."
+        )
+    try:
+        _validator()(record)
+        datetime.fromisoformat(record["started"])
+    except fastjsonschema.JsonSchemaValueException as error:
+        place = "/".join(map(str, error.path[1:])) or "the record"
+        message = str(error.message).removeprefix(f"{error.name} ")
+        raise CorruptError(f"{where}: {place[:100]}: {message[:200]}.") from error
+    except ValueError as error:
+        raise CorruptError(f"{where}: started: no such time ({record['started']}).") from error
+    except RecursionError as error:
+        raise CorruptError(f"{where}: lists or objects inside each other more than {_DEEPEST} deep.") from error
+    return True
+
+
+def parse_record(content: bytes, where: str) -> Record:
+    """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`."""
+    try:
+        text = content.decode("utf-8")
+        record = _DECODER.decode(text)
+        if "\\u" in text:  # half of a surrogate pair can be escaped, and written to no file again
+            json.dumps(record, ensure_ascii=False).encode("utf-8")
+        deep = text.count("{") + text.count("[") > _DEEPEST and _depth(record) > _DEEPEST
+    except UnicodeEncodeError as error:
+        raise CorruptError(f"{where}: half of a surrogate pair, which is no text.") from error
+    except UnicodeDecodeError as error:
+        raise CorruptError(f"{where} is not UTF-8 text (byte {error.start}).") from error
+    except ValueError as error:
+        raise CorruptError(f"{where} is not valid JSON ({error}).") from error
+    except RecursionError:
+        deep = True
+    if deep:
+        raise CorruptError(f"{where}: lists or objects inside each other more than {_DEEPEST} deep.")
+    assert check_record(record, where)
+    return record
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if -_LARGEST < value < _LARGEST:
+        return value
+    raise ValueError(f"{text[:20]} is too large a number")
+
+
+def _whole(text: str) -> int:
+    if len(text) > 20:
+        raise ValueError(f"{text[:20]}... is too large a number")
+    return int(text)
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not standard JSON")
+
+
+_DECODER = json.JSONDecoder(parse_float=_number, parse_int=_whole, parse_constant=_constant)
+
+
+def _depth(value: Any) -> int:
+    """Return how many levels of lists and objects are inside each other, without recursion."""
+    deepest, level = 0, [value]
+    while level:
+        deepest += 1
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
+            if isinstance(inner, dict | list)
+        ]
+    return deepest
+
+
+def scores_of(record: Record) -> ScoresPart:
+    """Return the scores of a cell that was measured; raises CorruptError where there are none."""
+    if record["scores"] is None:
+        raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no scores.")
+    return record["scores"]
+
+
+def main_score(record: Record) -> float:
+    """Return the main score, a fraction, of a cell whose status is ok; raises CorruptError where there is none."""
+    main = scores_of(record)["main"]
+    if main is None:
+        raise CorruptError(f"{record['method']['name']} on {record['task']['name']}: the record has no score.")
+    return main
+
+
+def pairs_of(record: Record) -> PairsPart:
+    """Return what a record says of its pair scores; raises MissingError where none were kept."""
+    found = record.get("pairs")
+    if not found:
+        raise MissingError(
+            f"{record['method']['name']} on {record['task']['name']}: the record is of before pair scores were kept;"
+            " delete it and run the method again, which keeps them (without training again where the encoder is still"
+            " in the folder)."
+        )
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a value as standard JSON has it: tuples as lists, numpy numbers as numbers; NaN and infinity as None."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a lone surrogate is no text
+    return value
