@@ -94,13 +94,12 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
     )
     if outcome.other_code:
         say(f"{outcome.other_code} kept cells were made by other code; --remeasure measures them again")
-    corrupt = list(finished.corrupt)
+    for path, reason in finished.corrupt:
+        say(f"a damaged record was set aside as {path}: {reason}")
     try:
-        corrupt += api.leaderboard(options.results, suites=options.suites)
+        api.leaderboard(options.results, suites=options.suites)
     except MissingError:
         say(f"no table: no task of {options.suites} has a record in {options.results}")
-    for path, reason in corrupt:
-        say(f"record left out: {reason}")
     return exit_code(outcome, allow_missing=options.allow_missing)
 
 
