@@ -1,1 +1,20 @@
-"""The measuring side of zoo-bench: data, tasks, metrics, plan, runner, records and leaderboards."""
+"""The benchmark: tasks, runner, records and leaderboards. `evaluate`, `compare` and `leaderboard` are its Python door.
+
+Importing this package imports no torch; the names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benchmark.api import Results, RunOptions, evaluate, leaderboard
+
+__all__ = ["Results", "RunOptions", "evaluate", "leaderboard"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        return getattr(importlib.import_module("benchmark.api"), name)
+    raise AttributeError(f"module 'benchmark' has no attribute {name!r}")

@@ -27,9 +27,8 @@ class Runtime:
     token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
     allow_pickle: bool = False
     progress: Progress = field(default_factory=Progress.silent)
-    stop_signal: Callable[[], int | None] = lambda: (
-        None
-    )  # the number of a signal received: encoding stops after a batch
+    # The number of a signal received, or None; encoding asks after each batch and stops.
+    stop_signal: Callable[[], int | None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,7 @@ class Traits:
     released: bool = False  # the weights are finished and were trained elsewhere, on whatever it was
     fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
     exports: bool = False  # `stock_modules` gives the encoder as modules that sentence-transformers has
+    precision: str | None = None  # what it computes in whatever the run asks for ("fp32" of an ONNX model, say)
 
     @property
     def supervised(self) -> bool:

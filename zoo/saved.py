@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,27 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
         raise UsageError(f"{method!r} names {len(specs)} recipes; name one.")
     cls, recipe = specs[0].resolve()
     return cls(recipe, runtime or Runtime())
+
+
+def fit(
+    method: str,
+    sentences: Sequence[str],
+    *,
+    labels: Sequence[str] | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    runtime: Runtime | None = None,
+) -> Encoder[Any]:
+    """Return the encoder of one recipe, trained on sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
+
+    Nothing picks a checkpoint: the last one is kept. `folder` holds checkpoints, from which the same call goes on.
+    Raises UsageError for a recipe that is not known, or more than one.
+    """
+    from zoo.encoder import Corpus, Run
+
+    encoder = create(method, runtime)
+    encoder.fit(Corpus("sentences", sentences, labels), run=Run(None if folder is None else Path(folder), seed))
+    return encoder
 
 
 def save(encoder: Encoder, folder: Path) -> None:

@@ -34,9 +34,8 @@ from zoo.progress import clock
 @click.option(
     "--suite",
     "suites",
-    default="pocket",
-    show_default=True,
-    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all.",
+    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all"
+    " [default: the suites of --tasks, else pocket].",
 )
 @click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
 @click.option(
@@ -96,10 +95,11 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
         say(f"{outcome.other_code} kept cells were made by other code; --remeasure measures them again")
     for path, reason in finished.corrupt:
         say(f"a damaged record was set aside as {path}: {reason}")
+    suites = ",".join(prepared.suites)
     try:
-        api.leaderboard(options.results, suites=options.suites)
+        api.leaderboard(options.results, suites=suites)
     except MissingError:
-        say(f"no table: no task of {options.suites} has a record in {options.results}")
+        say(f"no table: no task of {suites} has a record in {options.results}")
     return exit_code(outcome, allow_missing=options.allow_missing)
 
 

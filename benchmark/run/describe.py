@@ -48,7 +48,7 @@ def record_of(
             "rows": None if data is None else data.rows,
         },
         "seed": plan.seed,
-        "precision": runtime.precision,
+        "precision": plan.traits.precision or runtime.precision,
         "limit": limit,
         "scores": None,
         "coverage": None,

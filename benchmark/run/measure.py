@@ -210,6 +210,8 @@ class EncoderMeasurement:
                     result[name] = round(result[name] - self._stats_before[name], 3)
         if "seconds" in result:
             for name in ("texts", "tokens"):
+                if name not in result:
+                    continue
                 rate = round(result[name] / result["seconds"], 1) if result["seconds"] else None
                 result[f"{name}_per_second"] = rate
         if self._store.cached:

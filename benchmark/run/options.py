@@ -13,7 +13,7 @@ class RunOptions:
     """Methods, tasks, texts, device and folders of one run; None leaves a choice to the suite or to the recipe."""
 
     methods: str  # names, globs, files, name:key=value; comma-separated
-    suites: str = "pocket"
+    suites: str | None = None  # None: the suites that have `tasks`, else pocket
     tasks: str | None = None
     seeds: int | None = None  # seeds 0..N-1
     backbone: str | None = None

@@ -209,7 +209,7 @@ def make_plan(
             sources,
             corpus=identity,
             dev=dev.identity() if dev is not None and dev.data is not None else None,
-            precision=runtime.precision,
+            precision=method.traits.precision or runtime.precision,
             limit=limit,
         )
         if missing is None and (probed := _plugin_probe(method, runtime)) is not None:

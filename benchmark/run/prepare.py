@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
 from benchmark.run.runtime import make_runtime
-from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
+from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
 from zoo.encoder import Runtime
 from zoo.errors import MissingError
 from zoo.files import check_writable
@@ -23,21 +24,29 @@ class Prepared:
     plan: Plan
     dev: LoadedTask
     runtime: Runtime
-    tasks: int
+    suites: tuple[str, ...]  # the tables that it fills
 
 
-def prepare(options: RunOptions, *, write: bool = True) -> Prepared:
+def prepare(options: RunOptions, *, write: bool = True, given: Any = None, name: str | None = None) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
-    With `write`, the results folder is made and tried as well, before anything that takes long.
+    With `write`, the results folder is made and tried as well, before anything that takes long. An encoder that is
+    `given` as an object takes the place of the methods; rows call it `name`.
     """
-    suite = merged(suites_named(options.suites))
-    methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
+    suites = suites_for(options.suites, options.tasks)
+    suite = merged(suites)
+    methods = []
+    if given is None:
+        methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
     names = choose_tasks(suite, options.tasks)
     if write:
         check_writable(options.results)
     data = DataSource.from_options(options.data)
     runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
+    if given is not None:
+        from benchmark.run.given import given_method  # imports torch
+
+        methods = [given_method(given, name, runtime)]
     loaded = load_tasks(names, data, options.limit)
     needed = [method.traits for method in methods]
     corpus = _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else Texts()
@@ -55,7 +64,7 @@ def prepare(options: RunOptions, *, write: bool = True) -> Prepared:
     )
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
-    return Prepared(plan, dev, runtime, len(loaded))
+    return Prepared(plan, dev, runtime, tuple(one.name for one in suites))
 
 
 def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:

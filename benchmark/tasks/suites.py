@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,6 +58,16 @@ def _means(content: Any, where: str) -> dict[str, tuple[str, ...]]:
 def suites_named(names: str) -> list[Suite]:
     """Return the suites of a comma-separated list; raises UsageError with suggestions."""
     return [suite(name) for name in dict.fromkeys(name.strip() for name in names.split(","))]
+
+
+def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
+    """Return the suites named; without names, those that have one of the tasks, and pocket where there is neither."""
+    if names is not None:
+        return suites_named(names)
+    patterns = [part.strip() for part in (tasks or "").split(",") if part.strip()]
+    known = all_suites().values()
+    found = [one for one in known if any(fnmatch.filter(map(str.lower, one.tasks), p.lower()) for p in patterns)]
+    return found or suites_named("pocket")
 
 
 def merged(suites: Sequence[Suite]) -> Suite:

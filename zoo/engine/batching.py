@@ -14,7 +14,7 @@ import torch
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.linear import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
-from zoo.errors import Interrupted, ZooError
+from zoo.errors import ContractError, Interrupted, ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
@@ -115,6 +115,8 @@ def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
 
 def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
     """Encode each distinct text once and spread the result back to the order of `texts`."""
+    if isinstance(texts, str):
+        raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
     distinct = list(dict.fromkeys(texts))
     vectors = _in_slices(distinct, encode)

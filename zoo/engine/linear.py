@@ -1,4 +1,4 @@
-"""Linear maps of weights that rest: put once into the layout of the CPU's kernels, with GELU in the same pass."""
+"""Linear maps whose weights do not change for a while: put once into the CPU kernels' layout, GELU in the same pass."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def resting_weights() -> Iterator[None]:
 def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) -> torch.Tensor:
     """All maps of x (..., in) in one product -> (..., out of all), through GELU if asked: x is read, and cast, once."""
     kept = _packed.get()
-    if kept is None or not _can_pack(maps, x):
+    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+    if kept is None or not _can_pack(maps, x, dtype):
         y: torch.Tensor = maps[0](x) if len(maps) == 1 else F.linear(x, *_joint(maps))
         return F.gelu(y) if gelu else y
-    dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
     key = (dtype, *map(id, maps))
     if key not in kept:
         weight, bias = (None if part is None else part.detach().to(dtype) for part in _joint(maps))
@@ -43,13 +43,14 @@ def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) ->
     return result
 
 
-def _can_pack(maps: Sequence[nn.Linear], x: torch.Tensor) -> bool:
+def _can_pack(maps: Sequence[nn.Linear], x: torch.Tensor, dtype: torch.dtype) -> bool:
     """True on a CPU whose PyTorch has oneDNN, outside autograd, for plain layers that nothing is hooked to."""
     return (
         x.device.type == "cpu"
         and not torch.is_grad_enabled()
         and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+        and (dtype == torch.float32 or torch.ops.mkldnn._is_mkldnn_bf16_supported())  # older processors lack it
         and all(type(m) is nn.Linear and not m._forward_hooks and not m._forward_pre_hooks for m in maps)
     )
 

@@ -1,0 +1,182 @@
+"""Encoders that come as objects instead of recipes: ours, a sentence-transformers model, or a function of texts."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.run.plan import ResolvedMethod
+from zoo.encoder import Encoder, Runtime, Traits, Vectors
+from zoo.errors import ContractError, UsageError
+from zoo.methods.pretrained import Pretrained
+from zoo.provenance import probe_digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenRecipe:
+    """What a record says of an encoder that was handed over: nothing of it can be set."""
+
+    kind: str  # its class, or "function"
+    fingerprint: str
+
+
+class Given(Encoder[GivenRecipe]):
+    """An encoder that exists already: it is measured as it is and never trained or saved."""
+
+    Recipe: ClassVar[type] = GivenRecipe
+    inner: ClassVar[Encoder[Any]]
+    files: ClassVar[dict[str, Any]]  # what the encoder says that it was made from
+
+    def __init__(self, recipe: GivenRecipe, runtime: Runtime, inner: Encoder[Any] | None = None) -> None:
+        super().__init__(recipe, runtime)
+        self.inner_now = inner or type(self).inner
+        self.dim = self.inner_now.dim
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the vectors (n, dim) that the encoder gives."""
+        return self.inner_now.encode(texts)
+
+    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which texts (n,) the encoder knows anything of."""
+        return self.inner_now.covers(texts)
+
+    def adapt(self, texts: Sequence[str]) -> Encoder[Any]:
+        """Return what the encoder makes of itself for a task's texts."""
+        return type(self)(self.recipe, self.runtime, self.inner_now.adapt(texts))
+
+    @classmethod
+    def traits(cls, recipe: GivenRecipe) -> Traits:
+        """Nothing is to be learned; a transductive encoder still reads a task's texts."""
+        own = type(cls.inner).traits(cls.inner.recipe)
+        return Traits(transductive=own.transductive, precision=cls.inner.runtime.precision)
+
+    @classmethod
+    def sources(cls, recipe: GivenRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the files that the encoder says it was made from."""
+        return cls.files
+
+    @classmethod
+    def code_parts(cls, recipe: GivenRecipe) -> tuple[type[Encoder[Any]], ...]:
+        """Return the classes of the encoder itself."""
+        return type(cls.inner).code_parts(cls.inner.recipe)
+
+    def parameters(self) -> int:
+        """Return the encoder's own count."""
+        return self.inner_now.parameters()
+
+    def encoding_stats(self) -> dict[str, Any]:
+        """Return the encoder's own."""
+        return self.inner_now.encoding_stats()
+
+    def facts(self) -> dict[str, Any]:
+        """Return the encoder's own."""
+        return self.inner_now.facts()
+
+    def save(self, folder: Path) -> None:
+        """Raise ContractError: the encoder is its owner's to save."""
+        raise ContractError("an encoder that was handed over is not saved; keep it yourself (zoo.save).")
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Given:
+        """Raise ContractError: nothing was saved."""
+        raise ContractError("an encoder that was handed over was not saved.")
+
+    def fingerprint(self) -> str:
+        """Return the encoder's own."""
+        return self.recipe.fingerprint
+
+
+@dataclass(frozen=True)
+class _FunctionRecipe:
+    name: str
+
+
+class _Function(Encoder[_FunctionRecipe]):
+    """A function of texts as an encoder: it is timed here, and its vectors of fixed texts identify it."""
+
+    Recipe: ClassVar[type] = _FunctionRecipe
+
+    def __init__(self, function: Callable[[list[str]], Any], name: str, runtime: Runtime) -> None:
+        super().__init__(_FunctionRecipe(name), runtime)
+        self.function = function
+        self.texts, self.seconds = 0, 0.0
+        self.dim = int(self.encode(["a", "b"]).shape[1])
+        self.texts, self.seconds = 0, 0.0
+
+    def encode(self, texts: Sequence[str]) -> Vectors:
+        started = time.perf_counter()
+        found = self.function(list(texts))
+        found = found.detach().float().cpu().numpy() if hasattr(found, "detach") else found
+        vectors = np.asarray(found, dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise ContractError(
+                f"{self.recipe.name}: {len(texts)} texts gave an array of shape {vectors.shape}; return one vector per"
+                " text, (n, dim)."
+            )
+        self.texts, self.seconds = self.texts + len(texts), self.seconds + time.perf_counter() - started
+        return vectors
+
+    def encoding_stats(self) -> dict[str, Any]:
+        return {"texts": self.texts, "seconds": self.seconds}
+
+    def save(self, folder: Path) -> None:
+        raise ContractError("a function is not saved.")
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> _Function:
+        raise ContractError("a function was not saved.")
+
+    def fingerprint(self) -> str:
+        return probe_digest(lambda: self)
+
+
+def _from_library(model: Any) -> bool:
+    return any(cls.__module__.startswith("sentence_transformers") for cls in type(model).__mro__)
+
+
+def _as_pretrained(model: Any, name: str, runtime: Runtime) -> tuple[Encoder[Any], dict[str, Any]]:
+    """Return a sentence-transformers model as `pretrained` runs its files, and the identity of these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(folder)
+        encoder = Pretrained(Pretrained.Recipe(model=folder), runtime)
+        identity = Pretrained.sources(encoder.recipe, runtime)["backbone"]
+    return encoder, {"backbone": {**identity, "name": name}}
+
+
+def given_method(encoder: Any, name: str | None, runtime: Runtime) -> ResolvedMethod:
+    """Return an encoder object as a method of a plan: a zoo Encoder, a sentence-transformers model or a callable.
+
+    Raises UsageError for anything else.
+    """
+    inner: Encoder[Any]
+    files: dict[str, Any] = {}
+    if isinstance(encoder, Encoder):
+        inner, called, kind = (
+            encoder,
+            type(encoder).__name__,
+            f"{type(encoder).__module__}.{type(encoder).__qualname__}",
+        )
+        files, fingerprint = type(inner).sources(inner.recipe, inner.runtime), inner.fingerprint()
+    elif _from_library(encoder):
+        called = getattr(getattr(encoder, "model_card_data", None), "model_name", None) or "sentence-transformers model"
+        inner, files = _as_pretrained(encoder, name or called, runtime)
+        kind, fingerprint = "sentence-transformers", files["backbone"]["sha256"]
+    elif callable(encoder):
+        called, kind = getattr(encoder, "__name__", type(encoder).__name__), "function"
+        inner = _Function(encoder, name or called, runtime)
+        fingerprint = inner.fingerprint()
+    else:
+        raise UsageError(
+            f"{type(encoder).__name__} is no encoder; give a recipe's name, a zoo Encoder, a sentence-transformers"
+            " model, or a function that takes a list of texts and returns an array (n, dim)."
+        )
+    cls: type[Given] = type("Given", (Given,), {"inner": inner, "files": files, "__module__": __name__})
+    recipe = GivenRecipe(kind=kind, fingerprint=fingerprint)
+    return ResolvedMethod(name or called, cls, recipe, cls.traits(recipe))

@@ -1,0 +1,106 @@
+"""The Python door: recipes, encoders, library models and functions, measured as the command line measures them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli
+
+import benchmark
+import zoo
+from zoo.encoder import Runtime
+from zoo.errors import ContractError, UsageError, ZooError
+
+WORDS = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0}
+
+
+def lengths(texts: list[str]) -> Any:
+    """A function of texts."""
+    return np.array([[len(text), text.count("a"), 1.0] for text in texts])
+
+
+def test_a_recipe_gives_what_the_command_gives(cli: Cli, tmp_path: Path) -> None:
+    results = benchmark.evaluate("avg-last", **WORDS)
+    frame = results.to_frame()
+    assert frame.index.tolist() == ["avg-last"] and frame.columns.tolist() == ["pocket-words"]
+    words = "run --methods avg-last --tasks pocket-words --precision fp32 --results".split()
+    assert cli(*words, tmp_path).code == 0
+    (record,) = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]
+    assert results.records[0]["scores"] == record["scores"] and results.records[0]["key"] == record["key"]
+    assert frame.loc["avg-last", "pocket-words"] == 100 * record["scores"]["main"]
+    assert "avg-last" in str(results) and "<table" in results._repr_html_()
+
+
+def test_an_encoder_object_scores_as_its_recipe() -> None:
+    recipe = benchmark.evaluate("avg-last", **WORDS)
+    given = benchmark.evaluate(zoo.create("avg-last"), name="mine", **WORDS)
+    assert given.records[0]["scores"]["main"] == recipe.records[0]["scores"]["main"]
+    assert given.records[0]["method"]["name"] == "mine"
+    assert given.records[0]["method"]["sources"] == recipe.records[0]["method"]["sources"]
+
+
+def test_a_library_model_equals_pretrained_to_the_last_digit(minilm: Path) -> None:
+    library = pytest.importorskip("sentence_transformers").SentenceTransformer(str(minilm), device="cpu")
+    given = benchmark.evaluate(library, **WORDS)
+    recipe = benchmark.evaluate(f"pretrained:model={minilm}", **WORDS)
+    assert given.records[0]["scores"] == recipe.records[0]["scores"]
+
+
+def test_a_function_is_timed_and_identified_by_its_vectors(tmp_path: Path) -> None:
+    first = benchmark.evaluate(lengths, results=tmp_path, **WORDS)
+    (record,) = first.records
+    assert record["method"]["name"] == "lengths" and record["encoding"]["seconds"] >= 0
+    again = benchmark.evaluate(lengths, results=tmp_path, **WORDS)
+    assert (again.outcome.measured, again.outcome.kept) == (0, 1)
+    other = benchmark.evaluate(lambda texts: lengths(texts)[:, ::-1] ** 2, name="lengths", results=tmp_path, **WORDS)
+    assert other.records[0]["key"] != record["key"]
+
+
+def test_results_are_kept_where_they_are_saved(tmp_path: Path, cli: Cli) -> None:
+    results = benchmark.evaluate(lengths, **WORDS)
+    results.save(tmp_path)
+    answer = cli("leaderboard", "--results", tmp_path)
+    assert answer.code == 0 and "lengths" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("encoder", "error", "message"),
+    [
+        (3, UsageError, "int is no encoder"),
+        ("simcze", UsageError, "Did you mean"),
+        (lambda texts: np.zeros(3), ContractError, "one vector per text"),
+        (lambda texts: np.full((len(texts), 2), np.nan), ZooError, "NaN"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(encoder: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        benchmark.evaluate(encoder, **WORDS)
+
+
+def test_one_string_is_refused_with_the_remedy() -> None:
+    for name in ("avg-last", "random", "bag-of-words"):
+        with pytest.raises(ContractError, match=r"encode\(\[text\]\)"):
+            zoo.create(name).encode("one text")
+
+
+def test_fit_trains_and_save_and_load_keep(tiny_bert: Path, tmp_path: Path) -> None:
+    sentences = [f"Sentence {i} about the {word}." for i, word in enumerate("river stone lamp garden".split() * 8)]
+    method = f"simcse:backbone={tiny_bert}:batch_size=8"
+    encoder = zoo.fit(method, sentences, runtime=Runtime())
+    before = zoo.create(method).encode(sentences[:2])
+    vectors = encoder.encode(sentences[:2])
+    assert np.abs(vectors - before).max() > 1e-5
+    zoo.save(encoder, tmp_path / "kept")
+    np.testing.assert_array_equal(zoo.load(tmp_path / "kept").encode(sentences[:2]), vectors)
+
+
+def test_the_door_is_light() -> None:
+    code = "import sys, benchmark; benchmark.evaluate; print('torch' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "False"
