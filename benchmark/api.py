@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from benchmark.leaderboard.report import leaderboard_files, make_leaderboard
 from benchmark.leaderboard.table import Table
 from benchmark.leaderboard.write import print_table
-from benchmark.records.store import Record
+from benchmark.records.schema import Record
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.options import RunOptions
 from benchmark.run.prepare import Prepared, prepare
