@@ -11,7 +11,8 @@ from benchmark.cli.options import data_option
 from benchmark.data.overview import data_rows
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from zoo import __version__
-from zoo.engine.backbone import BUNDLED, find_backbone
+from zoo.engine.backbone import find_backbone
+from zoo.engine.named import BUNDLED
 from zoo.errors import ZooError
 from zoo.files import check_writable
 from zoo.hardware import choose_precision, cpu_bf16, environment

@@ -1,95 +1,97 @@
-"""`zoo-bench pretrain`: text without any sentence that a task tests, then the training of zoo.pretraining."""
+"""`zoo-bench pretrain`: a small masked language model from plain text."""
 
 from __future__ import annotations
 
-import dataclasses
+import re
+import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from benchmark.cli.options import data_option, device_option, precision_option, say
-from benchmark.data.catalog import catalog
-from benchmark.data.corpora import normalised
-from benchmark.data.readers.pairs import iterate_text
-from benchmark.data.sources import DataSource
-from benchmark.run.runtime import make_runtime
-from benchmark.run.stop import Stop
-from benchmark.tasks import TASKS
-from zoo.encoder import Run
-from zoo.errors import MissingError, UsageError, did_you_mean
-from zoo.files import check_writable, write_json
-from zoo.paths import cache_folder, resource_folder
-from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint
-from zoo.progress import Progress
-from zoo.recipe import build, read_yaml, split_overrides
-from zoo.training.processes import own_process
+
+if TYPE_CHECKING:
+    from zoo.pretraining.recipe import PretrainRecipe
+
+OVERRIDES = """\b
+A value of the recipe is changed behind its name, each after a colon:
+  NAME:key=value:key=value      zoo-mini:steps=3000:learning_rate=5e-4
+  lists in brackets             zoo-mini:row_stages=[[2000,128]]
+  null for "none"               zoo-small:begin_from=null
+Put the whole in quotes where your shell reads brackets. A wrong key is answered with the list of keys.
+"""
+_NUMBER = re.compile(r"(\d+)([KMG]?)", re.IGNORECASE)
 
 
-def read_pretrain_recipe(name: str) -> PretrainRecipe:
-    """Return a recipe by name or YAML file, with `:key=value` overrides; raises UsageError with suggestions."""
-    name, overrides = split_overrides(name, "pretrain")
-    folder = resource_folder("zoo", "configs") / "pretrain"
-    path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
-    known = [file.stem for file in sorted(folder.glob("*.yaml"))]
-    if not path.is_file():
-        raise UsageError(f"unknown pretraining recipe {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
-    return build(PretrainRecipe, {**(read_yaml(path) or {}), **overrides}, str(path))
+class TokenCounts(click.ParamType[Any]):
+    """Numbers of tokens such as 1M,30M,500K."""
 
+    name = "tokens"
 
-def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
-    """Return the normalised texts of every task that is found here, and the data sets that are not here."""
-    texts: set[str] = set()
-    missing: set[str] = set()
-    for _, cls in TASKS.load_all():
-        if cls is None:
-            continue
-        try:
-            texts |= {normalised(text) for text in cls().load(data).unlabelled()}
-        except MissingError:
-            missing.add(cls.dataset)
-    return frozenset(texts - {""}), sorted(missing)
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+        """Return the numbers in rising order."""
+        if isinstance(value, tuple):
+            return value
+        found = [_NUMBER.fullmatch(part.strip()) for part in value.split(",")]
+        if not all(found):
+            self.fail(f"{value!r}: give numbers of tokens such as 1M,30M,500K.", param, ctx)
+        units = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+        return tuple(sorted({int(m[1]) * units[m[2].upper()] for m in found if m}))
 
 
 def pretrain_command(options: dict[str, Any]) -> int:
     """Run the pretraining; a killed run goes on when the same command is given again."""
+    from benchmark.data.sources import DataSource
+    from benchmark.pretraining.texts import clean_texts, find_texts, text_options
+    from benchmark.run.runtime import make_runtime
+    from benchmark.run.stop import Stop
+    from zoo.encoder import Run
+    from zoo.errors import UsageError
+    from zoo.files import check_writable, write_json
+    from zoo.pretraining.pretrain import Wishes, pretrain, score_checkpoint
+    from zoo.pretraining.recipe import read_pretrain_recipe, recipe_line
+    from zoo.pretraining.setting import find_names
+    from zoo.progress import Progress
+    from zoo.training.processes import own_process
+
     recipe = read_pretrain_recipe(options["recipe"])
     if options["steps"]:
-        recipe = dataclasses.replace(recipe, steps=options["steps"])
+        recipe = replace(recipe, steps=options["steps"])
     out: Path | None = options["out"]
     if (out is None) == (options["score"] is None):
         raise UsageError("pretrain needs either --out FOLDER, or --score CHECKPOINT.")
+    # All names are looked up before any text is read.
+    find_names(recipe)
     if out is not None:
         check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)
-    paths = []
-    for name in options["texts"] or ("wiki", "books"):
-        entry = catalog().get(name)
-        paths.append(next(iter(data.locate(name, "plain").files.values())) if entry is not None else Path(name))
+    find_texts(options["texts"], data)
     runtime = make_runtime(options["device"], options["precision"])
     main_process = own_process(runtime).is_main_process
     if not main_process:
-        runtime = dataclasses.replace(runtime, progress=Progress.silent())
-    exclude, missing = tested_sentences(data)
-    runtime.progress.say(f"{len(exclude):,} tested sentences are left out of the text")
-    if missing:
-        runtime.progress.say(f"not found, so not left out: {', '.join(missing)}")
-    texts = Texts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised)
+        runtime = replace(runtime, progress=Progress.silent())
+    clean = clean_texts(options["texts"], data, runtime.progress)
     if out is None:
-        held_out = score_checkpoint(recipe, texts, options["score"], runtime=runtime)
+        held_out = score_checkpoint(recipe, clean.texts, options["score"], runtime=runtime)
         say(
             f"{options['score']}: held-out masked-token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
             f" {held_out.pseudo_perplexity:.1f} ({held_out.tokens:,} masked tokens)"
         )
         return 0
+
+    def line(made: PretrainRecipe) -> str:
+        name = shlex.quote(recipe_line(made, options["recipe"]))
+        return f"zoo-bench pretrain {name} {text_options(options['texts'])} --out {out.name or 'model'}"
+
+    wishes = Wishes(options["finish"], options["keep_at"], options["keep_state"], line)
     with Stop().listening() as stop:
         run = Run(out / "training", recipe.seed, stop_signal=stop)
-        facts = pretrain(recipe, texts, out, runtime=runtime, run=run)
+        facts = pretrain(recipe, clean.texts, out, runtime=runtime, run=run, wishes=wishes)
     if not main_process:
         return 0
-    write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "data_sets_not_found": missing})
-    for path in (out / "training").glob("*.safetensors"):
-        path.unlink()
+    write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "data_sets_not_found": clean.missing})
     say(
         f"held-out masked-token accuracy {100 * facts['held_out_accuracy']:.2f} %, "
         f"pseudo-perplexity {facts['held_out_pseudo_perplexity']:.1f}; written: {out}"
@@ -97,10 +99,13 @@ def pretrain_command(options: dict[str, Any]) -> int:
     return 0
 
 
-@click.command("pretrain")
+@click.command("pretrain", epilog=OVERRIDES)
 @click.argument("recipe")
 @click.option(
-    "--text", "texts", multiple=True, help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus."
+    "--text",
+    "texts",
+    multiple=True,
+    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
 )
 @data_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the finished model.")
@@ -108,11 +113,31 @@ def pretrain_command(options: dict[str, Any]) -> int:
     "--score", metavar="CHECKPOINT", help="Train nothing: score this checkpoint on the recipe's held-out text."
 )
 @click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's number.")
+@click.option(
+    "--finish",
+    type=click.IntRange(0),
+    is_flag=False,
+    flag_value=0,
+    metavar="[STEPS]",
+    help="Let the learning rate fall to 0 from the last checkpoint on, over STEPS steps [the recipe's decay_steps].",
+)
+@click.option(
+    "--keep-at",
+    type=TokenCounts(),
+    default=(),
+    metavar="TOKENS",
+    help="Keep the model after so many tokens, below OUT/kept: 1M,3M,10M, say.",
+)
+@click.option(
+    "--keep-state", is_flag=True, help="Keep the training's state with each of them, to finish it from there."
+)
 @device_option
 @precision_option
 def command(**options: Any) -> int:
-    """Pretrain a small masked language model: RECIPE is a name (zoo-mini, zoo-small, tiny) or a YAML file.
+    """Pretrain a small masked language model.
 
-    `tiny:tie_embeddings=false` changes a value of it.
+    RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, tiny) or a YAML file. The same command
+    goes on with a training that was stopped or killed; with more --steps it goes on with a finished one, at the full
+    rate, from where that began to fall.
     """
     return pretrain_command(options)

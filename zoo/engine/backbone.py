@@ -19,6 +19,7 @@ from zoo.engine.model_folder import (
     load_pretrained,
     module_folders,
 )
+from zoo.engine.named import BUNDLED, LABELLED_PACKAGES, MADE, NOT_READ, named_folder, stated_ancestry
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError, did_you_mean
 from zoo.files import (
     SUMS,
@@ -33,9 +34,8 @@ from zoo.files import (
 )
 from zoo.hardware import keep_few_kernels
 from zoo.hub import patiently
-from zoo.paths import is_dir, resource_folder, user_path
+from zoo.paths import is_dir, user_path
 
-BUNDLED = ("zoo-mini",)
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 _SHA256 = re.compile(r"[0-9a-f]{64}$")
 _WEIGHTS = (".safetensors", ".bin")
@@ -51,19 +51,31 @@ class BackboneSource:
     location: str  # what finds it again on this machine: the bundled name, the hub id, or the absolute folder
     folder: Path
     sha256: str
+    ancestors: tuple[str, ...] = ()  # what its weights were pretrained on from, as its folder states it
+    labelled: tuple[str, ...] = ()  # those of them, or itself, that were trained on labelled pairs
+
+    @property
+    def ancestry(self) -> str | None:
+        """The condition of every number that stands on an ancestor's labelled pairs.
+
+        None: the weights stand on none, or their folder states nothing.
+        """
+        return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
         """Return what goes into keys and records (never the folder: it differs between machines)."""
         own = {"local": True} if self.location == str(self.folder) else {}  # its name is that of a user's folder
-        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **own}
+        said = {} if self.ancestry is None else {"ancestry": self.ancestry}
+        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **own, **said}
 
 
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
     """Locate a checkpoint without loading it; raises MissingError or UsageError, at once, saying what to do."""
     given = user_path(name)
-    local = name not in BUNDLED and is_dir(given)
-    if name in BUNDLED:
-        folder = resource_folder("zoo", "models") / name
+    named = named_folder(name)
+    local = named is None and is_dir(given)
+    if named is not None:
+        folder = named
     elif local:
         folder = given.resolve()
     elif not _HUB_ID.match(name):
@@ -81,6 +93,7 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
         str(folder) if local else name,
         folder,
         _folder_sha256(folder),
+        *stated_ancestry(name, folder),
     )
 
 
@@ -98,7 +111,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
         f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
     )
     remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone zoo-mini."
-    hint = did_you_mean(name, BUNDLED)
+    hint = did_you_mean(name, [*BUNDLED, *MADE, *LABELLED_PACKAGES])
     if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES"):
         raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached
     try:
@@ -127,6 +140,7 @@ def _file_sha256(path: Path, size: int, mtime: int) -> str:
 def _folder_sha256(folder: Path) -> str:
     """Return the sha256 over what loading reads: weights, configuration and tokenizer, also of module subfolders."""
     paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
+    paths = [p for p in paths if p.name not in NOT_READ]
     # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
     # other copies of the model.
     modules = set(module_folders(folder)) - {folder}
@@ -294,7 +308,12 @@ class Backbone:
             self.write_checkpoint(folder)
         write_json(
             folder / "backbone.json",
-            {**self.source.identity(), "location": self.source.location, "trained": trained},
+            {
+                **self.source.identity(),
+                **({"labelled": self.source.labelled} if self.source.labelled else {}),
+                "location": self.source.location,
+                "trained": trained,
+            },
         )
 
     @classmethod
@@ -306,7 +325,14 @@ class Backbone:
             raise CorruptError(f"{folder / 'backbone.json'} does not say the {missing[0]}; train the encoder again.")
         if saved["trained"]:
             read_tensors(folder / "model.safetensors")  # the library reads it without looking at its sha256
-            source = BackboneSource(saved["name"], saved["revision"], saved["location"], folder, saved["sha256"])
+            source = BackboneSource(
+                saved["name"],
+                saved["revision"],
+                saved["location"],
+                folder,
+                saved["sha256"],
+                labelled=tuple(saved.get("labelled", ())),
+            )
         else:
             source = find_backbone(saved["location"], saved["revision"], allow_pickle=runtime.allow_pickle)
             if source.sha256 != saved["sha256"]:

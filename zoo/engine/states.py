@@ -34,9 +34,9 @@ def token_states(
 ) -> tuple[torch.Tensor, ...]:
     """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as its own forward gives.
 
-    The last layer's alone, or with `every` those of the embeddings and all layers. `at` (n,): the only position of each
-    row that is wanted of the last layer, whose states are then (n, 1, dim). States of padding mean nothing.
-    `embedding` goes to the embedding layer (position_ids, inputs_embeds).
+    The last layer's alone, or with `every` those of the embeddings and all layers. `at` (n,) or (n, k): the only
+    positions of each row that are wanted of the last layer, whose states are then (n, 1, dim) or (n, k, dim). States of
+    padding mean nothing. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
     """
     if model.config.model_type not in PACKABLE or model.config.is_decoder:
         ids = None if "inputs_embeds" in embedding else input_ids
@@ -45,7 +45,8 @@ def token_states(
         )
         hidden = tuple(output.hidden_states) if every else (output.last_hidden_state,)
         if at is not None:
-            hidden = (*hidden[:-1], hidden[-1][torch.arange(len(at), device=at.device), at].unsqueeze(1))
+            places = at.view(len(at), -1, 1).expand(-1, -1, hidden[-1].shape[-1])
+            hidden = (*hidden[:-1], hidden[-1].gather(1, places))
         return hidden
     rows = Rows.of(attention_mask)
     embedded = model.embeddings(input_ids=input_ids, **embedding)
@@ -57,7 +58,7 @@ def token_states(
             hidden = (*hidden, rows.pad(x))
     if at is None:
         return *hidden, rows.pad(_layer(model.encoder.layer[-1], x, rows))
-    return *hidden, _layer(model.encoder.layer[-1], x, rows, rows.starts + at).unsqueeze(1)
+    return *hidden, _layer(model.encoder.layer[-1], x, rows, rows.starts[:, None] + at.view(len(at), -1))
 
 
 def pooled(
@@ -135,18 +136,18 @@ class _Pad(torch.autograd.Function):
 
 
 def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = None) -> torch.Tensor:
-    """One layer on packed states (total, dim); with `only` (n,) the states of these places, one a row."""
+    """One layer on packed states (total, dim); with `only` (n, k) the states (n, k, dim) of these places alone."""
     attention = layer.attention.self
     maps = [attention.query, attention.key, attention.value]
     if only is None:
         q, k, v = _heads(rows.pad(linear(maps, x)), attention.num_attention_heads, 3)
     else:
         k, v = _heads(rows.pad(linear(maps[1:], x)), attention.num_attention_heads, 2)
-        x = x[only]
-        (q,) = _heads(linear(maps[:1], x).unsqueeze(1), attention.num_attention_heads, 1)
+        x = x.index_select(0, only.flatten()).view(*only.shape, -1)
+        (q,) = _heads(linear(maps[:1], x), attention.num_attention_heads, 1)
     context = _attend(q, k, v, rows.bias, attention.dropout.p if attention.training else 0.0)
-    context = context.transpose(1, 2).flatten(2)  # (n, length or 1, dim)
-    x = _added(layer.attention.output, context[:, 0] if only is not None else rows.take(context), x)
+    context = context.transpose(1, 2).flatten(2)  # (n, length or k, dim)
+    x = _added(layer.attention.output, context if only is not None else rows.take(context), x)
     return _added(layer.output, _activated(layer.intermediate, x), x)
 
 

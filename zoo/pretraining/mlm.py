@@ -8,6 +8,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from zoo.engine.states import token_states
+from zoo.pretraining.parts import head_of
+from zoo.pretraining.recipe import PretrainRecipe
+from zoo.pretraining.vocabulary import SampledVocabulary
 from zoo.training.loop import Objective
 from zoo.training.losses import linear_cross_entropy
 
@@ -44,47 +48,105 @@ class HeldOut:
     tokens: int
 
 
+@dataclass(frozen=True)
+class Masking:
+    """Which tokens may be masked, and by what."""
+
+    mask_id: int
+    special_ids: tuple[int, ...]
+    vocabulary: int
+
+    @classmethod
+    def of(cls, tokenizer: Any, rows: int) -> Masking:
+        """Return that of a tokenizer, for a model with so many token vectors."""
+        return cls(tokenizer.mask_token_id, tuple(sorted(set(tokenizer.all_special_ids))), min(rows, len(tokenizer)))
+
+
 class MLMObjective(Objective):
-    """Cross-entropy of the masked tokens of packed rows; the head runs on the masked positions only."""
+    """Cross-entropy of the masked tokens of packed rows; the head runs on the masked positions only.
+
+    With `sampled` the softmax is over a part of the vocabulary; with a `teacher` a share of the targets are its
+    probabilities.
+    """
 
     mean_over_rows = True
 
-    def __init__(self, model: Any, rate: float, *, mask_id: int, special_ids: list[int]) -> None:
+    def __init__(
+        self,
+        model: Any,
+        recipe: PretrainRecipe,
+        masking: Masking,
+        *,
+        sampled: SampledVocabulary | None = None,
+        teacher: Any = None,
+    ) -> None:
         super().__init__()
-        self.model = model
-        self.rate, self.mask_id = rate, mask_id
-        self.register_buffer("specials", torch.tensor(special_ids), persistent=False)
+        self.model, self.recipe, self.masking = model, recipe, masking
+        self.sampled = sampled
+        self._teacher = (
+            [] if teacher is None else [teacher.eval().requires_grad_(False)]
+        )  # a list: not trained, not saved
+        self.register_buffer("specials", torch.tensor(masking.special_ids), persistent=False)
 
-    def masked_states(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Token ids (n, length) -> for the masked tokens what the output layer takes (n * k, width), and their ids."""
+    def corrupted(self, ids: torch.Tensor, rate: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Token ids (n, length) -> corrupted ids (n, length), masked positions (n, k) and their true ids (n, k)."""
         specials: torch.Tensor = self.specials  # type: ignore[assignment]
-        corrupted, positions, truth = mask_tokens(
-            ids, self.rate, mask_id=self.mask_id, specials=specials, vocabulary=self.model.config.vocab_size
-        )
-        states = self.model.bert(input_ids=corrupted).last_hidden_state
-        masked = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1])).flatten(0, 1)
-        return self.model.cls.predictions.transform(masked), truth.flatten()
+        masking = self.masking
+        return mask_tokens(ids, rate, mask_id=masking.mask_id, specials=specials, vocabulary=masking.vocabulary)
+
+    def output_states(self, model: Any, corrupted: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """What a model's output layer takes (n * k, width) at the masked positions (n, k) of corrupted ids."""
+        if self.recipe.last_layer == "masked":
+            (masked,) = token_states(model.base_model, corrupted, torch.ones_like(corrupted), at=positions)
+        else:
+            states = model.base_model(input_ids=corrupted).last_hidden_state
+            masked = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
+        transform, _ = head_of(model)
+        return transform(masked.flatten(0, 1))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Token ids of packed rows (n, length) -> scalar loss."""
-        states, truth = self.masked_states(ids)
-        head = self.model.cls.predictions
-        return linear_cross_entropy(states, head.decoder.weight, head.bias, truth)
+        corrupted, positions, truth = self.corrupted(ids, self.recipe.mask_rate)
+        states = self.output_states(self.model, corrupted, positions)
+        _, decoder = head_of(self.model)
+        if self._teacher:
+            return self._taught(states, corrupted, positions, truth.flatten())
+        if self.sampled is not None:
+            return self.sampled.loss(states, decoder.weight, decoder.bias, truth.flatten())
+        return linear_cross_entropy(states, decoder.weight, decoder.bias, truth.flatten())
+
+    def _taught(
+        self, states: torch.Tensor, corrupted: torch.Tensor, positions: torch.Tensor, truth: torch.Tensor
+    ) -> torch.Tensor:
+        """Cross-entropy against the true tokens and the teacher's probabilities (Hinton et al. 2015), temperature 1."""
+        (teacher,) = self._teacher
+        with torch.no_grad():
+            soft = head_of(teacher)[1](self.output_states(teacher, corrupted, positions)).float().softmax(-1)
+        logs = head_of(self.model)[1](states).float().log_softmax(-1)
+        counted = truth != -100
+        hard = F.nll_loss(logs, truth, ignore_index=-100, reduction="none")
+        taught = -(soft * logs).sum(-1)
+        weight = self.recipe.teacher_weight
+        losses = ((1 - weight) * hard + weight * taught).masked_fill(~counted, 0.0)
+        mean: torch.Tensor = losses.sum() / counted.sum().clamp(min=1)
+        return mean
 
 
 @torch.inference_mode()
 def held_out_scores(objective: MLMObjective, batches: list[torch.Tensor], seed: int = 0) -> HeldOut:
     """Return masked accuracy and exp(mean loss) over held-out rows, with masks that are the same at every call.
 
-    Run it under `undisturbed`: it seeds the generator.
+    The softmax is over the whole vocabulary, whatever the training's is. Run it under `undisturbed`: it seeds the
+    generator.
     """
     torch.manual_seed(seed)
     objective.eval()
     right = total = 0
     loss = 0.0
     for ids in batches:
-        states, truth = objective.masked_states(ids)
-        logits = objective.model.cls.predictions.decoder(states)
+        corrupted, positions, truth = objective.corrupted(ids, objective.recipe.held_out_mask_rate)
+        truth = truth.flatten()
+        logits = head_of(objective.model)[1](objective.output_states(objective.model, corrupted, positions))
         counted = truth != -100
         right += int((logits.argmax(-1) == truth)[counted].sum())
         total += int(counted.sum())

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
+from zoo.pretraining.parts import head_of, positions_of, token_embeddings
+
 
 @dataclass(frozen=True, kw_only=True)
 class StartRecipe:
@@ -73,24 +75,25 @@ def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
 
 @torch.no_grad()
 def start_weights(model: Any, ids: NDArray[Any], recipe: StartRecipe, seed: int) -> None:
-    """Set the weights of a BertForMaskedLM before training, in place; `ids` is the token stream."""
+    """Set the weights of a masked language model before training, in place; `ids` is the token stream."""
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
             module.weight.copy_(torch.randn(module.weight.shape, generator=generator) * recipe.std)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()
-    embeddings = model.bert.embeddings
+    embeddings, (_, decoder) = token_embeddings(model), head_of(model)
     vocabulary, dim = embeddings.word_embeddings.weight.shape
     if recipe.tokens == "ppmi":
         vectors = torch.from_numpy(ppmi_vectors(ids, vocabulary, dim, recipe, seed))
         embeddings.word_embeddings.weight.copy_(vectors)
-        model.cls.predictions.decoder.weight.copy_(vectors)  # the same tensor when tied
+        decoder.weight.copy_(vectors)  # the same tensor when tied
     if recipe.positions == "sinusoidal":
-        positions = len(embeddings.position_embeddings.weight)
-        embeddings.position_embeddings.weight.copy_(torch.from_numpy(sinusoids(positions, dim, recipe.row_norm)))
+        first = len(embeddings.position_embeddings.weight) - positions_of(model.config)
+        rows = embeddings.position_embeddings.weight[first:]
+        rows.copy_(torch.from_numpy(sinusoids(len(rows), dim, recipe.row_norm)))
     embeddings.token_type_embeddings.weight.mul_(recipe.type_scale)
     if recipe.output_bias == "log-frequency":
         counts = np.bincount(np.asarray(ids[: recipe.ppmi_tokens], dtype=np.int64), minlength=vocabulary) + 0.1
         log_frequency = np.log(counts / counts.sum())
-        model.cls.predictions.bias.copy_(torch.from_numpy(log_frequency - log_frequency.max()))
+        decoder.bias.copy_(torch.from_numpy(log_frequency - log_frequency.max()))

@@ -136,9 +136,8 @@ class Training:
             raise UsageError(f"chunk_rows works in one process; {self.processes} were started.")
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
-        trainable = [p for p in objective.parameters() if p.requires_grad]
-        self.optimizer = _optimizer(trainable, settings)
-        self.scheduler = _scheduler(self.optimizer, settings, self.total_steps)
+        self.optimizer = self.make_optimizer()
+        self.scheduler = self.make_scheduler()
         self.model, self.prepared_optimizer = self.accelerator.prepare(objective, self.optimizer)
         self.matrix_speed = 0.0
         if settings.flops_per_row and self.progress.enabled:
@@ -150,6 +149,14 @@ class Training:
         self.seconds_before = 0.0
         self.files = TrainingFolder(run.folder, self.main, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
+
+    def make_optimizer(self) -> torch.optim.Optimizer:
+        """Return what updates the weights, with all its settings."""
+        return _optimizer([p for p in self.objective.parameters() if p.requires_grad], self.settings)
+
+    def make_scheduler(self) -> Any:
+        """Return what sets the learning rate of each step."""
+        return _scheduler(self.optimizer, self.settings, self.total_steps)
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings

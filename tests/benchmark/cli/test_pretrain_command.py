@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from fakes import Cli
 
-from benchmark.cli import pretrain as command
-from benchmark.cli.pretrain import read_pretrain_recipe
 from benchmark.data.sources import DataSource
+from benchmark.pretraining import texts as command
 from zoo.errors import UsageError
+from zoo.pretraining.recipe import read_pretrain_recipe
 
 SMALL = "tiny:layers=1:width=32:heads=2:inner=64:held_out_rows=32:batch_rows=4:warmup_steps=1:store=float32"
 

@@ -16,7 +16,8 @@ from zoo.encoder import Run, Runtime
 from zoo.errors import CorruptError, Interrupted, UsageError
 from zoo.files import read_tensors
 from zoo.pretraining.mlm import mask_tokens
-from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint, split_rows
+from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint
+from zoo.pretraining.setting import split_rows
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
 from zoo.pretraining.text import tokenise_files
 

@@ -1,0 +1,1 @@
+"""Pretraining backbones: text without any sentence that a task tests, tables of trials, word vectors."""

@@ -1,0 +1,71 @@
+"""The text that backbones and word vectors are trained on: found by name, without any sentence that a task tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmark.data.catalog import catalog
+from benchmark.data.corpora import normalised
+from benchmark.data.readers.pairs import iterate_text
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS
+from zoo.errors import MissingError
+from zoo.paths import cache_folder
+from zoo.pretraining.setting import Texts
+from zoo.progress import Progress
+
+DEFAULT = ("wiki", "books")
+
+
+@dataclass(frozen=True)
+class CleanTexts:
+    """Texts to train on, and what is known of the tested sentences in them."""
+
+    texts: Texts
+    missing: list[str]  # data sets that are not on this machine, so that their sentences are not left out
+
+
+def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
+    """Return the normalised texts of every task that is found here, and the data sets that are not here."""
+    texts: set[str] = set()
+    missing: set[str] = set()
+    for _, cls in TASKS.load_all():
+        if cls is None:
+            continue
+        try:
+            texts |= {normalised(text) for text in cls().load(data).unlabelled()}
+        except MissingError:
+            missing.add(cls.dataset)
+    return frozenset(texts - {""}), sorted(missing)
+
+
+def find_texts(names: Sequence[str], data: DataSource) -> list[Path]:
+    """Return the files of catalog names and of paths; raises MissingError for one that is not there."""
+    paths = []
+    for name in names or DEFAULT:
+        entry = catalog().get(name)
+        path = next(iter(data.locate(name, "plain").files.values())) if entry is not None else Path(name)
+        if not path.is_file():
+            raise MissingError(f"text {name} is neither a file nor a text of the catalog (`zoo-bench data list`).")
+        paths.append(path)
+    return paths
+
+
+def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> CleanTexts:
+    """Return the texts, from which every sentence is left out that a task tests, and say how many those are."""
+    paths = find_texts(names, data)
+    exclude, missing = tested_sentences(data)
+    progress.say(f"{len(exclude):,} tested sentences are left out of the text")
+    if missing:
+        progress.say(
+            f"these data sets are not on this machine, so their sentences stay in the text if it has them:"
+            f" {', '.join(missing)}"
+        )
+    return CleanTexts(Texts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised), missing)
+
+
+def text_options(names: Sequence[str]) -> str:
+    """Return the `--text` options that name these texts on any machine: catalog names, and the names of files."""
+    return " ".join(f"--text {name if name in catalog() else Path(name).name}" for name in names or DEFAULT)

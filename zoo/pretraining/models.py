@@ -1,0 +1,138 @@
+"""The model that a recipe trains: fresh, or a backbone that goes on; and where it comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from zoo.engine.backbone import BackboneSource, find_backbone
+from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
+from zoo.errors import UsageError
+from zoo.pretraining.recipe import PretrainRecipe
+
+_KNOWN = ("bert", "roberta", "albert")
+
+
+def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: Any) -> Any:
+    """Return an untrained masked language model of the recipe's shape."""
+    import transformers
+
+    longest = max(512, *recipe.row_lengths)
+    shape: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": recipe.width,
+        "num_hidden_layers": recipe.layers,
+        "num_attention_heads": recipe.heads,
+        "intermediate_size": recipe.inner,
+        "hidden_dropout_prob": recipe.dropout,
+        "attention_probs_dropout_prob": recipe.dropout,
+        "tie_word_embeddings": recipe.tie_embeddings,
+        "pad_token_id": tokenizer.pad_token_id,
+    }
+    ends = {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
+    if recipe.architecture == "albert":
+        albert = transformers.AlbertConfig(
+            **shape, **ends, embedding_size=recipe.embedding or recipe.width, max_position_embeddings=longest,
+            hidden_act="gelu",
+        )  # fmt: skip
+        return transformers.AlbertForMaskedLM(albert)
+    if recipe.architecture == "roberta":
+        # Positions begin after that of padding, and there is one token type.
+        roberta = transformers.RobertaConfig(
+            **shape, **ends, max_position_embeddings=longest + 1 + tokenizer.pad_token_id, type_vocab_size=1,
+            layer_norm_eps=1e-5,
+        )  # fmt: skip
+        return transformers.RobertaForMaskedLM(roberta)
+    return transformers.BertForMaskedLM(transformers.BertConfig(**shape, max_position_embeddings=longest))
+
+
+def load_model(name: str, dropout: float | None = None) -> Any:
+    """Return a backbone as a masked language model in float32; an encoder without a head gets a new one.
+
+    Raises UsageError for a kind of model that cannot be trained here.
+    """
+    from transformers import AutoModelForMaskedLM
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    folder = find_backbone(name).folder
+    config = config_of(name, folder)
+    if config.model_type not in _KNOWN:
+        raise UsageError(f"{name} is a {config.model_type} model; pretraining knows {', '.join(_KNOWN)}.")
+    if dropout is not None:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+    try:
+        return load_pretrained(AutoModelForMaskedLM, folder, config=config, dtype=torch.float32)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(f"backbone {name!r}", folder, error) from error
+
+
+def config_of(name: str, folder: Path) -> Any:
+    """Return a backbone's configuration; raises CorruptError or UsageError where it cannot be read."""
+    from transformers import AutoConfig
+
+    try:
+        return load_pretrained(AutoConfig, folder)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(f"backbone {name!r}", folder, error) from error
+
+
+def find_with_tokenizer(name: str, field: str) -> BackboneSource:
+    """Return where a backbone is; raises MissingError or UsageError when it, or its tokenizer, is not to be had."""
+    source = find_backbone(name)
+    check_tokenizer_files(f"{field} {name!r}", source.folder)
+    return source
+
+
+def load_tokenizer(source: BackboneSource, field: str) -> Any:
+    """Return a backbone's tokenizer; raises UsageError where it has not the tokens that masked training needs."""
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = load_pretrained(AutoTokenizer, source.folder)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(f"{field} {source.name!r}", source.folder, error) from error
+    missing = [kind for kind in ("cls", "sep", "mask", "pad") if getattr(tokenizer, f"{kind}_token_id") is None]
+    if missing:
+        raise UsageError(f"{field} {source.name!r} has no {missing[0]} token; a masked language model needs one.")
+    return tokenizer
+
+
+def check_vocabulary(source: BackboneSource, tokenizer: Any, field: str, tokenizer_name: str) -> None:
+    """Raise UsageError unless a model's token ids mean what the tokenizer says."""
+    own = load_tokenizer(source, field).get_vocab()
+    rows = int(config_of(source.name, source.folder).vocab_size)
+    if own != tokenizer.get_vocab():
+        raise UsageError(
+            f"{field} {source.name!r} has another vocabulary ({len(own):,} tokens) than the tokenizer"
+            f" {tokenizer_name!r} ({len(tokenizer):,} tokens), so its token vectors would stand for other tokens; set"
+            f" tokenizer={source.name}."
+        )
+    if rows < len(tokenizer):
+        raise UsageError(
+            f"{field} {source.name!r} has {rows:,} token vectors, but its tokenizer has {len(tokenizer):,} tokens;"
+            " its files do not belong together."
+        )
+
+
+def ancestry(*sources: BackboneSource) -> dict[str, list[str]]:
+    """Return what weights come from: the names of their ancestors, and those among them that labels were used for."""
+    ancestors = [name for source in sources for name in (source.name, *source.ancestors)]
+    labelled = [name for source in sources for name in source.labelled]
+    return {"ancestors": list(dict.fromkeys(ancestors)), "labelled": list(dict.fromkeys(labelled))}
+
+
+def flops_per_token(recipe: PretrainRecipe, config: Any, vocabulary: int, length: int) -> float:
+    """FLOP of forward and backward for one token of a row: layers, attention, and its share of the MLM head.
+
+    Everything is counted as if it were computed everywhere: what a recipe saves shows as a higher rate.
+    """
+    width, inner = config.hidden_size, config.intermediate_size
+    embedding = getattr(config, "embedding_size", width)
+    layers = config.num_hidden_layers * (4 * width**2 + 2 * width * inner)
+    attention = config.num_hidden_layers * 2 * length * width
+    head = recipe.mask_rate * (width * embedding + embedding * vocabulary)
+    return float(6.0 * (layers + attention + head))

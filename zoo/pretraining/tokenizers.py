@@ -1,0 +1,91 @@
+"""Tokenizers trained on the text: RoBERTa's byte-level BPE and ALBERT's unigram pieces (the `tokenizers` library)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from zoo.errors import UsageError
+from zoo.files import read_json, write_json
+from zoo.progress import Progress
+
+_POSITIONS = 512
+
+
+def train_tokenizer(kind: str, sentences: Iterable[str], vocabulary: int, progress: Progress) -> Any:
+    """Return a transformers tokenizer of `vocabulary` tokens: RoBERTa's (`byte-level-bpe`) or ALBERT's (`unigram`).
+
+    Raises UsageError when the text is too small for so many tokens.
+    """
+    train = {"byte-level-bpe": _byte_level_bpe, "unigram": _unigram}[kind]
+    progress.say(f"training a {kind} tokenizer of {vocabulary:,} tokens")
+    tokenizer = train(sentences, vocabulary)
+    if len(tokenizer) != vocabulary:
+        raise UsageError(
+            f"a {kind} tokenizer of {vocabulary:,} tokens cannot be trained on this text: it has only"
+            f" {len(tokenizer):,} different ones. Lower `vocabulary`, or give more text."
+        )
+    return tokenizer
+
+
+def _byte_level_bpe(sentences: Iterable[str], vocabulary: int) -> Any:
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
+    from transformers import RobertaTokenizer
+
+    first = ["<s>", "<pad>", "</s>", "<unk>"]  # RoBERTa's places; its <mask> is the last token
+    bytes_ = pre_tokenizers.ByteLevel.alphabet()
+    if vocabulary < len(first) + len(bytes_) + 1:
+        raise UsageError(
+            f"a byte-level vocabulary has at least {len(first) + len(bytes_) + 1} tokens, not {vocabulary}."
+        )
+    trained = Tokenizer(models.BPE())
+    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - 1, special_tokens=first, initial_alphabet=sorted(bytes_), show_progress=False
+    )
+    trained.train_from_iterator(sentences, trainer)
+    model = json.loads(trained.to_str())["model"]
+    tokens = {**model["vocab"], "<mask>": len(model["vocab"])}
+    merges: Any = [tuple(pair) for pair in model["merges"]]
+    mask: Any = AddedToken("<mask>", lstrip=True, special=True)  # takes the blank before it, as RoBERTa's
+    return RobertaTokenizer(vocab=tokens, merges=merges, mask_token=mask, model_max_length=_POSITIONS)
+
+
+def _unigram(sentences: Iterable[str], vocabulary: int) -> Any:
+    from tokenizers import Tokenizer, models, trainers
+    from transformers import AlbertTokenizer
+
+    specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]  # ALBERT's places
+    if vocabulary <= len(specials):
+        raise UsageError(f"a unigram vocabulary has more than {len(specials)} tokens, not {vocabulary}.")
+    like = AlbertTokenizer().backend_tokenizer
+    trained = Tokenizer(models.Unigram())
+    trained.normalizer, trained.pre_tokenizer = like.normalizer, like.pre_tokenizer
+    trainer = trainers.UnigramTrainer(
+        vocab_size=vocabulary, special_tokens=specials, unk_token="<unk>", show_progress=False
+    )
+    trained.train_from_iterator(sentences, trainer)
+    pieces = [tuple(piece) for piece in json.loads(trained.to_str())["model"]["vocab"]]
+    return AlbertTokenizer(vocab=pieces, model_max_length=_POSITIONS)
+
+
+def evenly(sentences: Iterable[str], total: int, wanted: int) -> Iterator[str]:
+    """Yield at most `wanted` of `total` sentences, evenly spread."""
+    step = max(total // max(wanted, 1), 1)
+    for number, sentence in enumerate(sentences):
+        if number % step == 0 and number // step < wanted:
+            yield sentence
+
+
+def kept_tokenizer(folder: Path, key: str, train: Any) -> tuple[Any, str]:
+    """Return a trained tokenizer, from `folder` when it was trained before, and what identifies it."""
+    from transformers import AutoTokenizer
+
+    done = folder / "trained.json"
+    if not done.is_file() or read_json(done).get("key") != key:
+        tokenizer = train()
+        tokenizer.save_pretrained(folder)
+        write_json(done, {"key": key})
+    return AutoTokenizer.from_pretrained(folder), key
