@@ -18,8 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
-from benchmark.leaderboard.report import leaderboard_files, make_leaderboard
-from benchmark.leaderboard.table import Table
+from benchmark.leaderboard.files import leaderboard_files, make_leaderboard
+from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.write import print_table
 from benchmark.records.schema import Record
 from benchmark.run.cache import EmbeddingCache

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmark.leaderboard.report import leaderboard_files
-from benchmark.leaderboard.table import Table
+from benchmark.leaderboard.files import leaderboard_files
+from benchmark.leaderboard.rows import Table
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted({path.parent for path in ROOT.glob("leaderboards/*/records*")})
@@ -76,7 +76,7 @@ def shipped(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     sys.path.insert(0, str(Path(__file__).parent / "benchmark"))
     from fakes import make_record
 
-    from benchmark.leaderboard.report import make_leaderboard
+    from benchmark.leaderboard.files import make_leaderboard
     from benchmark.records.store import Records
     from benchmark.tasks.suites import suite
 

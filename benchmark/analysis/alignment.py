@@ -10,8 +10,8 @@ from benchmark.analysis.encoders import Chosen, columns
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.metrics.geometry import alignment, uniformity
 from benchmark.records.query import Split, scored_pairs
-from benchmark.run.plan import LoadedTask
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
 

@@ -8,8 +8,8 @@ from benchmark.analysis.encoders import Chosen, columns
 from benchmark.analysis.result import Analysis, Points, Scatter, Table
 from benchmark.analysis.scores import average, task_scores
 from benchmark.metrics.geometry import anisotropy
-from benchmark.run.plan import LoadedTask
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.loaded import LoadedTask
 from benchmark.tasks.suites import Suite
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError

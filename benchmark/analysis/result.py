@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.records.schema import plain
 from zoo import __version__
-from zoo.files import atomic_path, write_json, write_text
 
 
 @dataclass(frozen=True)
@@ -72,28 +70,6 @@ def _text(value: Any, digits: int | None) -> str:
     return str(value) if digits is None else f"{value:.{digits}f}"
 
 
-def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: bool) -> list[Path]:
-    """Write <name>.md, .json and .html, a CSV a table and a PNG a figure; returns their paths.
-
-    Without `plots` there is neither HTML nor PNG.
-    """
-    written = [folder / f"{analysis.name}.md", folder / f"{analysis.name}.json"]
-    write_text(written[0], markdown(analysis, command))
-    write_json(written[1], as_dict(analysis, command))
-    for table in analysis.tables:
-        written.append(folder / f"{table.stem}.csv")
-        _write_csv(table, written[-1])
-    if plots:
-        from benchmark.analysis.plots import write_page, write_png
-
-        for figure in analysis.figures:
-            written.append(folder / f"{figure.stem}.png")
-            write_png(figure, written[-1])
-        written.append(folder / f"{analysis.name}.html")
-        write_page(analysis, written[-1], command)
-    return written
-
-
 def markdown(analysis: Analysis, command: str) -> str:
     """Return the tables as Markdown, the command that made them on top."""
     lines = [f"# {analysis.title}", "", "Made by:", "", "```", command, "```", "", *analysis.notes]
@@ -124,10 +100,3 @@ def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:
             "tables": tables,
         }
     )
-
-
-def _write_csv(table: Table, path: Path) -> None:
-    import pandas as pd
-
-    with atomic_path(path) as temporary:
-        pd.DataFrame(table.rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")

@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 
 from benchmark.analysis.encoders import Chosen
-from benchmark.run.plan import LoadedTask
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Encoder
 
 

@@ -16,7 +16,7 @@ import torch
 from benchmark.analysis.encoders import Chosen
 from benchmark.analysis.result import Analysis, Table
 from benchmark.analysis.scores import average, task_scores
-from benchmark.run.plan import LoadedTask
+from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime, Traits
 from zoo.engine.backbone import mlm_head
 from zoo.methods.prompt import Prompt, PromptRecipe

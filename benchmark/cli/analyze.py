@@ -84,7 +84,8 @@ def _finish(analysis: Analysis, options: dict[str, Any], runtime: Any) -> None:
 
 
 def _write(analysis: Analysis, options: dict[str, Any]) -> None:
-    from benchmark.analysis.result import markdown, write_analysis
+    from benchmark.analysis.result import markdown
+    from benchmark.analysis.write import write_analysis
     from zoo.progress import print_safe
 
     command = shlex.join(["zoo-bench", *sys.argv[1:]])
@@ -108,7 +109,7 @@ def anisotropy(**options: Any) -> None:
     from benchmark.analysis.encoders import choose_encoders
     from benchmark.data.corpora import load_corpus
     from benchmark.data.sources import DataSource
-    from benchmark.run.plan import load_tasks
+    from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
 
     chosen = suite(options["suite_name"])
@@ -165,7 +166,7 @@ def top_tokens(**options: Any) -> None:
     runtime = _start(options)
     from benchmark.analysis.top_tokens import SENTENCES, analyse_top_tokens
     from benchmark.data.sources import DataSource
-    from benchmark.run.plan import load_tasks
+    from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
     from zoo.methods.prompt import PromptRecipe
 
@@ -202,7 +203,7 @@ def alignment(**options: Any) -> None:
     from benchmark.analysis.alignment import analyse_alignment
     from benchmark.analysis.encoders import choose_encoders
     from benchmark.data.sources import DataSource
-    from benchmark.run.plan import load_tasks
+    from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
 
     encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)

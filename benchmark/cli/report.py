@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from benchmark.analysis.report import make_report
 from benchmark.cli.options import data_option
-from benchmark.leaderboard.report import make_report
 from benchmark.run.options import RESULTS
 
 

@@ -11,7 +11,7 @@ from benchmark.records.traits import traits_of
 from zoo.recipe import all_recipes, split_overrides
 
 if TYPE_CHECKING:
-    from benchmark.leaderboard.table import Row, Table
+    from benchmark.leaderboard.rows import Row, Table
     from benchmark.records.schema import MethodPart
 
 CONTROL, UNTRAINED = "control", "untrained backbone"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from benchmark.leaderboard.conditions import GROUPS, comparable, contamination, group, learned_from
-from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import Value, shown
 
 _ESCAPES = {

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.conditions import conditions, contamination, environment_lines, role
-from benchmark.leaderboard.table import Row, Table, set_ranks
+from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.table import set_ranks
 from benchmark.leaderboard.values import Value
 from benchmark.records.schema import Record, main_score
 from zoo import __version__

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmark.leaderboard.conditions import recipe_of
-from benchmark.leaderboard.table import Aggregation, Row, Table
+from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published import AVERAGE, Comparison, cited, published, slips
-from benchmark.leaderboard.table import Table
+from benchmark.leaderboard.rows import Table
 
 
 def published_markdown(table: Table, comparisons: list[Comparison]) -> str:

@@ -21,7 +21,7 @@ from zoo.files import read_arrays, sha256_json, write_arrays
 from zoo.paths import cache_folder
 
 if TYPE_CHECKING:
-    from benchmark.leaderboard.table import Row
+    from benchmark.leaderboard.rows import Row
     from benchmark.tasks.base import PairScores
 
 RESAMPLES = 2_000

@@ -6,71 +6,24 @@ import shlex
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
+from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value, over_seeds
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
 from benchmark.records.traits import traits_of
 from benchmark.tasks.suites import Suite
 
-Aggregation = Literal["all", "mean", "wmean"]
 AGGREGATED: dict[Aggregation, str] = {
     "all": "`all` aggregation (subsets concatenated)",  # as the suites' notes say it
     "mean": "`mean` aggregation (mean over the subsets of a task)",
     "wmean": "`wmean` aggregation (mean over the subsets of a task, weighted by their pairs)",
 }
 _EQUAL = 1e-11  # of averages x100: above the noise of float64, below what a swap of two ranks in one task makes
-
-
-@dataclass
-class Row:
-    """One method under one set of conditions."""
-
-    name: str
-    row_key: str
-    values: dict[str, Value]  # by task
-    average: Value
-    about: dict[str, Any]
-    rank: int | None = None
-    notes: list[str] = field(default_factory=list)
-    among_best: bool | None = None  # not told apart from the best; None: not compared, for want of pair scores
-    mark: str = ""  # "≈" where several rows are not told apart from the best, and this is one of them
-    means: dict[str, Value] = field(default_factory=dict)  # by the suite's names for means of some of its tasks
-    untrained: bool = False  # a backbone's own states, pooled, and nothing else
-
-    def place(self) -> str:
-        """Return "3", or "≈3" for a row that is not told apart from the best; "" without a rank."""
-        return self.mark + str(self.rank or "")
-
-
-@dataclass
-class Table:
-    """One suite's rows, ranked by average; incomplete rows come last, unranked."""
-
-    suite: Suite
-    rows: list[Row]
-    commands: list[str]
-    partial: bool = False  # trial run (--limit)
-    legend: str = ""  # what the mark of rows not told apart from the best means; "" where none has it
-    aggregation: Aggregation = "all"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The tasks' columns, then the means of some of them."""
-        return (*self.suite.columns, *self.suite.means)
-
-    def cells(self, row: Row) -> list[Value]:
-        """Return a row's values in the order of `columns`."""
-        return [*(row.values[task] for task in self.suite.tasks), *(row.means[name] for name in self.suite.means)]
-
-    @property
-    def seeds(self) -> bool:
-        """Whether any row has a least and a largest average over seeds."""
-        return any(row.average.min is not None for row in self.rows)
 
 
 def build_tables(

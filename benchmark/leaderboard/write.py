@@ -15,7 +15,7 @@ from benchmark.leaderboard.conditions import conditions, environment_lines, grou
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published_page import published_markdown
-from benchmark.leaderboard.table import Table
+from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.values import shown
 from zoo.files import write_text
 from zoo.progress import fit_to

@@ -21,8 +21,8 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
 from benchmark.records.schema import Record, pairs_of, scores_of
 from benchmark.records.store import Records
-from benchmark.run.plan import LoadedTask, load_tasks
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
 from benchmark.tasks.sts import STSBenchmark
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean

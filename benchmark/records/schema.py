@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
 
+from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError, MissingError
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
@@ -51,16 +52,6 @@ MethodPart = TypedDict(
     "MethodPart",
     {"name": str, "class": str, "recipe": dict[str, Any], "sources": dict[str, Source], "traits": MethodTraits},
 )
-
-
-class TaskIdentity(TypedDict):
-    """What of a task goes into keys; `sha256` is over its data files."""
-
-    name: str
-    version: int
-    dataset: str
-    form: str
-    sha256: str | None
 
 
 class TaskPart(TaskIdentity):

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.schema import plain
-from benchmark.run.plan import EncoderPlan, LoadedTask
+from benchmark.run.plan import EncoderPlan
 from benchmark.run.tracking import tensorboard_log
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.files import read_json, sha256_file, write_json

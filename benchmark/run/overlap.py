@@ -11,7 +11,7 @@ from benchmark.data.sources import DataSource
 from benchmark.records.known_overlap import FILE, read_overlap
 from benchmark.records.schema import CorpusPart, Record
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Corpus
 from zoo.errors import MissingError, ZooError
 from zoo.files import write_json

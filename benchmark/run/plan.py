@@ -12,37 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.data.catalog import catalog
-from benchmark.data.sources import DataSource
-from benchmark.records.schema import PROTOCOL_VERSION, TaskIdentity
-from benchmark.tasks import TASKS, Task, TaskData
+from benchmark.records.schema import PROTOCOL_VERSION
+from benchmark.tasks.loaded import LoadedTask, TaskIdentity
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
-from zoo.errors import CorruptError, MissingError
+from zoo.errors import MissingError
 from zoo.files import sha256_json
 from zoo.provenance import code_digest, probe_digest
 from zoo.recipe import RecipeSpec, later_at_default, portable_recipe
 from zoo.registry import METHODS, method_identity
-
-
-@dataclass(frozen=True)
-class LoadedTask:
-    """A task with its data, or with the reason why it has none."""
-
-    name: str
-    task: Task
-    data: TaskData | None
-    reason: str | None = None
-    damaged: bool = False  # the data is here but wrong: its cells fail instead of being n/a
-
-    def identity(self) -> TaskIdentity:
-        """Return what goes into keys and records."""
-        located = self.data.located if self.data is not None else None
-        return {
-            "name": self.name,
-            "version": self.task.version,
-            "dataset": self.task.dataset,
-            "form": self.task.form,
-            "sha256": None if located is None else located.sha256,
-        }
 
 
 @dataclass(frozen=True)
@@ -108,18 +85,6 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
         cls, recipe = spec.resolve(defaults)
         resolved.append(ResolvedMethod(spec.name, cls, recipe, cls.traits(recipe)))
     return resolved
-
-
-def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
-    """Load the data of every task; a task whose data is missing keeps the reason."""
-    loaded = []
-    for name in names:
-        task = TASKS.get(name)()
-        try:
-            loaded.append(LoadedTask(name, task, task.load(data, limit)))
-        except (MissingError, CorruptError) as error:
-            loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
-    return loaded
 
 
 def encoder_inputs(

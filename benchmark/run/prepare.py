@@ -8,8 +8,9 @@ from typing import Any
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
+from benchmark.run.plan import Plan, Texts, make_plan, resolve_methods
 from benchmark.run.runtime import make_runtime
+from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
 from zoo.encoder import Runtime
 from zoo.errors import MissingError

@@ -14,8 +14,9 @@ from benchmark.run.cache import EmbeddingCache
 from benchmark.run.describe import record_of
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
-from benchmark.run.plan import Cell, EncoderPlan, LoadedTask, Plan
+from benchmark.run.plan import Cell, EncoderPlan, Plan
 from benchmark.run.stop import Stop
+from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
 from zoo.hardware import environment
 

@@ -23,11 +23,11 @@ import click
 import numpy as np
 
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import LoadedTask, load_tasks
 from benchmark.run.vectors import VectorStore
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import all_suites
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.tokens import MEMORY

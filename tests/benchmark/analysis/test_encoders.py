@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.records.query import scored_pairs
-from benchmark.run.plan import LoadedTask, load_tasks
+from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 

@@ -20,7 +20,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.records.query import ranks, read_kept, scored_pairs, spearman
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 
 TASK = "pocket-pairs"
 PLAIN = ("--tasks", TASK, "--no-plots")

@@ -16,8 +16,8 @@ from scipy.stats import spearmanr
 from benchmark.analysis.top_tokens import analyse_top_tokens
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import load_tasks
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 
 TEXTS = ["the dog runs", "The cat is sad"]

@@ -19,7 +19,7 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import williams
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys
 
 TASKS = ("SimLex-999", "WS-353-sim", "WS-353-rel", "MEN", "SCWS")

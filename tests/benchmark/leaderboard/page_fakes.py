@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from fakes import make_record
 
-from benchmark.leaderboard.table import Row, Table, Value, build_tables
+from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.values import Value
 from benchmark.tasks.suites import Suite, suite
 
 SEVEN = suite("sts").tasks

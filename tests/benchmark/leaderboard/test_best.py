@@ -18,13 +18,15 @@ from scipy import stats
 
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard import significance
+from benchmark.leaderboard.files import make_leaderboard
 from benchmark.leaderboard.latex import latex
-from benchmark.leaderboard.report import make_leaderboard
-from benchmark.leaderboard.table import Row, Table, Value, build_tables
+from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.values import Value
 from benchmark.leaderboard.write import markdown, print_table
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import keys, shared_with
 from benchmark.tasks.suites import Suite, suite
 
@@ -225,7 +227,7 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
                 other = make_record(record["method"]["name"], task, record["seed"], main=record["scores"]["main"])
                 store.write(other, store.pair_scores(record))
     script = (
-        "import sys; from pathlib import Path; from benchmark.leaderboard.report import make_leaderboard\n"
+        "import sys; from pathlib import Path; from benchmark.leaderboard.files import make_leaderboard\n"
         "make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]), 'words'); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)

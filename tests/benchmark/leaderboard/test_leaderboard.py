@@ -19,8 +19,9 @@ import pytest
 from fakes import Cli, failed, hexes, make_record
 
 from benchmark.leaderboard.conditions import conditions as markdown_conditions
-from benchmark.leaderboard.report import make_leaderboard
-from benchmark.leaderboard.table import Table, build_tables
+from benchmark.leaderboard.files import make_leaderboard
+from benchmark.leaderboard.rows import Table
+from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.values import shown
 from benchmark.leaderboard.write import as_dict, markdown, print_table, write_tables
 from benchmark.records.store import Records
@@ -535,7 +536,7 @@ _PRINT = """
 import sys
 import zlib
 from pathlib import Path
-from benchmark.leaderboard.report import make_leaderboard
+from benchmark.leaderboard.files import make_leaderboard
 make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]))
 assert "torch" not in sys.modules
 """

@@ -12,13 +12,13 @@ import pytest
 from fakes import failed, make_record
 from page_fakes import EVIL, method_records, renamed, training, wide_table
 
+from benchmark.analysis.report import make_report
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import write_page
-from benchmark.leaderboard.report import make_report
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.suites import suite
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")

@@ -20,8 +20,8 @@ from benchmark.records import store as results
 from benchmark.records.query import scored_pairs
 from benchmark.records.schema import check_record
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
 from benchmark.tasks import TASKS
+from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import sha256_file

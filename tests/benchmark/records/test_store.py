@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from fakes import Cli, failed, hexes, make_record
 
-from benchmark.leaderboard.report import make_leaderboard
+from benchmark.leaderboard.files import make_leaderboard
 from benchmark.records.schema import check_record, plain
 from benchmark.records.store import Records
 from zoo.errors import CorruptError, MissingError

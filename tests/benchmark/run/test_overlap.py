@@ -13,7 +13,7 @@ from benchmark.data.corpora import load_corpus, overlap
 from benchmark.data.sources import DataSource
 from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 
 HERE = DataSource(None, hub=False)
 POCKET = ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics")

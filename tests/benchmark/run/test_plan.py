@@ -13,7 +13,8 @@ from fakes import FAKES, Bag, hexes
 
 import benchmark.run.plan
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import EncoderPlan, LoadedTask, Plan, Texts, load_tasks, make_plan, resolve_methods
+from benchmark.run.plan import EncoderPlan, Plan, Texts, make_plan, resolve_methods
+from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
 from zoo.progress import Progress

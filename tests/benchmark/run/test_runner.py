@@ -19,9 +19,10 @@ from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.records.schema import check_record
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks, make_plan, resolve_methods
+from benchmark.run.plan import make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
 from benchmark.run.vectors import VectorStore
+from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import ContractError, Interrupted
 from zoo.recipe import RecipeSpec

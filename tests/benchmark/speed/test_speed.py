@@ -11,13 +11,13 @@ import pytest
 from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import load_tasks
 from benchmark.speed.encoding import layer_flops, our_side, peer_side, scores
 from benchmark.speed.epoch import measure as epoch
 from benchmark.speed.scaling import main as scaling
 from benchmark.speed.scaling import measure
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
+from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError

@@ -8,12 +8,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmark.analysis.method_pairs import pairs_of_row
 from benchmark.leaderboard import published
 from benchmark.leaderboard.about import counted_sentences, encoding_of, overlaps
 from benchmark.leaderboard.conditions import conditions, environment_lines
-from benchmark.leaderboard.method_pairs import pairs_of_row
 from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
-from benchmark.leaderboard.table import Row, Table
+from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import shown
 from benchmark.leaderboard.write import number
 from benchmark.records.query import Texts

@@ -1,4 +1,4 @@
-"""`zoo-bench leaderboard` and `report`: read the records, write tables and pages. Imports no torch."""
+"""From a results folder to tables and the page that has them all. Imports no torch."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import page
-from benchmark.leaderboard.table import Aggregation, Table, build_tables
+from benchmark.leaderboard.rows import Aggregation, Table
+from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.meaning import judged
 from benchmark.records.schema import Record
 from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
-from zoo.errors import MissingError, did_you_mean
-from zoo.files import slug, write_text
+from zoo.errors import MissingError
+from zoo.files import write_text
 from zoo.progress import print_safe
-from zoo.recipe import all_recipes, split_overrides
 
 
 def leaderboard_files(
@@ -30,11 +29,11 @@ def leaderboard_files(
     there is no record of these suites.
     """
     records = Records(results)
-    found = _read(records)
-    wanted = {one.name for one in _suites(found, suite_names)}
+    found = read_judged(records)
+    wanted = {one.name for one in suites_of(found, suite_names)}
     tables: list[Table] = []
     named: list[Table] = []
-    for suite in _suites(found):
+    for suite in suites_of(found):
         made = build_tables(found, [suite], records, aggregation=aggregation, by_condition=by_condition)
         tables += made
         named += made if suite.name in wanted else []
@@ -64,42 +63,11 @@ def make_leaderboard(
     return records.corrupt
 
 
-def make_report(
-    method: str, results: Path, out: Path | None = None, data: str | None = None, *, texts: bool = True
-) -> Path:
-    """Write one page about a method of a results folder, under all its conditions; returns its path.
-
-    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Hard pairs and
-    the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
-    nothing is downloaded. Raises MissingError for a method without records.
-    """
-    from benchmark.leaderboard.method_page import method_page
-    from benchmark.records.query import Texts
-
-    records = Records(results)
-    found = _read(records)
-    names = {r["method"]["name"] for r in found}
-    chosen = {method} & names or {name for name in names if split_overrides(name, "report")[0] == method}
-    if not chosen:
-        raise MissingError(
-            f"no record of {method!r} in {results}.{did_you_mean(method, names)} Measure it with"
-            f" `zoo-bench run --methods {method}`, or name a folder with --results."
-        )
-    mine = [r for r in found if r["method"]["name"] in chosen]
-    of_pairs = Texts(DataSource.from_options(data, hub=False))
-    tables = build_tables(found, _suites(found), records)
-    html = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
-    path = out or results / "reports" / f"{slug(method)}.html"
-    write_text(path, html)
-    print_safe(f"written: {path}", sys.stdout)
-    return path
-
-
-def _read(records: Records) -> list[Record]:
+def read_judged(records: Records) -> list[Record]:
     return judged(with_overlap(read_records(records), read_overlap(records.folder)))
 
 
-def _suites(records: Sequence[Record], names: str | None = None) -> list[Suite]:
+def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:
     known = list(all_suites().values())
     in_suites = {task for one in known for task in one.tasks}
     others = sorted({r["task"]["name"] for r in records} - in_suites)

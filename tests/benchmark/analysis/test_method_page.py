@@ -18,7 +18,7 @@ from benchmark.analysis.pairs import EASY, HARD, Hard
 from benchmark.data.sources import DataSource
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
-from benchmark.run.plan import load_tasks
+from benchmark.tasks.loaded import load_tasks
 
 
 def words(path: Path) -> str:
@@ -114,7 +114,7 @@ def test_the_hard_line_is_that_of_the_analysis(tmp_path: Path, cli: Cli, monkeyp
     predicted = pairs.gold + np.random.default_rng(0).normal(size=len(pairs))
     Records(tmp_path).write(make_record("m", "pocket-pairs", main=0.5), (predicted, pairs.gold))
     loose = Hard(positive=3.5, negative=1.5, longer_by=2, closer_than=1)
-    monkeypatch.setattr("benchmark.leaderboard.method_pairs.Hard", lambda: loose)
+    monkeypatch.setattr("benchmark.analysis.method_pairs.Hard", lambda: loose)
     out = tmp_path / "page.html"
     assert cli("report", "m", "--results", tmp_path, "--out", out, "--no-texts").code == 0
     masks = loose.masks(pairs)

@@ -1,0 +1,45 @@
+"""One HTML page about a method, from the records of a results folder. Imports no torch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchmark.analysis.method_page import method_page
+from benchmark.data.sources import DataSource
+from benchmark.leaderboard.files import read_judged, suites_of
+from benchmark.leaderboard.table import build_tables
+from benchmark.records.query import Texts
+from benchmark.records.store import Records
+from zoo.errors import MissingError, did_you_mean
+from zoo.files import slug, write_text
+from zoo.progress import print_safe
+from zoo.recipe import all_recipes, split_overrides
+
+
+def make_report(
+    method: str, results: Path, out: Path | None = None, data: str | None = None, *, texts: bool = True
+) -> Path:
+    """Write one page about a method of a results folder, under all its conditions; returns its path.
+
+    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Hard pairs and
+    the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
+    nothing is downloaded. Raises MissingError for a method without records.
+    """
+    records = Records(results)
+    found = read_judged(records)
+    names = {r["method"]["name"] for r in found}
+    chosen = {method} & names or {name for name in names if split_overrides(name, "report")[0] == method}
+    if not chosen:
+        raise MissingError(
+            f"no record of {method!r} in {results}.{did_you_mean(method, names)} Measure it with"
+            f" `zoo-bench run --methods {method}`, or name a folder with --results."
+        )
+    mine = [r for r in found if r["method"]["name"] in chosen]
+    of_pairs = Texts(DataSource.from_options(data, hub=False))
+    tables = build_tables(found, suites_of(found), records)
+    html = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
+    path = out or results / "reports" / f"{slug(method)}.html"
+    write_text(path, html)
+    print_safe(f"written: {path}", sys.stdout)
+    return path

@@ -1,0 +1,36 @@
+"""The files of an analysis: Markdown, JSON and CSV, and where plots are wanted PNG and one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark.analysis.plots import write_page, write_png
+from benchmark.analysis.result import Analysis, Table, as_dict, markdown
+from zoo.files import atomic_path, write_json, write_text
+
+
+def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: bool) -> list[Path]:
+    """Write <name>.md, .json and .html, a CSV a table and a PNG a figure; returns their paths.
+
+    Without `plots` there is neither HTML nor PNG.
+    """
+    written = [folder / f"{analysis.name}.md", folder / f"{analysis.name}.json"]
+    write_text(written[0], markdown(analysis, command))
+    write_json(written[1], as_dict(analysis, command))
+    for table in analysis.tables:
+        written.append(folder / f"{table.stem}.csv")
+        _write_csv(table, written[-1])
+    if plots:
+        for figure in analysis.figures:
+            written.append(folder / f"{figure.stem}.png")
+            write_png(figure, written[-1])
+        written.append(folder / f"{analysis.name}.html")
+        write_page(analysis, written[-1], command)
+    return written
+
+
+def _write_csv(table: Table, path: Path) -> None:
+    import pandas as pd
+
+    with atomic_path(path) as temporary:
+        pd.DataFrame(table.rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")

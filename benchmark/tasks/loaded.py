@@ -1,0 +1,55 @@
+"""A task with its data, or with the reason why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS, Task, TaskData
+from zoo.errors import CorruptError, MissingError
+
+
+class TaskIdentity(TypedDict):
+    """What of a task goes into keys; `sha256` is over its data files."""
+
+    name: str
+    version: int
+    dataset: str
+    form: str
+    sha256: str | None
+
+
+@dataclass(frozen=True)
+class LoadedTask:
+    """A task with its data, or with the reason why it has none."""
+
+    name: str
+    task: Task
+    data: TaskData | None
+    reason: str | None = None
+    damaged: bool = False  # the data is here but wrong: its cells fail instead of being n/a
+
+    def identity(self) -> TaskIdentity:
+        """Return what goes into keys and records."""
+        located = self.data.located if self.data is not None else None
+        return {
+            "name": self.name,
+            "version": self.task.version,
+            "dataset": self.task.dataset,
+            "form": self.task.form,
+            "sha256": None if located is None else located.sha256,
+        }
+
+
+def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:
+    """Load the data of every task; a task whose data is missing keeps the reason."""
+    loaded = []
+    for name in names:
+        task = TASKS.get(name)()
+        try:
+            loaded.append(LoadedTask(name, task, task.load(data, limit)))
+        except (MissingError, CorruptError) as error:
+            loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
+    return loaded
