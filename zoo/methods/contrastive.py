@@ -20,6 +20,7 @@ from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.heads import TanhHead
+from zoo.recipe import later
 from zoo.training.loop import Objective, TrainSettings, train
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
@@ -83,6 +84,7 @@ class ContrastiveRecipe(TrainedRecipe):
     eval_every: int = 250  # steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125
     pooler: Pooler = "cls"
     mlp_only_train: bool = True  # the test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7)
+    optimizer: Literal["adamw", "transformers-adamw"] = later("adamw")  # the latter is the released codes' (2021)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,11 +180,13 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
     def settings(self) -> TrainSettings:
         """Return the optimisation that the recipe states."""
         recipe = self.recipe
+        optimizer = recipe.optimizer if isinstance(recipe, ContrastiveRecipe) else "adamw"
         return TrainSettings(
             batch_size=recipe.batch_size * recipe.accumulate,
             accumulate=recipe.accumulate,
             chunk_rows=recipe.chunk_rows,
             learning_rate=recipe.learning_rate,
+            optimizer=optimizer,
             epochs=recipe.epochs,
             eval_every=recipe.eval_every,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -13,9 +13,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.backbone import without_pooler
+from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, set_dropout
+from zoo.recipe import later
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -33,6 +36,10 @@ class MoCoRecipe(ContrastiveRecipe):
     keeps: int = 0  # chances of no augmentation beside those of `augment`; the code has 2
     srl: bool = False  # the key's view is the sentence's predicates with ARG0, PRED, ARGM-NEG, ARG1
     positives: Literal["momentum", "query"] = "momentum"  # "query": ESimCSE, where the queue only adds negatives
+    key_dropout: bool = later(True)  # False: the keys are made without, as ESimCSE's code makes them
+    key_mlp: Literal["momentum", "query"] = later("momentum")  # the code of ESimCSE: the query's, as it is then
+    key_start: Literal["copy", "random"] = later("copy")  # that code copies before the pretrained weights load
+    queue_drops: Literal["last", "first"] = later("last")  # rows of the oldest batch that no longer fit whole
     double_linear: bool = False  # h = V(V(y)): what PT-BERT's released code amounts to, its control
 
     def __post_init__(self) -> None:
@@ -46,6 +53,10 @@ class MoCoRecipe(ContrastiveRecipe):
             raise ValueError(
                 "double_linear has no part at test, where the MLP was trained behind it: mlp_only_train: true"
             )
+        if self.key_mlp == "query" and self.pooler != "cls":
+            raise ValueError(f"key_mlp: query has no effect, for the pooler {self.pooler!r} has no MLP")
+        if self.queue_drops == "first" and self.positives == "momentum":
+            raise ValueError("queue_drops: first is for positives: query, where the queue holds past keys alone")
         if self.keeps < 0:
             raise ValueError(f"keeps must not be below 0, not {self.keeps}")
 
@@ -78,7 +89,13 @@ class MoCoObjective(Objective):
         super().__init__()
         self.recipe = recipe
         self.query_branch = Branch(model, recipe, mlp)
-        self.key_branch = freeze(copy.deepcopy(self.query_branch))
+        self.key_branch = copy.deepcopy(self.query_branch)
+        if recipe.key_start == "random":
+            self.key_branch.pooler.model = type(model)(model.config, **without_pooler(type(model)))
+            set_dropout(self.key_branch.pooler.model, recipe.dropout)
+            # ESimCSE's code moves it before it makes keys, which is here after the step before; this is the first time.
+            momentum_update(self.key_branch, self.query_branch, recipe.momentum)
+        freeze(self.key_branch)
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
 
     def embed(
@@ -87,11 +104,23 @@ class MoCoObjective(Objective):
         """Sentences and their views, ids and masks (n, length) -> h, h' (n, dim), and for ESimCSE the keys to keep."""
         h = self.query_branch(input_ids, attention_mask)
         if self.recipe.positives == "momentum":
-            with torch.no_grad():
-                return h, self.key_branch(view_ids, view_mask)
+            return h, self.keys(view_ids, view_mask)
         h_plus = self.query_branch(view_ids, view_mask)
-        with torch.no_grad():
-            return h, h_plus, self.key_branch(input_ids, attention_mask)
+        return h, h_plus, self.keys(input_ids, attention_mask)
+
+    @torch.no_grad()
+    def keys(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token ids and mask (n, length) -> the momentum encoder's vectors (n, dim), without gradient."""
+        key = self.key_branch.pooler
+        head = self.query_branch.pooler.mlp if self.recipe.key_mlp == "query" else key.mlp
+        vectors: torch.Tensor = head(pooled(key.model, input_ids, attention_mask, key.how))
+        return vectors
+
+    def train(self, mode: bool = True) -> Self:
+        """As any module, but the key encoder may stay without dropout."""
+        super().train(mode)
+        self.key_branch.train(mode and self.recipe.key_dropout)
+        return self
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *keys: torch.Tensor) -> torch.Tensor:
         """h and h' (n, dim) -> scalar loss."""
@@ -100,7 +129,8 @@ class MoCoObjective(Objective):
             candidates = self.queue.push(candidates)  # the batch's own in front
         else:
             candidates = torch.cat([candidates.float(), self.queue.held().clone()])
-            self.queue.push(self.everyones(keys[0])[0])
+            past = self.everyones(keys[0])[0]
+            self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))  # its end is what goes first
         return info_nce(h, candidates, self.recipe.temperature, first=first)
 
     def after_step(self) -> None:

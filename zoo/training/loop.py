@@ -28,6 +28,7 @@ from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, pe
 from zoo.progress import Progress
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
 from zoo.training.folder import TrainingFolder
+from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.processes import gather, own_rank
 
 
@@ -39,12 +40,15 @@ class TrainSettings:
     learning_rate: float
     epochs: int
     eval_every: int
+    eval_within_epochs: bool = False  # the steps are counted anew in each epoch, whose end is one more occasion
+    patience: int | None = None  # dev scores in a row that are no better than the best, after which training ends
     weight_decay: float = 0.0
-    optimizer: Literal["adamw", "rmsprop", "sgd"] = "adamw"  # AdamW without weight decay is Adam
+    optimizer: Literal["adamw", "rmsprop", "sgd", "transformers-adamw"] = "adamw"  # without weight decay it is Adam
     rmsprop_smoothing: float = 0.99  # PyTorch's; TensorFlow's is 0.9
     rmsprop_epsilon: float = 1e-8  # PyTorch's; Keras's is 1e-7, added to the root as well
     adam_betas: tuple[float, float] = (0.9, 0.999)
     adam_epsilon: float = 1e-8
+    adam_bias_correction: bool = True  # False: none, as BERT's own code; for transformers-adamw
     schedule: Literal["linear", "constant"] = "linear"  # to 0 at the last step, or flat; both after the warm-up
     rate_until: tuple[tuple[int, float], ...] = ()  # (step, rate) in order, then learning_rate; instead of a schedule
     warmup_steps: int = 0
@@ -152,11 +156,11 @@ class Training:
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Return what updates the weights, with all its settings."""
-        return _optimizer([p for p in self.objective.parameters() if p.requires_grad], self.settings)
+        return make_optimizer([(n, p) for n, p in self.objective.named_parameters() if p.requires_grad], self.settings)
 
     def make_scheduler(self) -> Any:
         """Return what sets the learning rate of each step."""
-        return _scheduler(self.optimizer, self.settings, self.total_steps)
+        return make_scheduler(self.optimizer, self.settings, self.total_steps)
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
@@ -296,9 +300,14 @@ class Training:
         """Log, evaluate and save where it is due."""
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
             self._log(step=self.step, loss=self.last_loss, learning_rate=self.scheduler.get_last_lr()[0])
-        due = self.step % self.settings.eval_every == 0 or self.step == self.total_steps
-        if due and self.dev_score is not None:
+        step, end = self.step, self.total_steps
+        if self.settings.eval_within_epochs:
+            step, end = (self.step - 1) % self.steps_per_epoch + 1, self.steps_per_epoch
+        if self.dev_score is not None and (step % self.settings.eval_every == 0 or step == end):
             self._evaluate()
+            patience, steps = self.settings.patience, list(self.dev_scores)
+            if patience is not None and len(steps) - 1 - steps.index(str(self.best_step)) >= patience:
+                self.total_steps = self.step
         run = self.run_
         if run.checkpoint_steps is not None:
             save = self.step % run.checkpoint_steps == 0
@@ -395,41 +404,6 @@ class Training:
                 " command goes on from it.",
                 signal_number,
             )
-
-
-def _optimizer(parameters: list[nn.Parameter], settings: TrainSettings) -> torch.optim.Optimizer:
-    if settings.optimizer == "rmsprop":
-        return torch.optim.RMSprop(
-            parameters,
-            lr=settings.learning_rate,
-            alpha=settings.rmsprop_smoothing,
-            eps=settings.rmsprop_epsilon,
-            weight_decay=settings.weight_decay,
-        )
-    if settings.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    return torch.optim.AdamW(
-        parameters,
-        lr=settings.learning_rate,
-        betas=settings.adam_betas,
-        eps=settings.adam_epsilon,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
-
-
-def _scheduler(optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int) -> Any:
-    from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
-
-    def stepwise(step: int) -> float:
-        rate = next((rate for until, rate in settings.rate_until if step < until), settings.learning_rate)
-        return rate / settings.learning_rate
-
-    if settings.rate_until:
-        return torch.optim.lr_scheduler.LambdaLR(optimizer, stepwise)
-    if settings.schedule == "constant":
-        return get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
-    return get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
 
 
 def _accelerator(runtime: Runtime) -> Any:

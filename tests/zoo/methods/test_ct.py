@@ -16,7 +16,8 @@ from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import Interrupted, TrainingError, UsageError
 from zoo.methods.ct import CT, CTObjective
 from zoo.recipe import all_recipes
-from zoo.training.loop import TrainSettings, _optimizer, _scheduler
+from zoo.training.loop import TrainSettings
+from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.pairs import Groups
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if name.startswith("ct")}
@@ -157,7 +158,7 @@ def test_loss_equals_numpy_on_two_encoders(name: str, tiny_bert: Path, pocket_se
 def test_learning_rates_are_the_piecewise_ones(tiny_bert: Path) -> None:
     encoder = CT(recipe_of("ct-repo", tiny_bert), Runtime())
     optimizer = torch.optim.RMSprop([torch.nn.Parameter(torch.zeros(1))], lr=2e-6)
-    schedule = _scheduler(optimizer, encoder.settings(), 5000)
+    schedule = make_scheduler(optimizer, encoder.settings(), 5000)
     rates = []
     for _ in range(2500):
         rates.append(schedule.get_last_lr()[0])
@@ -186,7 +187,7 @@ def test_rmsprop_adds_epsilon_to_the_root_as_keras_does() -> None:
         rmsprop_smoothing=0.9,
         rmsprop_epsilon=1e-7,
     )
-    optimizer = _optimizer([weight], settings)
+    optimizer = make_optimizer([("w", weight)], settings)
     wanted, rms = 1.0, 0.0
     for gradient in (1e-7, -3e-7, 2e-7):
         weight.grad = torch.tensor([gradient], dtype=torch.float64)

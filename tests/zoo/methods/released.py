@@ -1,0 +1,100 @@
+"""Small ports of released training codes, written from reading them, whose losses ours are compared with."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+NO_DECAY = ("bias", "LayerNorm.bias", "LayerNorm.weight")
+
+
+class HuggingFaceAdamW:
+    """AdamW of transformers before version 4.3 or so: epsilon on the uncorrected root, decay after the step."""
+
+    def __init__(
+        self, named: Sequence[tuple[str, nn.Parameter]], *, epsilon: float, correct_bias: bool, decay: float = 0.0
+    ) -> None:
+        self.named = list(named)
+        self.epsilon, self.correct_bias, self.decay = epsilon, correct_bias, decay
+        self.moments = {id(p): [torch.zeros_like(p), torch.zeros_like(p), 0] for _, p in self.named}
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        """Clip the gradients' norm to 1, move the weights, forget the gradients."""
+        gradients = [p.grad for _, p in self.named if p.grad is not None]
+        norm = torch.sqrt(sum((g * g).sum() for g in gradients))
+        factor = min(1.0, 1.0 / (float(norm) + 1e-6))
+        for name, p in self.named:
+            if p.grad is None:
+                continue
+            moments = self.moments[id(p)]
+            gradient = p.grad * factor
+            moments[0] = 0.9 * moments[0] + 0.1 * gradient
+            moments[1] = 0.999 * moments[1] + 0.001 * gradient * gradient
+            moments[2] += 1
+            size = rate
+            if self.correct_bias:
+                size *= math.sqrt(1 - 0.999 ** moments[2]) / (1 - 0.9 ** moments[2])
+            p -= size * moments[0] / (moments[1].sqrt() + self.epsilon)
+            if not any(part in name for part in NO_DECAY):
+                p -= rate * self.decay * p
+            p.grad = None
+
+
+def linear_rate(step: int, peak: float, warmup: int, total: int) -> float:
+    """Learning rate of a step: up over the warm-up, then down to 0 at the last."""
+    return peak * (step / warmup if step < warmup else (total - step) / max(total - warmup, 1))
+
+
+def cross_entropy_of_cosines(h: torch.Tensor, candidates: torch.Tensor, temperature: float) -> torch.Tensor:
+    """Cosine of each with each over the temperature; the right one of row i is candidate i."""
+    cosines = F.cosine_similarity(h.unsqueeze(1), candidates.unsqueeze(0), dim=-1) / temperature
+    return F.cross_entropy(cosines, torch.arange(len(h)))
+
+
+def esimcse_losses(
+    bert: Any,
+    momentum_bert: Any,
+    mlp: Callable[[torch.Tensor], torch.Tensor],
+    batches: Sequence[tuple[torch.Tensor, ...]],
+    *,
+    momentum: float,
+    neg_size: int,
+    temperature: float,
+    rate: float,
+    total: int,
+) -> list[float]:
+    """ESimCSE's training: `compute_loss` of its trainer and `cl_forward` of its models, one call of each a batch.
+
+    The momentum encoder moves inside the forward pass, before the step; its vectors go through the query's own MLP, in
+    evaluation mode, and join the end of the queue, of which the last `neg_size` rows stay.
+    """
+    bert, momentum_bert, mlp = copy.deepcopy((bert, momentum_bert, mlp))
+    named = [*bert.named_parameters(), *mlp.named_parameters()]
+    optimizer = HuggingFaceAdamW(named, epsilon=1e-8, correct_bias=True)
+    past: torch.Tensor | None = None
+    losses = []
+    for step, (ids, mask, view_ids, view_mask) in enumerate(batches):
+        bert.train(), mlp.train()
+        z1, z2 = (
+            mlp(bert(input_ids=i, attention_mask=m).last_hidden_state[:, 0])
+            for i, m in ((ids, mask), (view_ids, view_mask))
+        )
+        with torch.no_grad():
+            for own, theirs in zip(momentum_bert.parameters(), bert.parameters(), strict=True):
+                own.copy_(own * momentum + theirs * (1.0 - momentum))
+        loss = cross_entropy_of_cosines(z1, z2 if past is None else torch.cat([z2, past]), temperature)
+        losses.append(float(loss.detach()))
+        bert.eval(), mlp.eval(), momentum_bert.eval()
+        with torch.no_grad():
+            keys = mlp(momentum_bert(input_ids=ids, attention_mask=mask).last_hidden_state[:, 0])
+        past = keys.clone() if past is None else torch.cat([past, keys])[-neg_size:]
+        loss.backward()
+        optimizer.step(linear_rate(step, rate, 0, total))
+    return losses

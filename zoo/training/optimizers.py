@@ -1,0 +1,101 @@
+"""Optimisers and schedules of a training, from its settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from zoo.training.loop import TrainSettings
+
+_NO_DECAY = ("bias", "LayerNorm")  # in the names of parameters
+
+
+class TransformersAdamW(torch.optim.Optimizer):
+    """AdamW as the transformers library had it until 2022, in which SimCSE and its successors were trained.
+
+    Epsilon is added to the root before its bias is corrected, so that in the first steps it weighs up to 32 times as
+    much as in PyTorch's; weights decay after the step; and the correction may be left out, as in BERT's own code.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[Any],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+        correct_bias: bool = True,
+    ) -> None:
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "correct_bias": correct_bias}
+        super().__init__(parameters, defaults)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """Move every weight that has a gradient."""
+        for group in self.param_groups:
+            first, second = group["betas"]
+            for weight in group["params"]:
+                if weight.grad is None:
+                    continue
+                state = self.state[weight]
+                if not state:
+                    state |= {"step": 0, "exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
+                state["step"] += 1
+                mean, square = state["exp_avg"], state["exp_avg_sq"]
+                mean.lerp_(weight.grad, 1 - first)
+                square.mul_(second).addcmul_(weight.grad, weight.grad, value=1 - second)
+                rate = group["lr"]
+                if group["correct_bias"]:
+                    rate *= math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
+                weight.addcdiv_(mean, square.sqrt().add_(group["eps"]), value=-rate)
+                if group["weight_decay"]:
+                    weight.mul_(1 - group["lr"] * group["weight_decay"])
+
+
+def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSettings) -> torch.optim.Optimizer:
+    """Return the optimiser of these parameters, by name."""
+    named = list(named)
+    parameters = [parameter for _, parameter in named]
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "rmsprop":
+        return torch.optim.RMSprop(
+            parameters, lr=rate, alpha=settings.rmsprop_smoothing, eps=settings.rmsprop_epsilon, weight_decay=decay
+        )
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=rate, weight_decay=decay)
+    if settings.optimizer == "transformers-adamw":
+        spared = [any(part in name for part in _NO_DECAY) for name, _ in named]
+        groups = [
+            {"params": [p for p, spare in zip(parameters, spared, strict=True) if spare == wanted], "weight_decay": d}
+            for wanted, d in ((False, decay), (True, 0.0))
+        ]
+        return TransformersAdamW(
+            [group for group in groups if group["params"]],
+            rate,
+            settings.adam_betas,
+            settings.adam_epsilon,
+            correct_bias=settings.adam_bias_correction,
+        )
+    return torch.optim.AdamW(
+        parameters, lr=rate, betas=settings.adam_betas, eps=settings.adam_epsilon, weight_decay=decay, fused=True
+    )
+
+
+def make_scheduler(optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int) -> Any:
+    """Return the schedule of the learning rate over so many steps."""
+    from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
+
+    def stepwise(step: int) -> float:
+        rate = next((rate for until, rate in settings.rate_until if step < until), settings.learning_rate)
+        return rate / settings.learning_rate
+
+    if settings.rate_until:
+        return torch.optim.lr_scheduler.LambdaLR(optimizer, stepwise)
+    if settings.schedule == "constant":
+        return get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
+    return get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
