@@ -154,32 +154,71 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not standard JSON")
 
 
-def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
-    import torch
+def write_signed(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a JSON object atomically, with the sha256 of all the rest of it."""
+    write_json(path, {**value, "sha256": sha256_json(value)})
 
+
+def read_signed(path: Path, *, unsigned: bool = False) -> dict[str, Any]:
+    """Read what `write_signed` wrote, without its sha256; raises MissingError, or CorruptError when it is damaged.
+
+    With `unsigned` an object without a sha256 is read as well: what versions before 0.2 wrote.
+    """
+    value = read_mapping(path)
+    expected = value.pop("sha256", None)
+    if expected is None and unsigned:
+        return value
+    if expected != sha256_json(value):
+        raise CorruptError(f"{path} is damaged (its sha256 is not the one it was written with).")
+    return value
+
+
+def _digest(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str]) -> str:
     said = {name: text for name, text in metadata.items() if name != "sha256"}
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        if tensor.numel():
-            digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        digest.update(_bytes_of(tensor))
     return digest.hexdigest()
 
 
-def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically, with a sha256 over all of it; tensors are made contiguous and unshared."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
+_DTYPES = {  # torch's name -> safetensors' name
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL",
+    "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8", "uint8": "U8",
+}  # fmt: skip
 
-    unshared = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-    said = dict(metadata or {})
-    said["sha256"] = _digest(unshared, said)
-    with atomic_path(path) as temporary:
-        try:
-            save_file(unshared, str(temporary), metadata=said)
-        except SafetensorError as error:
-            raise ZooError(f"cannot write {path}: {error}. Free space or choose another folder.") from error
+
+def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write a safetensors file atomically, with a sha256 over all of it; tensors are made contiguous and unshared.
+
+    Equal tensors and metadata give equal bytes, which the library's own writer does not promise for two metadata keys.
+    Raises ZooError where the file cannot be written, ValueError for a dtype that the format is not used with here.
+    """
+    unshared = {name: tensors[name].detach().to("cpu", copy=True).contiguous() for name in sorted(tensors)}
+    said = dict(sorted((metadata or {}).items()))
+    header: dict[str, Any] = {"__metadata__": {**said, "sha256": _digest(unshared, said)}}
+    ordered = sorted(unshared, key=lambda name: -unshared[name].element_size())  # so that each is aligned
+    end = 0
+    for name in ordered:
+        tensor = unshared[name]
+        dtype = _DTYPES.get(str(tensor.dtype).removeprefix("torch."))
+        if dtype is None:
+            raise ValueError(f"{name}: {tensor.dtype} has no place in our safetensors files")
+        start, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in ordered:
+            file.write(_bytes_of(unshared[name]))
+
+
+def _bytes_of(tensor: torch.Tensor) -> memoryview:
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8).numpy().data if tensor.numel() else memoryview(b"")
 
 
 def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.files import read_json, sha256_json, write_json
+from zoo.errors import UsageError, ZooError
+from zoo.files import read_signed, sha256_json, write_signed
 from zoo.paths import cache_folder
 
 # Some virtual machines announce AMX and kill the process that uses it; this cap keeps oneDNN to AVX-512.
@@ -68,9 +68,8 @@ def cpu_bf16() -> dict[str, Any]:
     cpu = {"cpu": cpu_name(), "flags": _cpu_flags(), "torch": torch.__version__, "threads": torch.get_num_threads()}
     path = cache_folder() / f"bf16-{sha256_json(cpu)[:16]}.json"
     try:
-        kept: dict[str, Any] = read_json(path)
-        return kept
-    except (MissingError, CorruptError):
+        return read_signed(path)
+    except ZooError:  # not measured yet, or the file is damaged or cannot be read: it is measured now
         pass
     measured: dict[str, Any] = {**cpu, "float32": None, "bfloat16": None, "isa_cap": None}
     if cpu["flags"]:  # elsewhere bfloat16 is emulated and never faster
@@ -81,7 +80,7 @@ def cpu_bf16() -> dict[str, Any]:
                 measured |= {**json.loads(child.stdout), "isa_cap": cap}
                 break
     try:
-        write_json(path, measured)
+        write_signed(path, measured)
     except ZooError:
         return measured  # a cache that cannot be written is no reason to stop; the next run measures again
     return measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -106,8 +107,17 @@ def clock(seconds: float) -> str:
 _ASCII = str.maketrans({"±": "+-", "–": "-", "—": "-", "→": "->", "×": "x", "…": "...", "ρ": "rho", "⚠": "!"})
 
 
+_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def without_orders(text: str) -> str:
+    """Return text in which no character gives the terminal an order: escape sequences are shown, not obeyed."""
+    return _ORDERS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def fit_to(text: str, stream: TextIO) -> str:
-    """Return `text` with only characters that `stream` can print."""
+    """Return `text` with only characters that `stream` can print, none of which orders a terminal about."""
+    text = without_orders(text)
     encoding = getattr(stream, "encoding", None) or "ascii"
     try:
         text.encode(encoding)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from benchmark.analysis.plots import write_page, write_png
 from benchmark.analysis.result import Analysis, Table, as_dict, markdown
+from benchmark.leaderboard.csv_table import safe_cell
 from zoo.files import atomic_path, write_json, write_text
 
 
@@ -32,5 +33,6 @@ def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: boo
 def _write_csv(table: Table, path: Path) -> None:
     import pandas as pd
 
+    rows = [[safe_cell(value) for value in row] for row in table.rows]
     with atomic_path(path) as temporary:
-        pd.DataFrame(table.rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")
+        pd.DataFrame(rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")

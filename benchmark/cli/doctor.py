@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from benchmark.cli.options import data_option
+from benchmark.cli.options import data_option, say
 from benchmark.data.overview import data_rows
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from zoo import __version__
@@ -26,43 +26,43 @@ def doctor_command(data: str | None) -> int:
 
     problems = 0
     facts = environment("cpu")
-    print(f"zoo-bench {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    print("packages: " + ", ".join(f"{name} {version}" for name, version in facts["packages"].items()))
-    print(f"cpu: {facts['cpu']}, {facts['threads']} threads")
+    say(f"zoo-bench {__version__}, Python {platform.python_version()}, {platform.platform()}")
+    say("packages: " + ", ".join(f"{name} {version}" for name, version in facts["packages"].items()))
+    say(f"cpu: {facts['cpu']}, {facts['threads']} threads")
     rates = cpu_bf16()
     if rates["bfloat16"] is None:
-        print("cpu bfloat16: none, or not usable")
+        say("cpu bfloat16: none, or not usable")
     else:
         cap = f", oneDNN capped at {rates['isa_cap']} (more kills the process here)" if rates["isa_cap"] else ""
-        print(f"cpu matrix speed: float32 {rates['float32']:.0f}, bfloat16 {rates['bfloat16']:.0f} GFLOP/s{cap}")
-    print(f"precision on cpu: {choose_precision('auto', 'cpu')}")
+        say(f"cpu matrix speed: float32 {rates['float32']:.0f}, bfloat16 {rates['bfloat16']:.0f} GFLOP/s{cap}")
+    say(f"precision on cpu: {choose_precision('auto', 'cpu')}")
     if torch.cuda.is_available():
         for i in range(torch.cuda.device_count()):
             memory = torch.cuda.get_device_properties(i).total_memory / 2**30
             precision = choose_precision("auto", f"cuda:{i}")
-            print(f"cuda:{i}: {torch.cuda.get_device_name(i)}, {memory:.0f} GiB, precision {precision}")
+            say(f"cuda:{i}: {torch.cuda.get_device_name(i)}, {memory:.0f} GiB, precision {precision}")
     else:
-        print(f"cuda: none usable (torch {torch.__version__})")
+        say(f"cuda: none usable (torch {torch.__version__})")
     for name in BUNDLED:
         try:
-            print(f"backbone {name}: bundled, sha256 {find_backbone(name).sha256[:16]}")
+            say(f"backbone {name}: bundled, sha256 {find_backbone(name).sha256[:16]}")
         except ZooError as error:
             problems += 1
-            print(f"backbone {name}: BROKEN: {error}")
+            say(f"backbone {name}: BROKEN: {error}")
     cache = cache_folder()
     try:
         check_writable(cache)
         free = shutil.disk_usage(cache).free / 2**30
-        print(f"cache: {cache}, writable, {free:.1f} GiB free")
+        say(f"cache: {cache}, writable, {free:.1f} GiB free")
     except ZooError as error:
         problems += 1
-        print(f"cache: BROKEN: {error}")
-    print(f"embedding cache: {embeddings_folder()}, {cache_bytes() / 10**9:.2f} GB (may be deleted at any time)")
+        say(f"cache: BROKEN: {error}")
+    say(f"embedding cache: {embeddings_folder()}, {cache_bytes() / 10**9:.2f} GB (may be deleted at any time)")
     for name, form, rows, found, _ in data_rows(data):
-        print(f"data {name} ({form}): {found}; {rows}")
+        say(f"data {name} ({form}): {found}; {rows}")
     list(METHODS.load_all())
     for name, reason in METHODS.broken().items():
-        print(f"plugin {name}: BROKEN: {reason}")
+        say(f"plugin {name}: BROKEN: {reason}")
     return 1 if problems else 0
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from benchmark.cli.options import load_plugins, plugin_option, results_option
-from benchmark.leaderboard.markdown import markdown_row
+from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.records.query import label, row_named
 from benchmark.records.schema import Record, Training, main_score, scores_of
 from benchmark.records.store import Records, read_records
@@ -66,7 +66,7 @@ def model_card(name: str, records: Sequence[Record]) -> str:
         "pipeline_tag: sentence-similarity",
         "tags: [sentence-transformers, sentence-similarity, feature-extraction, zoo-bench]",
         "---",
-        f"# {name}",
+        f"# {markdown_text(name)}",
         "",
         f"Method `{method}`{seed}: {source}. Made by zoo-bench {first['version']}.",
         "",
@@ -78,7 +78,7 @@ def model_card(name: str, records: Sequence[Record]) -> str:
         "",
         "## Training",
         "",
-        *(f"- {key}: {value}" for key, value in _trained(training).items()),
+        *(f"- {markdown_text(f'{key}: {value}')}" for key, value in _trained(training).items()),
         "",
         "## Settings",
         "",

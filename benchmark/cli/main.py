@@ -70,6 +70,13 @@ def main(arguments: list[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:
         code = 0
+    except OSError as error:  # a disk that is full or gone, a folder that may not be written
+        place = f"{error.filename}: " if error.filename else ""
+        complain(f"{place}{error.strerror or error}. Free space or choose another folder; what is finished is kept.")
+        code = 1
+    except MemoryError:
+        complain("out of memory; what is finished is kept. Give it less at a time, or a machine with more.")
+        code = 1
     sys.exit(code if isinstance(code, int) else 0)
 
 

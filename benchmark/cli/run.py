@@ -17,6 +17,7 @@ from benchmark.cli.options import (
     plugin_option,
     precision_option,
     results_option,
+    say,
     typed_command,
 )
 from benchmark.records.store import Records
@@ -86,20 +87,20 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
         return 0
     prepared = api.prepare(options)
     finished = api.execute(prepared, options, command=typed_command())
-    outcome, say = finished.outcome, prepared.runtime.progress.say
-    say(
+    outcome, tell = finished.outcome, prepared.runtime.progress.say
+    tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
     if outcome.other_code:
-        say(f"{outcome.other_code} kept cells were made by other code; --remeasure measures them again")
+        tell(f"{outcome.other_code} kept cells were made by other code; --remeasure measures them again")
     for path, reason in finished.corrupt:
-        say(f"a damaged record was set aside as {path}: {reason}")
+        tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(prepared.suites)
     try:
         api.leaderboard(options.results, suites=suites)
     except MissingError:
-        say(f"no table: no task of {suites} has a record in {options.results}")
+        tell(f"no table: no task of {suites} has a record in {options.results}")
     return exit_code(outcome, allow_missing=options.allow_missing)
 
 
@@ -120,8 +121,8 @@ def print_plan(prepared: Prepared, records: Records) -> None:
         missing = [c.task.name for c in encoder_plan.cells if c.task.data is None]
         without = f", no data for {', '.join(missing)}" if missing else ""
         if encoder_plan.missing is not None:
-            print(f"{encoder_plan.name}{seed}: n/a: {encoder_plan.missing}")
+            say(f"{encoder_plan.name}{seed}: n/a: {encoder_plan.missing}")
             continue
-        print(f"{encoder_plan.name}{seed}: {done}/{len(encoder_plan.cells)} cells done, about {time_text}{without}")
+        say(f"{encoder_plan.name}{seed}: {done}/{len(encoder_plan.cells)} cells done, about {time_text}{without}")
     more = " and more" if unknown else ""
-    print(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
+    say(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")

@@ -15,7 +15,7 @@ from typing import Any
 
 from benchmark.data.catalog import POCKET, Dataset, Form, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import atomic_path, read_mapping, reading, sha256_file, sha256_json, write_json, write_text
+from zoo.files import atomic_path, read_signed, reading, sha256_file, sha256_json, write_signed, write_text
 from zoo.hub import patiently
 from zoo.paths import cache_folder, is_dir, is_file, user_path
 
@@ -138,7 +138,7 @@ class DataSource:
         for name, rows in splits.items():
             write_text(folder / f"{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         hashes = {f"{name}.jsonl": sha256_file(folder / f"{name}.jsonl") for name in splits}
-        write_json(folder / "done.json", {"hub": hub["id"], "revision": hub["revision"], "files": hashes})
+        write_signed(folder / "done.json", {"hub": hub["id"], "revision": hub["revision"], "files": hashes})
         return _hub_rows(entry, form, folder, "hub")
 
     def _verified(self, entry: Dataset, form: str, source: str, root: Path) -> Located:
@@ -169,7 +169,7 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
 
 
 def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
-    hashes = read_mapping(folder / "done.json").get("files")
+    hashes = read_signed(folder / "done.json", unsigned=True).get("files")
     if not isinstance(hashes, dict) or set(hashes) != {f"{name}.jsonl" for name in entry.rows}:
         raise CorruptError(f"{folder / 'done.json'} is damaged; remove {folder} and fetch again.")
     files = {name: folder / name for name in hashes}

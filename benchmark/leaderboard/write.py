@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv  # pandas takes longer to import than everything here together
 import dataclasses
-import io
 import json
 import sys
 from pathlib import Path
@@ -12,8 +10,9 @@ from typing import Any, TextIO
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.conditions import conditions, environment_lines, group, missing_controls, role
+from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.latex import latex
-from benchmark.leaderboard.markdown import markdown_row
+from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.values import shown
@@ -74,7 +73,7 @@ def markdown(table: Table) -> str:
     if missing:
         lines += ["", f"Controls not here: `--methods {','.join(missing)}` adds what the others are measured against."]
     lines += ["", *_cost(table)]
-    notes = [f"- {row.name}: {note}" for row in table.rows for note in row.notes]
+    notes = [f"- {markdown_text(f'{row.name}: {note}')}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
     lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environment_lines(table.rows)]
@@ -144,12 +143,8 @@ def _csv(table: Table) -> str:
         line |= {key: value for key, value in row.about.items() if key != "environment"}
         line["not available"] = "; ".join(row.notes)
         rows.append(line)
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    for line in rows:
-        writer.writerow({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()})
-    return text.getvalue()
+    shown = ({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()} for line in rows)
+    return csv_table(list(rows[0]), shown)
 
 
 def as_dict(table: Table) -> dict[str, Any]:

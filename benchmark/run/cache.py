@@ -13,6 +13,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmark.records.schema import plain
 from zoo.encoder import Vectors
-from zoo.errors import ZooError
+from zoo.errors import UsageError, ZooError
 from zoo.files import atomic_path, sha256_json
 from zoo.paths import cache_folder
 
@@ -67,6 +68,8 @@ class EmbeddingCache:
     """The vectors of all encoders on this machine, up to `gigabytes`; the longest unused go first."""
 
     def __init__(self, gigabytes: float = DEFAULT_GB, say: Callable[[str], None] = print) -> None:
+        if not math.isfinite(gigabytes):
+            raise UsageError(f"--embedding-cache {gigabytes}: give a number of gigabytes; 0 keeps and reads none.")
         self.folder = embeddings_folder()
         self.most_bytes = int(gigabytes * 10**9)
         self.say = say
@@ -106,7 +109,7 @@ class Entry:
 
         wanted = {digest: i for i, digest in enumerate(map(_digest, texts))}
         found: Found | None = None
-        for path in sorted(self.folder.glob("*.safetensors")):
+        for path in self._segments():
             try:
                 digests, read = _open(path)
                 rows = [(row, wanted[digest]) for row, digest in enumerate(digests) if digest in wanted]
@@ -127,6 +130,13 @@ class Entry:
             except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
                 self._set_aside(path, error)
         return found
+
+    def _segments(self) -> list[Path]:
+        try:
+            return sorted(self.folder.glob("*.safetensors"))
+        except OSError as error:  # a folder that may not be read, or whose name is too long
+            self.cache.say(f"warning: the embedding cache {self.folder} is not read: {error.strerror or error}.")
+            return []
 
     def add(self, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: dict[str, Any]) -> None:
         """Keep the vectors (n, dim) of distinct texts; a cache that cannot be written is told, and stops nothing."""
@@ -160,17 +170,15 @@ def _checksum(digests: NDArray[Any], vectors: Vectors, covered: NDArray[Any], fa
 
 
 def _write(path: Path, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: Any) -> None:
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     digests = np.frombuffer(b"".join(map(_digest, texts)), np.uint8).reshape(-1, _DIGEST)
     parts = (digests, np.ascontiguousarray(vectors), covered.astype(np.uint8))
     said = json.dumps(plain(facts), allow_nan=False)
     with atomic_path(path) as temporary:
-        save_file(
-            dict(zip(("digests", "vectors", "covered"), parts, strict=True)),
-            str(temporary),
-            metadata={"facts": said, "sha256": _checksum(*parts, said)},
-        )
+        named: dict[str, NDArray[Any]] = dict(zip(("digests", "vectors", "covered"), parts, strict=True))
+        # The library's own writing has other errors, which do not say that the disk is full.
+        temporary.write_bytes(save(named, metadata={"facts": said, "sha256": _checksum(*parts, said)}))
 
 
 def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[np.bool_], dict[str, Any]]]]:
@@ -193,8 +201,9 @@ def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[
 def _files(folder: Path) -> list[tuple[float, int, Path]]:
     """Return (last used, bytes, path) of every file; one that vanishes meanwhile is not there."""
     found = []
-    for path in folder.glob("*/*"):
-        with contextlib.suppress(FileNotFoundError):
-            stat = path.stat()
-            found.append((stat.st_mtime, stat.st_size, path))
+    with contextlib.suppress(OSError):
+        for path in folder.glob("*/*"):
+            with contextlib.suppress(FileNotFoundError):
+                stat = path.stat()
+                found.append((stat.st_mtime, stat.st_size, path))
     return found

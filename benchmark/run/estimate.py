@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any
-
 from benchmark.records.store import Records
 from benchmark.run.plan import EncoderPlan
+from zoo.files import read_mapping
 
 _CHARACTERS_PER_TOKEN = 4.3
 _UTILISATION = 0.35  # of a plain matrix product's speed, what encoding and training reach
@@ -23,11 +20,11 @@ def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
     path = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle).folder / "config.json"
     if not path.is_file():
         return None
-    config: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    if not {"hidden_size", "num_hidden_layers", "intermediate_size"} <= config.keys():
+    config = read_mapping(path)
+    width, layers, inner = (config.get(key) for key in ("hidden_size", "num_hidden_layers", "intermediate_size"))
+    if not isinstance(width, int) or not isinstance(layers, int) or not isinstance(inner, int):
         return None
-    width = config["hidden_size"]
-    return int(config["num_hidden_layers"] * (4 * width * width + 2 * width * config["intermediate_size"]))
+    return layers * (4 * width * width + 2 * width * inner)
 
 
 def estimate_seconds(

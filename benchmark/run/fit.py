@@ -17,8 +17,8 @@ from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
-from zoo.files import read_json, sha256_file, write_json
-from zoo.saved import save
+from zoo.files import hashes_of, read_signed, write_signed
+from zoo.saved import check_files, save
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,8 @@ class Fitter:
             report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
         place = folder / "encoder"  # with sub-folders: a transform's base has one
         save(encoder, place)
-        hashes = {p.relative_to(place).as_posix(): sha256_file(p) for p in sorted(place.rglob("*")) if p.is_file()}
         training = self._training_record(report, plan, dev_score is not None) | {"peak_from_mb": peak_from_mb}
-        write_json(folder / "fit.json", {"files": hashes, "training": training})
+        write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             path.unlink()  # the checkpoints served; the log stays
         return encoder
@@ -63,11 +62,8 @@ class Fitter:
         if not (folder / "fit.json").is_file():
             return None
         try:
-            saved = _checked_fit(read_json(folder / "fit.json"))
-            for name, expected in saved["files"].items():
-                path = folder / "encoder" / name
-                if not path.is_file() or sha256_file(path) != expected:
-                    raise CorruptError(f"{path} is damaged (sha256 differs)")
+            saved = _checked_fit(read_signed(folder / "fit.json", unsigned=True))
+            check_files(folder / "encoder", saved["files"])
             return plan.cls.load(folder / "encoder", self.runtime)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.runtime.progress.say(f"warning: {plan.name}: {error}; discarded and trained again.")
@@ -111,6 +107,6 @@ def _checked_fit(saved: Any) -> dict[str, Any]:
 def read_fit(folder: Path) -> dict[str, Any] | None:
     """Return what the encoder in the folder was fitted to, or None without one; a damaged one is found by loading."""
     try:
-        return _checked_fit(read_json(folder / "fit.json"))
+        return _checked_fit(read_signed(folder / "fit.json", unsigned=True))
     except (MissingError, CorruptError):
         return None

@@ -13,6 +13,7 @@ from benchmark.run.runtime import make_runtime
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
 from zoo.encoder import Runtime
+from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError
 from zoo.files import check_writable
 from zoo.recipe import all_recipes, parse_methods
@@ -48,6 +49,9 @@ def prepare(options: RunOptions, *, write: bool = True, given: Any = None, name:
         from benchmark.run.given import given_method  # imports torch
 
         methods = [given_method(given, name, runtime)]
+    used = [getattr(method.recipe, "backbone", None) for method in methods]
+    if options.backbone and options.backbone in used and not options.allow_missing:
+        check_backbone(options.backbone, options.revision, runtime)  # else it would be told cell by cell
     loaded = load_tasks(names, data, options.limit)
     needed = [method.traits for method in methods]
     corpus = _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else Texts()
@@ -71,8 +75,10 @@ def prepare(options: RunOptions, *, write: bool = True, given: Any = None, name:
 def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:
     try:
         corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences)
-    except MissingError as error:  # only the methods that need it go without
-        return Texts(missing=f"{error} Or name a text with --corpus.")
+    except MissingError as error:
+        if options.corpus and not options.allow_missing:
+            raise  # what was asked for by name is not here
+        return Texts(missing=f"{error} Or name a text with --corpus.")  # only the methods that need it go without
     runtime.progress.say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
     return Texts(corpus)
 
@@ -81,6 +87,8 @@ def _pairs(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime
     try:
         pairs = load_pairs(options.pairs or suite.pairs, data, options.train_pairs)
     except MissingError as error:
+        if options.pairs and not options.allow_missing:
+            raise
         return Texts(missing=f"{error} Or name a file with --pairs.")
     runtime.progress.say(f"training pairs: {len(pairs.sentences) // 2:,} of {pairs.name}")
     return Texts(pairs)

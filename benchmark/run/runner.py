@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -127,8 +127,8 @@ class Runner:
             yield
         finally:
             lock.release()
-            if folder.is_dir() and not any(folder.iterdir()):
-                folder.rmdir()  # nothing was learned, so nothing is kept
+            with suppress(OSError):  # it holds what was learned, or another process removed it or works in it
+                folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured) -> None:
         record: Record = record_of(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmark.leaderboard.csv_table import csv_table
+from zoo.files import write_text
 from zoo.hardware import cpu_name
 
 
@@ -22,7 +23,4 @@ def conditions(device: str, *packages: str) -> dict[str, Any]:
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
     """Write single measurements, each with the conditions behind it."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*rows[0], *about])
-        writer.writeheader()
-        writer.writerows([{**row, **about} for row in rows])
+    write_text(path, csv_table([*rows[0], *about], ({**row, **about} for row in rows)))

@@ -7,6 +7,7 @@ scores with the cosine of the sentences' [MASK] states.
 from __future__ import annotations
 
 import dataclasses
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from zoo.files import check_writable, read_json, sha256_json, slug, write_json
 from zoo.hardware import environment
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
-from zoo.progress import clock
+from zoo.progress import clock, print_safe
 from zoo.recipe import build, read_yaml
 
 
@@ -243,5 +244,5 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
     table = SearchTable(kind, conditions, stages, published, command, search.environment)
     written = write_search(table, folder)
     print_best(table)
-    print("written:", ", ".join(map(str, written)))
+    print_safe(f"written: {', '.join(map(str, written))}", sys.stdout)
     return 0 if all(r["status"] == "ok" for rows in stages.values() for r in rows) else 1

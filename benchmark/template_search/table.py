@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.markdown import markdown_row
 from zoo import __version__
 from zoo.files import write_json, write_text
@@ -96,12 +95,8 @@ def write_search(table: SearchTable, folder: Path) -> list[Path]:
     """Write <kind>.md, .csv and .json; returns their paths."""
     paths = [folder / f"{table.kind}.{ending}" for ending in ("md", "csv", "json")]
     rows = table.rows()
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
     write_text(paths[0], markdown(table))
-    write_text(paths[1], text.getvalue())
+    write_text(paths[1], csv_table(list(rows[0]), rows))
     write_json(
         paths[2],
         {

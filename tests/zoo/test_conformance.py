@@ -85,6 +85,13 @@ BROKEN: dict[str, tuple[Callable[[Sequence[str]], Any], str]] = {
     "reversed": (lambda t: hashed(t)[::-1], "depend on the order"),
     "neighbours": (neighbours, "depend on the order"),
     "batch mean": (lambda t: hashed(t) - np.arange(len(t), dtype=np.float32)[:, None], "depend on the order"),
+    "mean of the call": (lambda t: hashed(t) - hashed(t).mean(axis=0), "depends on the other texts of the call"),
+    "number of texts": (lambda t: hashed(t) * np.float32(len(t)), "depends on the other texts of the call"),
+    "length of the longest": (
+        lambda t: hashed(t) + np.float32(max(map(len, t))),
+        "depends on the other texts of the call",
+    ),
+    "wrong shape for one": (lambda t: hashed(t).squeeze(), r"shape \(1, 6\), not of shape \(6,\)"),
     "NaN": (with_nan, f"2 of 8 vectors have NaN or infinity, first for '{PROBES[2]}'"),
     "infinity": (lambda t: np.full((len(t), 6), np.inf, np.float32), "8 of 8 vectors have NaN"),
 }
@@ -167,9 +174,56 @@ class WrongTarget(Good):
         return encoder(lambda t: np.zeros((1, 1), np.float32))
 
 
+class Quits(Good):
+    """Leaves the program where it should encode."""
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        raise SystemExit(0)
+
+
+class Unmade(Good):
+    """Cannot be made."""
+
+    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+        raise SystemExit("no")
+
+
+class Abstract(Encoder):
+    """Has no save and no load."""
+
+    dim = 6
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        return hashed(texts)
+
+    def fingerprint(self) -> str:
+        return "x"
+
+
+class NoTraits(Good):
+    """Says what it needs in a word of its own."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        return {"needs_corpus": True}  # type: ignore[return-value]
+
+
+class RaisingTraits(Good):
+    """Raises where it should say what it needs."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        raise KeyError("needs")
+
+
 @pytest.mark.parametrize(
     ("cls", "where", "words"),
     [
+        (Quits, "shape", "SystemExit"),
+        (Unmade, "made from its recipe", "SystemExit"),
+        (Abstract, "made from its recipe", "abstract methods"),
+        (NoTraits, "traits", "must return Traits, not dict"),
+        (RaisingTraits, "traits", "KeyError"),
         (Forgetful, "save and load", "another fingerprint"),
         (Restless, "the same vectors", "deviation"),
         (Fragile, "odd texts", "IndexError"),

@@ -34,6 +34,11 @@ from zoo.files import (
     write_text,
 )
 
+DTYPES = [
+    torch.float32, torch.uint8, torch.float64, torch.bool, torch.float16, torch.int64, torch.bfloat16, torch.int32,
+    torch.int16, torch.int8,
+]  # fmt: skip
+
 
 def names_in(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.iterdir())
@@ -174,6 +179,41 @@ def test_tensors_round_trip_with_metadata_and_are_unshared(tmp_path: Path) -> No
     assert metadata == {"step": "3"}
     for name, tensor in load_file(tmp_path / "x.safetensors").items():  # the library's own reader
         assert torch.equal(tensor, tensors[name]) and torch.equal(again[name], tensors[name])
+
+
+def test_equal_tensors_give_equal_bytes_whatever_their_order(tmp_path: Path) -> None:
+    tensors = {f"t{i}": torch.full((i, 2), float(i), dtype=dtype) for i, dtype in enumerate(DTYPES)}
+    told = {f"key {i}": str(i) for i in range(9)}
+    write_tensors(tmp_path / "a", tensors, told)
+    write_tensors(tmp_path / "b", dict(reversed(tensors.items())), dict(reversed(told.items())))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    theirs = load_file(tmp_path / "a")  # the library's own reader
+    assert theirs.keys() == tensors.keys()
+    for name, tensor in tensors.items():
+        assert theirs[name].dtype == tensor.dtype and torch.equal(theirs[name], tensor)
+    with pytest.raises(ValueError, match="complex64"):
+        write_tensors(tmp_path / "c", {"x": torch.zeros(1, dtype=torch.complex64)})
+
+
+def test_no_flipped_bit_of_a_tensor_file_goes_unnoticed(tmp_path: Path) -> None:
+    """Each bit of a small file: the values are those written, or the file is damaged."""
+    path = tmp_path / "x.safetensors"
+    tensors = {"a": torch.arange(6, dtype=torch.float32), "b": torch.tensor([True, False])}
+    write_tensors(path, tensors, {"step": "3"})
+    whole = path.read_bytes()
+    unnoticed = 0
+    for bit in range(8 * len(whole)):
+        content = bytearray(whole)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        try:
+            again, metadata = read_tensors(path)
+        except CorruptError:
+            continue
+        unnoticed += 1
+        assert metadata.get("step") == "3" and again.keys() == tensors.keys()
+        assert all(torch.equal(again[name], tensors[name]) for name in tensors)
+    assert unnoticed < 8 * 7  # the name of the sha256 itself, which is then another key, and blanks
 
 
 @pytest.mark.parametrize("keep", [0, 4, 40, 0.5, 0.999])

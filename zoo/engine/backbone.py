@@ -97,6 +97,18 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
     )
 
 
+def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
+    """Raise what loading a checkpoint would raise, as far as its configuration and the names of its files tell it."""
+    from transformers import AutoConfig
+
+    source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
+    check_tokenizer_files(f"backbone {name!r}", source.folder)
+    try:
+        load_pretrained(AutoConfig, source.folder)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(f"backbone {name!r}", source.folder, error) from error
+
+
 def _from_hub(name: str, revision: str | None) -> Path:
     from huggingface_hub import HfApi, snapshot_download
     from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoo.errors import CorruptError, MissingError
-from zoo.files import sha256_file, write_text
+from zoo.errors import CorruptError
+from zoo.files import reading, sha256_file, write_text
 from zoo.srl.parse import Parse
 from zoo.srl.rules import Rules
 from zoo.srl.score import head_of, read_conllu
@@ -66,16 +66,14 @@ def read_frames(archive: Path) -> tuple[list[Example], set[str]]:
 
 def _documents(archive: Path) -> Iterator[ElementTree.Element]:
     try:
-        with tarfile.open(archive) as tar:
+        with reading(archive), tarfile.open(archive) as tar:
             for member in sorted((m for m in tar if m.isfile() and m.name.endswith(".xml")), key=lambda m: m.name):
                 file = tar.extractfile(member)
                 try:
                     yield ElementTree.fromstring(file.read() if file else b"")
                 except ElementTree.ParseError as error:
                     print(f"left out: {member.name} is not well-formed ({error})")
-    except FileNotFoundError as error:
-        raise MissingError(f"{archive} does not exist.") from error
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, ValueError) as error:
         raise CorruptError(f"{archive} is not a whole tar archive ({error}).") from error
 
 

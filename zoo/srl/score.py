@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.errors import CorruptError, ZooError
+from zoo.files import read_text
 from zoo.srl.labeller import Frame, Labeller, Tokens
 from zoo.srl.spacy_labeller import make_labeller
 
@@ -54,12 +55,7 @@ def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, list[str], list[list[str]]]]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise MissingError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except UnicodeDecodeError as error:
-        raise CorruptError(f"{path} is not UTF-8 ({error}).") from error
+    lines = read_text(path).splitlines()
     comments: list[str] = []
     rows: list[list[str]] = []
     for number, line in enumerate([*lines, ""], 1):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from zoo.errors import CorruptError, MissingError
+from zoo.errors import CorruptError
+from zoo.files import read_text
 
 TABLE = Path(__file__).parent / "verbs.txt"
 NO_ROLE = "none"  # neither ARG0 nor ARG1
@@ -40,11 +41,7 @@ class VerbTable:
 def read_table(path: Path = TABLE) -> VerbTable:
     """Read lines "PLACE ROLE: verb verb ..."; raises MissingError or CorruptError."""
     exceptions = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError as error:
-        raise MissingError(f"the installation lacks {path}; install zoo-bench again.") from error
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line or line.startswith("#"):
             continue
         place, _, role = line.partition(":")[0].partition(" ")

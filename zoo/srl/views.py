@@ -15,7 +15,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from zoo.errors import CorruptError
+from zoo.errors import CorruptError, ZooError
 from zoo.files import atomic_path, check_writable, sha256_json
 from zoo.paths import cache_folder
 from zoo.progress import Progress
@@ -60,8 +60,8 @@ def srl_views(
 
     Labels what is missing, `chunk` sentences at a time, in `processes` processes (None: one a core), and keeps each
     chunk at once: an interrupted call goes on where it stopped. A chunk's name is the sha256 of its sentences and of
-    the labeller's identity. `make` must be importable by name (None: `make_labeller`). Raises MissingError without
-    spaCy, ZooError when the folder cannot be written.
+    the labeller's identity. `make` must be importable by name (None: `make_labeller`). A folder that cannot be written
+    is told and left alone. Raises MissingError without spaCy.
     """
     make, progress = make or make_labeller, progress or Progress.silent()
     folder = folder or cache_folder() / "srl"
@@ -69,14 +69,21 @@ def srl_views(
     identity = labeller.identity()
     chunks = [list(sentences[start : start + chunk]) for start in range(0, len(sentences), chunk)]
     paths = [folder / f"srl-{sha256_json([identity, part])[:32]}.jsonl.gz" for part in chunks]
-    check_writable(folder)
+    try:
+        check_writable(folder)
+    except ZooError as error:
+        progress.say(f"warning: semantic roles are not kept: {error}")
+        return [view for part in chunks for view in views_of(part, labeller)]
     with FileLock(folder / "lock"):  # processes that train together need the same views: one labels, all read
         views = {i: kept for i, path in enumerate(paths) if (kept := _kept_views(path, progress)) is not None}
         missing = {i: part for i, part in enumerate(chunks) if i not in views}
         done = 0
         with progress.bar("semantic roles", sum(map(len, missing.values()))) as bar:
             for i, made in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
-                write_views(paths[i], made)
+                try:
+                    write_views(paths[i], made)
+                except ZooError as error:  # a full disk: the views serve, and are made again another time
+                    progress.say(f"warning: semantic roles are not kept: {error}")
                 views[i] = made
                 done += len(made)
                 bar.update(done)

@@ -17,6 +17,7 @@ from benchmark.run import cache as embedding_cache
 from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Runtime
+from zoo.errors import UsageError
 from zoo.methods.transform import Transform
 
 CODE = "code"
@@ -136,6 +137,40 @@ def test_a_cache_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Path
     assert len(said) == 1 and "not kept" in said[0]
 
 
+@pytest.mark.parametrize("place", ["x" * 250 + "/" + "y" * 250 + "/" + "z" * 4000, "n" * 300])
+def test_a_path_that_is_too_long_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / place))
+    said: list[str] = []
+    cache = EmbeddingCache(say=said.append)
+    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is None
+    add(cache, "k", TEXTS)
+    assert cache_bytes() == 0
+    assert any("not read" in line for line in said) and any("not kept" in line for line in said)
+
+
+def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
+    """A real failing write: no file may grow beyond 50 bytes."""
+    resource = pytest.importorskip("resource")
+    said: list[str] = []
+    cache = EmbeddingCache(say=said.append)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, before[1]))
+    try:
+        add(cache, "k", TEXTS)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(said) == 1 and "not kept" in said[0] and str(tmp_path) in said[0]
+    assert cache_bytes() == 0
+    add(cache, "k", TEXTS)
+    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is not None
+
+
+@pytest.mark.parametrize("size", ["inf", "nan"])
+def test_a_size_that_is_no_number_is_told(size: str) -> None:
+    with pytest.raises(UsageError, match="--embedding-cache"):
+        EmbeddingCache(float(size))
+
+
 def test_a_store_encodes_what_the_cache_lacks_and_obtains_no_encoder_for_the_rest(fakes: None) -> None:
     asked: list[str] = []
 
@@ -213,7 +248,7 @@ def test_a_fitted_encoder_is_fitted_in_each_folder_and_equal_weights_are_not_enc
     encoded.clear()
     answer = cli(*common, "--out", tmp_path / "b")
     assert answer.code == 0 and FITTED == ["Fitted"] * 4
-    assert len(encoded) == 2 * 16  # the probes, in both orders, of two seeds
+    assert len(encoded) == 2 * 24  # the probes, in both orders and in three parts, of two seeds
     for path in (tmp_path / "b" / "records").rglob("*.json"):
         assert json.loads(path.read_text(encoding="utf-8"))["encoding"]["cached"] > 0
 

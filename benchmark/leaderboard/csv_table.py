@@ -1,0 +1,30 @@
+"""Tables as CSV, safe to open in a spreadsheet: a text that it would take for a formula is marked as text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, Any]], ends: str = "\n") -> str:
+    """Return rows as CSV; a text that begins as a formula gets an apostrophe before it, numbers stay as they are."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(header), lineterminator=ends)
+    writer.writeheader()
+    writer.writerows({key: safe_cell(value) for key, value in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def safe_cell(value: Any) -> Any:
+    """Return a value as a spreadsheet may read it."""
+    if not isinstance(value, str) or not value.startswith(_FORMULA) or len(value) == 1:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

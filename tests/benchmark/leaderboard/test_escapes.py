@@ -1,0 +1,63 @@
+"""What a method's name may not do: compute in a spreadsheet, be HTML in Markdown, give orders to a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from benchmark.leaderboard.csv_table import csv_table
+from benchmark.leaderboard.markdown import markdown_row, markdown_text
+from zoo.progress import print_safe
+
+
+@pytest.mark.parametrize("formula", ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "=cmd|' /C calc'!A0", "-x"])
+def test_a_formula_is_text(formula: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(csv_table(["method"], [{"method": formula}]), newline="")))
+    assert rows == [{"method": "'" + formula}]
+
+
+@pytest.mark.parametrize("value", ["-1.5", "+3e5", -2, 3.25, "simcse", "a=b", "-", None])
+def test_numbers_and_other_texts_stay_as_they_are(value: object) -> None:
+    rows = list(csv.reader(io.StringIO(csv_table(["x"], [{"x": value}]), newline="")))
+    assert rows[1:] == [[] if value is None else [str(value)]] or rows[1:] == [[""]]
+
+
+def has_html(markdown: str) -> bool:
+    """Whether a CommonMark parser finds HTML."""
+    tokens = MarkdownIt("commonmark").parse(f"x {markdown}")
+    return any(part.type.startswith("html") for token in tokens for part in (token, *(token.children or ())))
+
+
+@pytest.mark.parametrize(
+    "text", ["<script>alert(1)</script>", "a <img src=x onerror=y>", "\\\\<b>", "`a` <b> `c`", "``<b>`", "<!-- -->"]
+)
+def test_html_is_shown_and_not_obeyed(text: str) -> None:
+    assert has_html(text)
+    assert not has_html(markdown_text(text))
+
+
+@given(st.text(alphabet="<>`\\|ab \n", max_size=30))
+@example("\\`<b>`")
+def test_no_text_becomes_html(text: str) -> None:
+    assert not has_html(markdown_text(text))
+    assert not has_html(markdown_row([text, text]))
+    assert "\n" not in markdown_row([text, text])
+
+
+def test_a_template_in_backticks_is_as_it_was() -> None:
+    assert markdown_text("`<X> means [MASK]`") == "`<X> means [MASK]`"
+
+
+@given(st.text())
+@example("\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b31m \u202eevil")
+def test_no_text_gives_orders_to_the_terminal(text: str) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    print_safe(text, stream)
+    stream.flush()
+    shown = stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
+    assert not set(shown[:-1]) & {*map(chr, range(32)), *map(chr, range(127, 160)), "\u202e"} - {"\n", "\t"}
