@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from zoo.engine.model_folder import load_pretrained
 from zoo.errors import UsageError
 from zoo.files import read_json, write_json
 from zoo.progress import Progress
@@ -88,4 +89,4 @@ def kept_tokenizer(folder: Path, key: str, train: Any) -> tuple[Any, str]:
         tokenizer = train()
         tokenizer.save_pretrained(folder)
         write_json(done, {"key": key})
-    return AutoTokenizer.from_pretrained(folder), key
+    return load_pretrained(AutoTokenizer, folder), key
