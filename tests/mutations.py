@@ -76,7 +76,7 @@ MUTATIONS = (
     ),
     Mutation(
         "leaderboard/about.py",
-        'part.get("peak_from_mb") is None',
+        "any(start is None for _, start in peaks)",
         "False",
         f"{_LEADERBOARD} -k whole_process",
         "the memory of the whole process is shown as a row's",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmark.analysis.method_page import method_page
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.files import read_judged, suites_of
+from benchmark.leaderboard.files import read_completed, suites_of
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.query import Texts
 from benchmark.records.store import Records
@@ -27,7 +27,7 @@ def make_report(
     nothing is downloaded. Raises MissingError for a method without records.
     """
     records = Records(results)
-    found = read_judged(records)
+    found = read_completed(records)
     names = {r["method"]["name"] for r in found}
     chosen = {method} & names or {name for name in names if split_overrides(name, "report")[0] == method}
     if not chosen:

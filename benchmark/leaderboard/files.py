@@ -11,7 +11,6 @@ from benchmark.leaderboard.rows import Aggregation, Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.known_overlap import read_overlap, with_overlap
-from benchmark.records.meaning import judged
 from benchmark.records.schema import Record
 from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
@@ -29,7 +28,7 @@ def leaderboard_files(
     there is no record of these suites.
     """
     records = Records(results)
-    found = read_judged(records)
+    found = read_completed(records)
     wanted = {one.name for one in suites_of(found, suite_names)}
     tables: list[Table] = []
     named: list[Table] = []
@@ -63,8 +62,9 @@ def make_leaderboard(
     return records.corrupt
 
 
-def read_judged(records: Records) -> list[Record]:
-    return judged(with_overlap(read_records(records), read_overlap(records.folder)))
+def read_completed(records: Records) -> list[Record]:
+    """Return all records of a folder; those of before with what overlap.json knows of their training text."""
+    return with_overlap(read_records(records), read_overlap(records.folder))
 
 
 def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmark.records.meaning import judged
 from benchmark.records.schema import (
     MOST_BYTES,
     NewerRecordError,
@@ -157,11 +158,11 @@ class Records:
 
 
 def read_records(store: Records) -> list[Record]:
-    """Return all records of a folder; what was left out is named on standard error."""
+    """Return all records of a folder, those without meaning as n/a; what was left out is named on standard error."""
     found = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
-    return found
+    return judged(found)
 
 
 def _read(path: Path) -> Record:

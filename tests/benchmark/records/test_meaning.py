@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import make_record
 
 from benchmark.records.meaning import judged, without_meaning
+from benchmark.records.store import Records, read_records
 
 
 def fitted_record(rank: int, k: int, texts: int, transductive: bool = True) -> Any:
@@ -39,3 +41,11 @@ def test_other_records_keep_their_scores() -> None:
     bare = {**fitted_record(38, 256, 39), "coverage": None}
     for record in (fitted_record(38, 256, 39, transductive=False), flow, later, bare, make_record()):
         assert without_meaning(record) is None
+
+
+def test_whoever_reads_a_folder_reads_them_judged(tmp_path: Path) -> None:
+    """Tables, `compare` and `analyze` read through one door; the file keeps what was measured."""
+    store = Records(tmp_path)
+    path = store.write(fitted_record(38, 256, 39))
+    (read,) = read_records(store)
+    assert read["status"] == "n/a" and '"status": "ok"' in path.read_text(encoding="utf-8")
