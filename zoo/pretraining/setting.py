@@ -185,7 +185,8 @@ class Setting:
         recipe, device = self.recipe, self.runtime.device
         masking = Masking.of(self.tokenizer, model.config.vocab_size)
         sampled = teacher = None
-        if recipe.vocabulary_loss == "sampled" and recipe.frequent_tokens < model.config.vocab_size:
+        part = recipe.frequent_tokens + recipe.drawn_tokens
+        if recipe.vocabulary_loss == "sampled" and part < model.config.vocab_size:
             counts = np.bincount(self.stream.ids, minlength=model.config.vocab_size)
             sampled = SampledVocabulary(counts, recipe.frequent_tokens, recipe.drawn_tokens)
         if recipe.teacher is not None:
