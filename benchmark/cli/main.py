@@ -21,6 +21,8 @@ COMMANDS = {  # name: what --help says of it; the command itself is benchmark.cl
     "leaderboard": "Make the tables and the page from the records.",
     "methods": "List the recipes that --methods takes.",
     "pretrain": "Pretrain a small masked language model from plain text.",
+    "pretrain-trials": "Pretrain once for each line of a table of settings, and compare them on held-out text.",
+    "pretrain-vectors": "Train word2vec or fastText vectors on plain text.",
     "report": "Write one HTML page about a method.",
     "run": "Train, evaluate and record methods; then print the table.",
     "search-templates": "Search a prompt's template by its score on STS-B dev.",

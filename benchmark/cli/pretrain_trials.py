@@ -1,0 +1,54 @@
+"""`zoo-bench pretrain-trials`: a table of settings, each trained on as many tokens and scored on the same text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark.cli.options import data_option, device_option, precision_option, say
+
+
+@click.command("pretrain-trials")
+@click.argument("table")
+@click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
+)
+@data_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the trials and of their table.")
+@click.option("--only", multiple=True, metavar="TRIAL", help="This trial of the table; may be repeated.")
+@click.option("--tokens", type=click.IntRange(1), help="Of each trial, instead of the table's number.")
+@device_option
+@precision_option
+def command(**options: Any) -> int:
+    """Pretrain once for each line of a table of settings, and compare them on held-out text.
+
+    TABLE is a name (zoo-mini, tiny) or a YAML file with the keys recipe, tokens, base and trials. Trials that are done
+    are kept, so that the same command goes on after a stop, and `--only` adds one trial at a time to the table.
+    """
+    from benchmark.data.sources import DataSource
+    from benchmark.pretraining.texts import clean_texts, find_texts
+    from benchmark.pretraining.trials import choose, read_trials, run_trials, write_table
+    from benchmark.run.runtime import make_runtime
+    from benchmark.run.stop import Stop
+    from zoo.encoder import Run
+    from zoo.files import check_writable
+
+    trials = read_trials(options["table"], options["tokens"])
+    chosen = choose(trials, options["only"])
+    out: Path = options["out"]
+    check_writable(out)
+    data = DataSource.from_options(options["data"], hub=False)
+    find_texts(options["texts"], data)
+    runtime = make_runtime(options["device"], options["precision"])
+    clean = clean_texts(options["texts"], data, runtime.progress)
+    with Stop().listening() as stop:
+        run = Run(stop_signal=stop)
+        lines = run_trials(trials, chosen, clean.texts, out, runtime=runtime, run=run)
+    say(write_table(lines, out))
+    say(f"written: {out / 'trials.md'}, .csv, .json")
+    return 0

@@ -1,0 +1,67 @@
+"""`zoo-bench pretrain-vectors`: word2vec or fastText vectors from plain text, with gensim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark.cli.options import data_option, say
+
+
+@click.command("pretrain-vectors")
+@click.argument("kind", type=click.Choice(["fasttext", "word2vec"]))
+@click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
+)
+@data_option
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File for the vectors: .vec and .txt are text, .bin is word2vec's binary form [default: in the cache, where"
+    " the recipes word2vec-wiki and fasttext-wiki find them].",
+)
+@click.option("--dim", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--epochs", type=click.IntRange(1), default=3, show_default=True, help="Passes over the text.")
+@click.option("--least-count", type=click.IntRange(1), default=5, show_default=True, help="Leave out rarer words.")
+@click.option("--most-words", type=click.IntRange(1), default=200_000, show_default=True, help="Most words to keep.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Threads. With one, equal text gives equal vectors; with more, nearly equal ones.",
+)
+def command(**options: Any) -> int:
+    """Train word vectors on plain text, without any sentence that a task tests."""
+    from benchmark.data.sources import DataSource
+    from benchmark.pretraining.texts import clean_texts, find_texts, text_options
+    from zoo.files import check_writable
+    from zoo.formats.word_vectors import MADE_VECTORS, made_file
+    from zoo.pretraining.vectors import VectorRecipe, check_target, train_vectors
+    from zoo.progress import Progress
+
+    kind = options["kind"]
+    out: Path = options["out"] or made_file(next(name for name, made in MADE_VECTORS.items() if made == kind))
+    check_target(out)
+    check_writable(out.parent)
+    data = DataSource.from_options(options["data"], hub=False)
+    find_texts(options["texts"], data)
+    progress = Progress()
+    clean = clean_texts(options["texts"], data, progress)
+    names = ("dim", "epochs", "least_count", "most_words", "workers")
+    recipe = VectorRecipe(kind=kind, **{name: options[name] for name in names})
+    own = "".join(
+        f" --{name.replace('_', '-')} {options[name]}"
+        for name in names
+        if options[name] != getattr(VectorRecipe(kind=kind), name)
+    )
+    place = "" if options["out"] is None else f" --out {out.name}"
+    line = f"zoo-bench pretrain-vectors {kind} {text_options(options['texts'])}{own}{place}"
+    facts = train_vectors(recipe, clean.texts, out, progress=progress, command=line)
+    say(f"{facts['words']:,} words, {facts['tokens']:,} tokens, {facts['seconds']:.0f} s; written: {out}")
+    return 0
