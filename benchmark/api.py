@@ -23,15 +23,28 @@ from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.write import print_table
 from benchmark.records.schema import Record
 from benchmark.run.cache import EmbeddingCache
+from benchmark.run.claims import Claims
 from benchmark.run.options import RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
+from benchmark.run.workers import run_workers
 from zoo.errors import MissingError, ZooError
+from zoo.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Finished", "Prepared", "Results", "RunOptions", "evaluate", "execute", "leaderboard", "prepare"]
+__all__ = [
+    "Finished",
+    "Prepared",
+    "Results",
+    "RunOptions",
+    "evaluate",
+    "execute",
+    "execute_in_workers",
+    "leaderboard",
+    "prepare",
+]
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,9 @@ class Finished:
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
 
 
-def execute(prepared: Prepared, options: RunOptions, *, command: Sequence[str] = ()) -> Finished:
+def execute(
+    prepared: Prepared, options: RunOptions, *, command: Sequence[str] = (), claims: Claims | None = None
+) -> Finished:
     """Train and measure every cell of a plan that is not finished; `command` is what records say made them.
 
     A failed cell is recorded and the others go on. Raises Interrupted after a signal, once everything is saved.
@@ -58,9 +73,20 @@ def execute(prepared: Prepared, options: RunOptions, *, command: Sequence[str] =
         command=command,
         tensorboard=options.tensorboard,
         cache=EmbeddingCache(options.embedding_cache, runtime.progress.say) if options.embedding_cache else None,
+        claims=claims,
     )
     outcome = runner.run(prepared.plan)
     return Finished(outcome, runner.records.corrupt)
+
+
+def execute_in_workers(options: RunOptions, *, command: Sequence[str], plugins: Sequence[Path] = ()) -> Finished:
+    """Do what `execute` does in `options.workers` processes of this machine, each with its part of threads or GPUs."""
+    return Finished(run_workers(_work, options, options.workers, command, plugins))
+
+
+def _work(options: RunOptions, claims: Claims, progress: Progress, command: Sequence[str]) -> Outcome:
+    prepared = prepare(options, progress=progress)
+    return execute(prepared, options, command=command, claims=claims).outcome
 
 
 def leaderboard(

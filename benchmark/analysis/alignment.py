@@ -1,4 +1,4 @@
-"""Alignment and uniformity of encoders on scored pairs (Wang and Isola 2020; SimCSE section 2.3; METHODS 11)."""
+"""Alignment and uniformity of encoders on scored pairs (Wang and Isola 2020; SimCSE section 2.3; docs/protocol.md)."""
 
 from __future__ import annotations
 

@@ -65,6 +65,14 @@ from zoo.progress import clock
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate; run nothing.")
 @click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
 @allow_pickle_option
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Processes of this machine that share the plan.",
+)
+@click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
 @click.option("--remeasure", is_flag=True, help="Measure cells again that were made by other code.")
 @click.option(
@@ -86,7 +94,10 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
         print_plan(api.prepare(options, write=False), Records(options.results))
         return 0
     prepared = api.prepare(options)
-    finished = api.execute(prepared, options, command=typed_command())
+    if options.workers > 1:
+        finished = api.execute_in_workers(options, command=typed_command(), plugins=plugins)
+    else:
+        finished = api.execute(prepared, options, command=typed_command())
     outcome, tell = finished.outcome, prepared.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"

@@ -1,4 +1,4 @@
-"""Cosine similarity and its correlation with gold scores (METHODS section 9)."""
+"""Cosine similarity and its correlation with gold scores (docs/protocol.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Fine-tuning a lent encoder on labelled pairs; its weights come back as they were.
 
 The settings are those that SBERT (Reimers and Gurevych 2019, section 4.2) publishes for STS-B; BURT fine-tunes its rows
-of STS-B, SICK-R and SemEval-2013 5(a) without naming any (METHODS section 7).
+of STS-B, SICK-R and SemEval-2013 5(a) without naming any (docs/methods.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The geometry of sets of vectors (METHODS section 11): over all pairs at once, never by batch."""
+"""The geometry of sets of vectors (docs/protocol.md): over all pairs at once, never by batch."""
 
 from __future__ import annotations
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoo.errors import UsageError
+
 RESULTS = Path("zoo-bench-results")
 
 
@@ -33,6 +35,17 @@ class RunOptions:
     remeasure: bool = False  # measure again what other code measured
     embedding_cache: float = 4.0  # gigabytes; 0: none
     tensorboard: Path | None = None
+    workers: int = 1  # processes of this machine that share the plan
+    shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
+
+    def part(self) -> tuple[int, int]:
+        """Return which part of how many is to be run, from 0; raises UsageError for a shard that is none."""
+        if self.shard is None:
+            return 0, 1
+        number, _, count = self.shard.partition("/")
+        if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+            raise UsageError(f"--shard {self.shard}: give i/n with i from 1 to n, such as 2/8.")
+        return int(number) - 1, int(count)
 
     def recipe_defaults(self) -> dict[str, str]:
         """Return what fills the fields that a recipe leaves open: `backbone` and `revision`, where they are given."""

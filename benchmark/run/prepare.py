@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmark.data.corpora import load_corpus, load_pairs
@@ -16,6 +16,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError
 from zoo.files import check_writable
+from zoo.progress import Progress
 from zoo.recipe import all_recipes, parse_methods
 
 
@@ -29,12 +30,20 @@ class Prepared:
     suites: tuple[str, ...]  # the tables that it fills
 
 
-def prepare(options: RunOptions, *, write: bool = True, given: Any = None, name: str | None = None) -> Prepared:
+def prepare(
+    options: RunOptions,
+    *,
+    write: bool = True,
+    given: Any = None,
+    name: str | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
     With `write`, the results folder is made and tried as well, before anything that takes long. An encoder that is
     `given` as an object takes the place of the methods; rows call it `name`.
     """
+    part, parts = options.part()
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods = []
@@ -45,6 +54,8 @@ def prepare(options: RunOptions, *, write: bool = True, given: Any = None, name:
         check_writable(options.results)
     data = DataSource.from_options(options.data)
     runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
+    if progress is not None:
+        runtime = replace(runtime, progress=progress)
     if given is not None:
         from benchmark.run.given import given_method  # imports torch
 
@@ -67,6 +78,7 @@ def prepare(options: RunOptions, *, write: bool = True, given: Any = None, name:
         dev=dev,
         limit=options.limit,
     )
+    plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
     return Prepared(plan, dev, runtime, tuple(one.name for one in suites))

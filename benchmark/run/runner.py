@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any, cast
 from benchmark.records.schema import Environment, Record
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
+from benchmark.run.claims import Claims
 from benchmark.run.describe import record_of
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
@@ -46,11 +48,13 @@ class Runner:
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     tensorboard: Path | None = None  # folder for TensorBoard's event files; None: none are written
     cache: EmbeddingCache | None = None  # None: every text is encoded
+    claims: Claims | None = None  # None: this process takes every encoder
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
         self.outcome = Outcome()
         self._overlap = Overlap()
+        self._held: set[str] = set()  # encoders that another process was found to work on
 
     def run(self, plan: Plan) -> Outcome:
         """Execute every cell that is not finished; failures are recorded and the others go on.
@@ -58,19 +62,23 @@ class Runner:
         Raises Interrupted after a signal, once everything is saved.
         """
         self.environment = cast("Environment", environment(self.runtime.device))
-        say = self.runtime.progress.say
         with Stop().listening() as stop:
             self.runtime = replace(self.runtime, stop_signal=stop)
-            for number, encoder_plan in enumerate(plan.encoders, 1):
+            waiting = deque(enumerate(plan.encoders, 1))
+            held = 0  # encoders in a row that other processes work on
+            while waiting:
                 stop.check()
-                pending = self._pending(encoder_plan, encoder_plan.cells)
+                number, encoder_plan = waiting.popleft()
+                if self.claims is not None and not self.claims.take(encoder_plan.key):
+                    continue
                 seed = "" if encoder_plan.seed is None else f", seed {encoder_plan.seed}"
                 head = f"[{number}/{len(plan.encoders)}] {encoder_plan.name}{seed}"
-                if not pending:
-                    say(f"{head}: already measured")
-                    continue
-                say(f"{head}: {len(pending)} task{'s' if len(pending) > 1 else ''}")
-                self._run_encoder(encoder_plan, pending, stop)
+                # With nothing else to do it waits; otherwise the next encoder is taken first.
+                if self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0):
+                    held = 0
+                else:
+                    held += 1
+                    waiting.append((number, encoder_plan))
                 if self.fail_fast and self.outcome.failed:
                     break
         return self.outcome
@@ -88,7 +96,15 @@ class Runner:
                 self.outcome.other_code += other
         return pending
 
-    def _run_encoder(self, plan: EncoderPlan, pending: list[Cell], stop: Stop) -> None:
+    def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
+        """Measure the pending cells of one encoder; returns False where another process is at it, to come back."""
+        say = self.runtime.progress.say
+        if (plan.key in self._held) and not self._unlocked(plan, patience):
+            return False
+        pending = self._pending(plan, plan.cells)
+        if not pending:
+            say(f"{head}: already measured")
+            return True
         ready = []
         for cell in pending:
             reason = not_measured(plan, cell)
@@ -97,34 +113,45 @@ class Runner:
             else:
                 self._keep(plan, reason)
         if not ready:
-            return
+            return True
         folder = self.records.encoder_folder(plan.name, plan.key)
-        with self._locked(plan.name, folder, stop):
+        with self._lock(folder, patience) as mine:
+            if not mine:
+                self.outcome.kept -= len(plan.cells) - len(pending)  # counted again when its turn comes
+                if plan.key not in self._held:
+                    say(f"{head}: another process works on it")
+                self._held.add(plan.key)
+                return False
+            say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}")
             left = self._pending(plan, ready)
             if left:
                 fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.tensorboard)
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
                 for measured in measurement.measure(left):
                     self._keep(plan, measured)
+        return True
+
+    def _unlocked(self, plan: EncoderPlan, patience: float) -> bool:
+        with self._lock(self.records.encoder_folder(plan.name, plan.key), patience) as mine:
+            return mine
 
     @contextmanager
-    def _locked(self, name: str, folder: Path, stop: Stop) -> Iterator[None]:
-        """Hold the encoder's lock inside the block; an encoder folder that stays empty is removed."""
+    def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
+        """Hold the encoder's lock inside the block, or yield False where another process has it for so many seconds.
+
+        An encoder folder that stays empty is removed.
+        """
         from filelock import FileLock, Timeout
 
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder.with_name(folder.name + ".lock"))
-        waited = False
-        while not lock.is_locked:
-            try:
-                lock.acquire(timeout=0.5)
-            except Timeout:
-                stop.check()
-                if not waited:
-                    self.runtime.progress.say(f"{name}: another process works on it; waiting")
-                waited = True
         try:
-            yield
+            lock.acquire(timeout=patience)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
         finally:
             lock.release()
             with suppress(OSError):  # it holds what was learned, or another process removed it or works in it

@@ -1,4 +1,4 @@
-"""SICK relatedness by cosine, and SentEval's supervised relatedness for SICK-R and STS-B (METHODS section 9)."""
+"""SICK relatedness by cosine, and SentEval's supervised relatedness for SICK-R and STS-B (docs/protocol.md)."""
 
 from __future__ import annotations
 

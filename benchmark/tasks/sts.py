@@ -1,4 +1,4 @@
-"""Semantic textual similarity: STS12-16 and the STS Benchmark, unsupervised cosine (METHODS section 9).
+"""Semantic textual similarity: STS12-16 and the STS Benchmark, unsupervised cosine (docs/protocol.md).
 
 The tokenised tasks read SentEval's files (Moses tokens, lower-cased) and join the tokens with single blanks, as the
 papers' evaluations do. The `-raw` tasks read the untokenised text of today's hub copies.

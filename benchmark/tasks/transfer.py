@@ -1,4 +1,4 @@
-"""SentEval's transfer tasks: the accuracy of a linear classifier on frozen vectors (METHODS section 9).
+"""SentEval's transfer tasks: the accuracy of a linear classifier on frozen vectors (docs/protocol.md).
 
 Each task stands under three names: `MR` is SentEval's full setting, `MR-fast` its fast one (5 folds, RMSprop), both
 under protocol `senteval`; `MR-exact` solves the same regressions to convergence. They are never averaged together.

@@ -1,4 +1,4 @@
-"""Word similarity and relatedness: Spearman of cosine over pairs that people scored (METHODS section 10).
+"""Word similarity and relatedness: Spearman of cosine over pairs that people scored (docs/protocol.md).
 
 The files are eval-word-vectors' (lower-cased; only the WS-353 files keep names' capitals), SCWS its authors'. A word is
 a text like any other, encoded alone. BURT's average is that of SimLex, WS-353's two parts, MEN and SCWS: suite `words`.

@@ -1,4 +1,4 @@
-"""Token states to one vector, always in float32 (METHODS: section 1 names them as the papers do)."""
+"""Token states to one vector, always in float32 (docs/methods.md names them as the papers do)."""
 
 from __future__ import annotations
 

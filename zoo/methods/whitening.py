@@ -35,7 +35,7 @@ class WhiteningRecipe(TransformRecipe):
 
 
 def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -> tuple[Any, Any, int]:
-    """Return mean (d,), kernel W (d, k) and numerical rank, with x -> (x - mean) W; float64 (METHODS section 2).
+    """Return mean (d,), kernel W (d, k) and numerical rank, with x -> (x - mean) W; float64 (docs/methods.md).
 
     Sigma = U diag(lambda) U^T (n - 1 in the covariance), W = U diag(lambda)^(-1/2), columns by falling eigenvalue.
     Columns whose eigenvalue is below `floor` times the largest are zero, so a singular covariance stays finite.

@@ -1,4 +1,4 @@
-"""Averages of word vectors: GloVe, word2vec, fastText, or any file in their formats (METHODS section 10)."""
+"""Averages of word vectors: GloVe, word2vec, fastText, or any file in their formats (docs/protocol.md)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from zoo.training.processes import gather, own_rank
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSettings:
-    """Optimisation settings; the defaults are those of SimCSE's trainer (METHODS, common training defaults)."""
+    """Optimisation settings; the defaults are those of SimCSE's trainer (docs/methods.md, common defaults)."""
 
     batch_size: int
     learning_rate: float

@@ -1,4 +1,4 @@
-"""Many small classifiers trained as one problem, each as SentEval trains its own (METHODS section 9).
+"""Many small classifiers trained as one problem, each as SentEval trains its own (docs/protocol.md).
 
 A fit is one classifier: the rows of one fold, one penalty. SentEval seeds its random numbers anew for every fit, so all
 fits start from the same weights, and all that train on the same number of rows see them in the same order. Here they

@@ -1,4 +1,4 @@
-"""SentEval's transfer probes: which rows train what, how a penalty is chosen, and the accuracy (METHODS section 9).
+"""SentEval's transfer probes: which rows train what, how a penalty is chosen, and the accuracy (docs/protocol.md).
 
 Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
 test part, the penalty from folds of the former) and `split` (training, development and test parts). Two protocols:

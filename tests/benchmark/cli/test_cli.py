@@ -46,7 +46,7 @@ def test_help_is_quick(tmp_path: Path) -> None:
     "command", ["--help", "run --help", "methods", "tasks", "leaderboard --results {}", "data list"]
 )
 def test_light_commands_import_no_torch(command: str, tmp_path: Path) -> None:
-    """DESIGN: --help, methods, tasks, leaderboard start without torch, transformers, datasets."""
+    """--help, methods, tasks, leaderboard start without torch, transformers, datasets."""
     Records(tmp_path).write(make_record())
     script = (
         "import sys\n"
@@ -115,7 +115,7 @@ WRONG = [
 def test_a_wrong_request_ends_with_2_and_writes_nothing(
     words: tuple[str, ...], parts: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2-26, E2-27: unknown, doubled, misspelt: exit 2, a suggestion, no traceback, no file."""
+    """Unknown, doubled, misspelt: exit 2, a suggestion, no traceback, no file."""
     monkeypatch.chdir(tmp_path)
     answer = cli("run", *words, "--out", tmp_path / "out")
     assert answer.code == 2
@@ -126,7 +126,7 @@ def test_a_wrong_request_ends_with_2_and_writes_nothing(
 
 
 def test_a_recipe_file_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path: Path) -> None:
-    """E2-26: file and line are named."""
+    """File and line are named."""
     for text, parts in (
         ("method: cls\nsummary: x\nparameters: {max_length: 3, max_length: 4}\n", ("mine.yaml:3", "duplicate")),
         ("method: cls\nsummary: x\nparametres: {}\n", ("mine.yaml", "Did you mean 'parameters'")),
@@ -142,7 +142,7 @@ def test_a_recipe_file_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_
 
 
 def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
-    """E2-34: a device that is not there is an error; auto falls back, in float32 where asked."""
+    """A device that is not there is an error; auto falls back, in float32 where asked."""
     import torch
 
     if torch.cuda.is_available():
@@ -296,7 +296,7 @@ def test_doctor_reports_what_is_here(cli: Cli, data_dir: Path) -> None:
 
 @pytest.mark.usefixtures("no_measuring")
 def test_doctor_finds_a_cache_that_cannot_be_written(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E2-7: said, with exit 1."""
+    """Said, with exit 1."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "file" / "cache"))
     answer = cli("doctor")
@@ -338,7 +338,7 @@ def test_data_list_and_verify(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
 
 
 def test_data_fetch_offline_is_immediate(cli: Cli) -> None:
-    """E2-22: what is missing and the remedy, exit 1, no waiting."""
+    """What is missing and the remedy, exit 1, no waiting."""
     started = time.monotonic()
     answer = cli("data", "fetch", "STS12")
     assert answer.code == 1
@@ -349,7 +349,7 @@ def test_data_fetch_offline_is_immediate(cli: Cli) -> None:
 
 @pytest.mark.usefixtures("fakes")
 def test_damaged_data_is_never_measured(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
-    """E2-21 from the outside: wrong files end with 1 and a message naming file and checksums; no score is written."""
+    """Wrong files end with 1 and a message naming file and checksums; no score is written."""
     folder = tmp_path / "STS" / "STS12-en-test"
     folder.mkdir(parents=True)
     for path in (data_dir / "senteval" / "downstream" / "STS" / "STS12-en-test").iterdir():

@@ -69,7 +69,7 @@ def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
     ids=["raises", "import", "syntax", "after registering", "exits"],
 )
 def test_a_broken_plugin_is_named_and_the_rest_works(content: str, reason: str, cli: Cli, tmp_path: Path) -> None:
-    """E2-28: file and reason on standard error; built-ins and other plugins run as if it were not there."""
+    """File and reason on standard error; built-ins and other plugins run as if it were not there."""
     broken, good = tmp_path / "broken.py", tmp_path / "good.py"
     broken.write_text(content)
     good.write_text(METHOD.format(name="good-bag"))
@@ -86,7 +86,7 @@ def test_a_broken_plugin_is_named_and_the_rest_works(content: str, reason: str, 
 
 
 def test_a_class_of_another_kind_is_refused_with_its_place(cli: Cli, tmp_path: Path) -> None:
-    """E2-28, wrong base class: using it is an error that names the file; others are not touched."""
+    """Wrong base class: using it is an error that names the file; others are not touched."""
     plugin = tmp_path / "odd.py"
     plugin.write_text("from zoo import register_method\n@register_method('odd')\nclass Odd:\n    pass\n")
     answer = cli("run", "--plugin", plugin, "--methods", "odd", "--out", tmp_path / "out", *FAST)
@@ -98,7 +98,7 @@ def test_a_class_of_another_kind_is_refused_with_its_place(cli: Cli, tmp_path: P
 
 @pytest.mark.parametrize("name", ["simcse", "STS12"])
 def test_a_name_that_is_taken_names_both_files(name: str, cli: Cli, tmp_path: Path) -> None:
-    """E2-28: a clash with a built-in method or task, exit 2."""
+    """A clash with a built-in method or task, exit 2."""
     plugin = tmp_path / "clash.py"
     plugin.write_text((METHOD if name == "simcse" else TASK).format(name=name))
     answer = cli("run", "--plugin", plugin, "--methods", "cls", "--out", tmp_path / "out", *FAST)
@@ -109,7 +109,7 @@ def test_a_name_that_is_taken_names_both_files(name: str, cli: Cli, tmp_path: Pa
 
 
 def test_two_plugins_of_one_name_name_both_files(cli: Cli, tmp_path: Path) -> None:
-    """E2-28: two plugins that clash with each other."""
+    """Two plugins that clash with each other."""
     first, second = tmp_path / "first.py", tmp_path / "second.py"
     for path in (first, second):
         path.write_text(METHOD.format(name="twin"))

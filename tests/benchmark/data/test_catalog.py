@@ -16,7 +16,7 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError, UsageError
 
-# Scored test pairs as SentEval and the papers have them (METHODS section 9; SICK's and STS-B's own papers).
+# Scored test pairs as SentEval and the papers have them (docs/protocol.md; SICK's and STS-B's own papers).
 PAPERS = {"STS12": 3108, "STS13": 1500, "STS14": 3750, "STS15": 3000, "STS16": 1186, "STS-B": 1379, "SICK-R": 4927}
 
 

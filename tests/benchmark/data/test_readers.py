@@ -38,7 +38,7 @@ def sts(folder: Path, lines: bytes | str, golds: bytes | str, **options: int) ->
 @pytest.mark.parametrize(("year", "scored"), [("STS15", 3000), ("STS16", 1186)])
 @pytest.mark.parametrize("form", ["tokenised", "raw"])
 def test_blank_gold_lines_are_left_out_and_counted(year: str, scored: int, form: str, data_dir: Path) -> None:
-    """E2-18: exactly the pairs that SentEval keeps (its `if sent[...] != ''`), and the number left out is known."""
+    """Exactly the pairs that SentEval keeps (its `if sent[...] != ''`), and the number left out is known."""
     wanted = dataset(year).form(form)
     total, blanks, expected = 0, 0, 0
     for subset in dataset(year).subsets:
@@ -80,13 +80,13 @@ def test_the_right_rows_are_left_out(tmp_path: Path) -> None:
     ],
 )
 def test_faults_are_refused_with_file_and_line(lines: bytes | str, golds: str, place: str, tmp_path: Path) -> None:
-    """E2-17, E2-19: nothing is guessed, skipped or repaired."""
+    """Nothing is guessed, skipped or repaired."""
     with pytest.raises(CorruptError, match=place):
         sts(tmp_path, lines, golds)
 
 
 def test_quotes_are_text(tmp_path: Path) -> None:
-    """E2-19: unbalanced quote characters neither vanish nor swallow lines."""
+    """Unbalanced quote characters neither vanish nor swallow lines."""
     content = '"he said\tshe "said"\n\'quoted"\t""\nplain\t"\n'
     pairs = sts(tmp_path, content, "1\n2\n3\n")
     assert pairs.first == ['"he said', "'quoted\"", "plain"]
@@ -229,7 +229,7 @@ def test_damage_inside_a_packed_corpus_is_refused(suffix: str, tmp_path: Path) -
 
 
 def test_wrong_bytes_folders_and_missing_files_are_told(tmp_path: Path) -> None:
-    """E2-17 for corpora."""
+    """What a corpus file has wrong is told with its place."""
     path = tmp_path / "c.txt"
     path.write_bytes(b"fine\nclich\xe9\n")
     with pytest.raises(CorruptError, match=r"c\.txt:2: byte 0xe9 is not utf-8"):

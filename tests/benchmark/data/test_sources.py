@@ -95,7 +95,7 @@ def test_the_environment_names_the_folder(data_dir: Path, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("place", ["folder", "cache"])
 def test_a_wrong_checksum_is_refused_and_not_passed_over(place: str, data_dir: Path, tmp_path: Path) -> None:
-    """E2-21: expected and actual are shown, and no other source is used instead."""
+    """Expected and actual are shown, and no other source is used instead."""
     folder, cache = tmp_path / "folder", tmp_path / "cache"
     copy_form(data_dir, folder)
     copy_form(data_dir, cache)
@@ -131,7 +131,7 @@ def test_missing_data_says_where_was_looked_and_what_to_do(tmp_path: Path) -> No
 
 
 def test_offline_is_immediate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E2-22: HF_HUB_OFFLINE means no question, no waiting, for archives and for rows."""
+    """HF_HUB_OFFLINE means no question, no waiting, for archives and for rows."""
     for value in ("1", "true", "YES"):
         monkeypatch.setenv("HF_HUB_OFFLINE", value)
         for form in ("tokenised", "raw"):
@@ -187,7 +187,7 @@ def test_hub_rows_are_fetched_once_and_checked_when_read(hub_pairs: Path, tmp_pa
 
 
 def test_other_rows_on_the_hub_have_another_sha256(hub_pairs: Path, tmp_path: Path) -> None:
-    """E2-5, E2-21: the identity of hub rows is their content."""
+    """The identity of hub rows is their content."""
     first = DataSource(None, cache=tmp_path / "one").locate("tiny", "raw").sha256
     path = hub_pairs / "test.jsonl"
     path.write_text(path.read_text().replace('"score": 3', '"score": 4'))
@@ -294,7 +294,7 @@ KINDS = ["wrong sha", "file missing", "empty", "html", "cut", "parent", "absolut
 def test_a_bad_archive_is_refused_and_writes_nothing_outside(
     kind: str, members: list[tuple[str, bytes]], tmp_path: Path
 ) -> None:
-    """E2-20, E2-23: refused by an error that a person reads; every file lies below the target, none is a link."""
+    """Refused by an error that a person reads; every file lies below the target, none is a link."""
     wanted = dataset("STS12").form("tokenised")
     archive = hostile(kind, members, tmp_path)
     before = files_below(tmp_path)
@@ -311,7 +311,7 @@ def test_a_bad_archive_is_refused_and_writes_nothing_outside(
 def test_after_a_bad_archive_a_good_one_is_fetched(
     kind: str, members: list[tuple[str, bytes]], tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2-20: what a broken download leaves behind does not stand in the way of the next one."""
+    """What a broken download leaves behind does not stand in the way of the next one."""
     archives = [hostile(kind, members, tmp_path), tar_of(tmp_path / "good.tar", members)]
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: str(archives.pop(0)))
@@ -324,7 +324,7 @@ def test_after_a_bad_archive_a_good_one_is_fetched(
 def test_a_bomb_is_refused_before_it_is_read(
     members: list[tuple[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """E2-23: the size that a member states is looked at first."""
+    """The size that a member states is looked at first."""
     monkeypatch.setattr(sources, "_LARGEST_MEMBER", 1000)
     wanted = dataset("STS12").form("tokenised")
     with pytest.raises(CorruptError, match="size"):

@@ -74,7 +74,7 @@ def test_one_seed_has_no_spread() -> None:
 
 
 def test_an_incomplete_row_has_no_mean_and_no_rank() -> None:
-    """E2-30: "n of 7 tasks", last, unranked, with the reason of each gap."""
+    """ "n of 7 tasks", last, unranked, with the reason of each gap."""
     half = complete("half", tasks=SEVEN[:5])
     half += [failed(make_record("half", "STS-B"), "no data for STS-B here", "n/a")]
     low = [{**record, "scores": {**record["scores"], "main": 0.01}} for record in complete("low")]
@@ -93,7 +93,7 @@ def test_an_incomplete_row_has_no_mean_and_no_rank() -> None:
 
 
 def test_a_missing_seed_of_one_task_is_no_mean() -> None:
-    """E2-30: two of three seeds are not three."""
+    """Two of three seeds are not three."""
     records = complete("m", range(3))
     broken = next(i for i, r in enumerate(records) if (r["seed"], r["task"]["name"]) == (1, "STS14"))
     records[broken] = failed(records[broken], "the loss is nan")
@@ -112,7 +112,7 @@ def test_a_missing_seed_of_one_task_is_no_mean() -> None:
     ids=["precision", "protocol", "corpus"],
 )
 def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
-    """E2-31: never averaged, and every one of the rows that share a name carries a mark of its own."""
+    """Never averaged, and every one of the rows that share a name carries a mark of its own."""
     first = [{**r, "scores": {**r["scores"], "main": 0.4}} for r in complete("m")]
     second = [{**r, "scores": {**r["scores"], "main": 0.6}} for r in complete("m", row="other", **other)]
     table = table_of(first + second)
@@ -245,7 +245,7 @@ def test_a_fit_that_was_not_timed_has_no_time() -> None:
 
 
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
-    """E2-31: the same row with two different data files has no value for that task."""
+    """The same row with two different data files has no value for that task."""
     records = complete("m", range(2))
     for record in records:
         if record["seed"] == 1 and record["task"]["name"] == "STS13":
@@ -548,7 +548,7 @@ assert "torch" not in sys.modules
     ids=["narrow", "ascii", "C locale"],
 )
 def test_any_terminal_shows_whole_numbers(environment: dict[str, str], tmp_path: Path) -> None:
-    """E2-36: 20 columns, ASCII, the C locale: no crash, no number cut, and the files are UTF-8 all the same."""
+    """20 columns, ASCII, the C locale: no crash, no number cut, and the files are UTF-8 all the same."""
     store = Records(tmp_path)
     for record in [*complete("méthode-ρ", range(3)), failed(make_record("two", "STS12"), "é → …")]:
         store.write(record)
@@ -570,7 +570,7 @@ def test_any_terminal_shows_whole_numbers(environment: dict[str, str], tmp_path:
 
 
 def test_times_are_utc_whatever_the_zone() -> None:
-    """E2-36: in Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
+    """In Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
     script = "import calendar, time; from zoo.hardware import utc_now; print(utc_now(), time.time(), time.tzname)"
     child = subprocess.run(
         [sys.executable, "-c", script],

@@ -70,7 +70,7 @@ def test_aggregates_against_numpy() -> None:
 
 
 def test_constant_predictions_have_no_correlation() -> None:
-    """E2-12: undefined is None (never NaN, never 0), for either side, and a mean over it is None."""
+    """Undefined is None (never NaN, never 0), for either side, and a mean over it is None."""
     gold = np.array([1.0, 2.0, 3.0, 4.0])
     nothing = {"spearman": None, "pearson": None}
     assert correlations(np.full(4, 0.7), gold) == nothing
@@ -93,7 +93,7 @@ def test_equal_vectors_at_any_scale_are_constant() -> None:
 
 
 def test_half_precision_vectors_are_scored_in_full() -> None:
-    """E2-13: vectors rounded to float16 keep distinct scores, and rho stays within 1e-3 of float32's."""
+    """Vectors rounded to float16 keep distinct scores, and rho stays within 1e-3 of float32's."""
     generator = np.random.default_rng(3)
     base = generator.normal(size=(3000, 64))
     gold = generator.uniform(0, 5, 3000)

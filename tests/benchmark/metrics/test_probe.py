@@ -48,7 +48,7 @@ def problem(rows: int, dim: int, classes: int, seed: int = 0) -> tuple[np.ndarra
 def one_by_one(
     x: np.ndarray, y: np.ndarray, fold: Fold, penalty: float, recipe: Recipe
 ) -> tuple[float, int, torch.nn.Module]:
-    """Train one classifier with torch's own layers, loss and optimiser; METHODS section 9 in plain words."""
+    """Train one classifier with torch's own layers, loss and optimiser; docs/protocol.md in plain words."""
     random = np.random.RandomState(recipe.seed)
     rows, dev = fold.train, fold.dev
     if dev is None:

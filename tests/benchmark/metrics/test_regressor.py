@@ -21,7 +21,7 @@ def problem(rows: int, dim: int, low: float, noise: float, seed: int = 0) -> tup
 
 
 def targets(gold: Array) -> Array:
-    """METHODS section 9: class floor(y) gets floor(y) - y + 1, class floor(y) + 1 gets y - floor(y)."""
+    """docs/protocol.md: class floor(y) gets floor(y) - y + 1, class floor(y) + 1 gets y - floor(y)."""
     result = np.zeros((len(gold), 5))
     for row, y in enumerate(gold):
         for r in range(1, 6):

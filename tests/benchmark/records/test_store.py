@@ -119,7 +119,7 @@ def test_each_wrong_field_is_refused_by_name(place: tuple[str, ...], value: Any)
 
 
 def test_nan_cannot_be_written(tmp_path: Path) -> None:
-    """E2-12: no file holds a NaN or Infinity token; an undefined number is null."""
+    """No file holds a NaN or Infinity token; an undefined number is null."""
     for value in (float("nan"), float("inf"), -float("inf")):
         with pytest.raises(ValueError, match="JSON"):
             write_json(tmp_path / "x.json", {"value": value})
@@ -172,7 +172,7 @@ def test_a_damaged_record_is_named_and_the_others_stay(kind: str, tmp_path: Path
 
 @pytest.mark.usefixtures("fakes")
 def test_a_damaged_record_is_measured_again(cli: Cli, tmp_path: Path) -> None:
-    """E2-3: the next run measures that cell, only that cell, with the same score, and says so."""
+    """The next run measures that cell, only that cell, with the same score, and says so."""
     arguments = ("run", "--methods", "bag", "--out", tmp_path, *FAST)
     assert cli(*arguments).code == 0
     paths = sorted((tmp_path / "records").rglob("*.json"))
@@ -240,7 +240,7 @@ NAMES = [
 
 
 def test_odd_names_stay_inside_the_folder_and_apart(tmp_path: Path) -> None:
-    """E2-29, E2-37: every name has a file of its own below the folder, portable to any file system."""
+    """Every name has a file of its own below the folder, portable to any file system."""
     folder = tmp_path / "out"
     store = Records(folder)
     for name in NAMES:
@@ -290,7 +290,7 @@ while True:
 
 
 def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> None:
-    """E2-1: SIGKILL at random moments; the file is always a whole record, and the next writer goes on."""
+    """SIGKILL at random moments; the file is always a whole record, and the next writer goes on."""
     generator = random.Random(7)
     for _ in range(5):
         command = [sys.executable, "-c", _WRITER, str(Path(__file__).parents[1]), str(tmp_path)]

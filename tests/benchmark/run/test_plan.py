@@ -79,7 +79,7 @@ CHANGES: dict[str, Any] = {
 
 
 def test_every_input_changes_the_key_of_every_cell() -> None:
-    """E2-5, for what an encoder depends on: all keys of all variants are different."""
+    """For what an encoder depends on: all keys of all variants are different."""
     found = {"base": keys(plan_of())}
     found |= {name: keys(plan_of(**change)) for name, change in CHANGES.items()}
     dev = tasks("pocket-pairs")[0]
@@ -91,14 +91,14 @@ def test_every_input_changes_the_key_of_every_cell() -> None:
 
 
 def test_the_protocol_version_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """E2-5, E2-31."""
+    """Other code, other data or another protocol: each is a cell of its own."""
     before = keys(plan_of())
     monkeypatch.setattr(benchmark.run.plan, "PROTOCOL_VERSION", benchmark.run.plan.PROTOCOL_VERSION + 1)
     assert not set(before) & set(keys(plan_of()))
 
 
 def test_a_task_s_data_and_version_change_its_own_cell_only() -> None:
-    """E2-5, E2-21: new data or a new version of a task is a new cell; the encoder and other tasks keep theirs."""
+    """New data or a new version of a task is a new cell; the encoder and other tasks keep theirs."""
     loaded = tasks()
     words, pairs = keys(plan_of())
     for change in ({"sha256": hexes("other")}, {"version": 2}):
@@ -169,7 +169,7 @@ BUILT_IN = sorted({spec.method: spec.name for spec in all_recipes().values()}.va
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_field_of_every_recipe_changes_the_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E2-5 over all fields of all methods: backbone, revision, pooling, max_length ... (fails for a field left out)."""
+    """Backbone, revision, pooling, max_length ... (fails for a field left out)."""
     spec = all_recipes()[name]
     cls, recipe = spec.resolve()
     identity = {"backbone": {"name": "same", "revision": None, "sha256": hexes("same")}}
@@ -223,7 +223,7 @@ def load_plugin(path: Path, name: str, factor: int) -> None:
 
 
 def test_a_plugin_s_code_changes_its_key(tmp_path: Path) -> None:
-    """E2-5: the file of a plugin stands for its code; moving it changes nothing."""
+    """The file of a plugin stands for its code; moving it changes nothing."""
     load_plugin(tmp_path / "a" / "mine.py", "mine", 1)
     base = keys(plan_of("mine"))
     METHODS._entries.pop("mine")

@@ -65,7 +65,7 @@ def records(out: Path) -> dict[tuple[str, str, int | None], dict[str, Any]]:
 def test_a_broken_method_is_recorded_and_the_others_are_measured(
     bad: str, reason: str, cli: Cli, tmp_path: Path
 ) -> None:
-    """E2-11, E2-14, E2-33: the sweep goes on, the exit code and the summary tell."""
+    """The sweep goes on, the exit code and the summary tell."""
     tasks = ("pocket-pairs", "pocket-words")
     common = ("--seeds", 1, "--tasks", ",".join(tasks), "--out", tmp_path, *FAST)
     answer = cli("run", "--methods", f"bag,{bad},bag:salt=1", *common)
@@ -88,7 +88,7 @@ def test_a_broken_method_is_recorded_and_the_others_are_measured(
 
 
 def test_nan_in_the_task_texts_names_how_many_and_the_first(cli: Cli, tmp_path: Path) -> None:
-    """E2-11: vectors that turn NaN only after the probe are caught too, with the count and the first text."""
+    """Vectors that turn NaN only after the probe are caught too, with the count and the first text."""
     assert cli("run", "--methods", "nan-later", "--tasks", "pocket-words", "--out", tmp_path, *FAST).code == 1
     (record,) = records(tmp_path).values()
     task = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)[0]
@@ -98,7 +98,7 @@ def test_nan_in_the_task_texts_names_how_many_and_the_first(cli: Cli, tmp_path: 
 
 
 def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Path) -> None:
-    """E2-12: undefined is null with a reason, never NaN and never 0."""
+    """Undefined is null with a reason, never NaN and never 0."""
     answer = cli("run", "--methods", "constant", "--out", tmp_path, *FAST)
     assert answer.code == 1
     found = records(tmp_path)
@@ -143,7 +143,7 @@ def test_a_task_that_returns_nan_is_a_failed_cell(cli: Cli, tmp_path: Path) -> N
 
 
 def test_fail_fast_stops_after_the_first_failure(cli: Cli, tmp_path: Path) -> None:
-    """E2-33: what was measured before stays, what comes after is not begun."""
+    """What was measured before stays, what comes after is not begun."""
     arguments = ("run", "--methods", "bag,wrong-shape,bag:salt=1", "--out", tmp_path, *FAST)
     assert cli(*arguments, "--fail-fast").code == 1
     assert {name for name, _, _ in records(tmp_path)} == {"bag", "wrong-shape"}
@@ -212,7 +212,7 @@ def test_a_new_task_uses_the_saved_encoder(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_damage_to_a_saved_encoder_is_found_and_it_is_trained_again(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
-    """E2-4: a truncated safetensors file is one warning and a new training with the same result."""
+    """A truncated safetensors file is one warning and a new training with the same result."""
     common = ("run", "--methods", "simcse:batch_size=8", "--backbone", tiny_bert, "--seeds", 1, "--out", tmp_path)
     common = (*common, "--train-sentences", 48, "--tasks", "pocket-words", *FAST)
     assert cli(*common).code == 0
@@ -245,7 +245,7 @@ def test_a_damaged_fit_file_means_training_again(content: str, cli: Cli, tmp_pat
 
 
 def test_an_unwritable_results_folder_is_said_before_any_work(cli: Cli, tmp_path: Path) -> None:
-    """E2-7: the path and the remedy, at once; nothing is trained."""
+    """The path and the remedy, at once; nothing is trained."""
     (tmp_path / "file").write_text("not a folder")
     out = tmp_path / "file" / "results"
     answer = cli("run", "--methods", "fitted", "--out", out, *FAST)
@@ -257,7 +257,7 @@ def test_an_unwritable_results_folder_is_said_before_any_work(cli: Cli, tmp_path
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_read_only_results_folder_is_said_before_any_work(cli: Cli, tmp_path: Path) -> None:
-    """E2-7, read-only."""
+    """A folder that cannot be written to is told at once."""
     tmp_path.chmod(0o500)
     try:
         answer = cli("run", "--methods", "fitted", "--out", tmp_path, *FAST)
@@ -269,7 +269,7 @@ def test_a_read_only_results_folder_is_said_before_any_work(cli: Cli, tmp_path: 
 
 
 def test_a_full_disk_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """E2-7, ENOSPC while a record is written: a clear error, no new file and no temporary one."""
+    """ENOSPC while a record is written: a clear error, no new file and no temporary one."""
     from fakes import make_record
 
     from zoo.errors import ZooError

@@ -88,7 +88,7 @@ def unbroken(one_thread: None, tiny_bert: Path, tmp_path_factory: pytest.TempPat
 def test_killed_training_goes_on_and_ends_the_same(
     number: int, code: int, tiny_bert: Path, tmp_path: Path, cli: Cli, unbroken: dict[str, Any]
 ) -> None:
-    """E2-2: the resumed run continues from a checkpoint; scores, losses and dev scores equal the unbroken run's."""
+    """The resumed run continues from a checkpoint; scores, losses and dev scores equal the unbroken run's."""
     words = arguments(tiny_bert, tmp_path)
     child = start(words)
     wait_for_training(child, tmp_path, 20)
@@ -114,7 +114,7 @@ def test_killed_training_goes_on_and_ends_the_same(
 
 
 def test_two_processes_share_the_work(tiny_bert: Path, tmp_path: Path, unbroken: dict[str, Any]) -> None:
-    """E2-6: the same command twice at the same time trains once, measures once, and both end well."""
+    """The same command twice at the same time trains once, measures once, and both end well."""
     children = [start(arguments(tiny_bert, tmp_path)) for _ in range(2)]
     errors = [child.communicate(timeout=120)[1] for child in children]
     assert [child.returncode for child in children] == [0, 0], errors

@@ -31,7 +31,7 @@ def test_tokens_are_joined_with_single_blanks(data_dir: Path) -> None:
 
 
 def test_sick_keeps_its_case(data_dir: Path) -> None:
-    """SentEval lower-cases STS12-16 and STS-B, but not SICK (METHODS section 9)."""
+    """SentEval lower-cases STS12-16 and STS-B, but not SICK (docs/protocol.md)."""
     assert any(text != text.lower() for text in load("SICK-R", data_dir).texts())
     for name in ("STS12", "STS14", "STS-B"):
         assert all(text == text.lower() for text in load(name, data_dir).texts())

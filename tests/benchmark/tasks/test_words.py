@@ -18,7 +18,7 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.suites import all_suites
 from zoo.encoder import Runtime
 
-# Pairs as the sets' papers have them (METHODS section 10 for BURT's five), and the file of each.
+# Pairs as the sets' papers have them (docs/protocol.md for BURT's five), and the file of each.
 SETS = {
     "SimLex-999": (999, "EN-SIMLEX-999.txt"),
     "WS-353": (353, "EN-WS-353-ALL.txt"),

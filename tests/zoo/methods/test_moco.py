@@ -162,7 +162,7 @@ def test_keys_without_dropout_are_those_of_evaluation(tiny_bert: Path) -> None:
 
 
 def test_the_control_applies_one_linear_map_twice(tiny_bert: Path) -> None:
-    """METHODS, section 6: with a single state, PT-BERT's released attention is V(V(y)), then the MLP."""
+    """with a single state, PT-BERT's released attention is V(V(y)), then the MLP."""
     torch.manual_seed(0)
     objective = MoCoObjective(AutoModel.from_pretrained(tiny_bert), MoCo.Recipe(double_linear=True)).eval()
     value, again, mlp = objective.query_branch.pooler.mlp

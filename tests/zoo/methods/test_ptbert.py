@@ -111,7 +111,7 @@ def test_gradients_of_both_passes_equal_finite_differences_of_the_equations(head
 @pytest.mark.parametrize("m", [1, 7, 16, 128])
 @pytest.mark.parametrize("heads", [1, 12])
 def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None:
-    """METHODS section 6: the rows of Z' are identical, h = V(V(Y)), whatever P is."""
+    """The rows of Z' are identical, h = V(V(Y)), whatever P is."""
     layer = attention(heads)
     y = torch.randn(5, 1, DIM).double()
     found = []

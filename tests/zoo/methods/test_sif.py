@@ -1,4 +1,4 @@
-"""SIF and uSIF against slow re-computations of METHODS section 1 that work on words, with scikit-learn's SVD."""
+"""SIF and uSIF against slow re-computations of docs/methods.md that work on words, with scikit-learn's SVD."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static averages against a slow re-implementation of METHODS section 1 that works on token strings."""
+"""Static averages against a slow re-implementation of docs/methods.md that works on token strings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zoo.errors import ContractError, UsageError
 from zoo.methods.static import STAGES, Static
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 
-# Typed from METHODS section 1, apart from the package's own lists.
+# Typed from docs/methods.md, apart from the package's own lists.
 FREQ36 = """. a the in , is to of and ' on man - s with for " at ##s woman are it two that you dog said playing
 i an as was from : by white""".split()
 FREQ_R = [
@@ -85,7 +85,7 @@ def test_every_stage_equals_the_slow_definition(backbone: str, stage: str, reque
 def test_a_capital_survives_freq_in_a_cased_vocabulary_and_not_in_an_uncased_one(
     tiny_bert: Path, tiny_cased: Path
 ) -> None:
-    """METHODS section 1: matching is case-sensitive and precedes lowering."""
+    """docs/methods.md: matching is case-sensitive and precedes lowering."""
     assert AutoTokenizer.from_pretrained(tiny_cased).tokenize("A dog") == ["A", "dog"]
     for folder, same in ((tiny_bert, True), (tiny_cased, False)):
         vectors = Static(Static.Recipe(backbone=str(folder), remove="freq"), Runtime()).encode(["A cat", "cat"])

@@ -1,0 +1,21 @@
+"""Which process of several takes which encoder: each is claimed once, by making a folder that nobody has made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Claims:
+    """A folder that the workers of one run share; it lives as long as the run."""
+
+    folder: Path
+
+    def take(self, encoder_key: str) -> bool:
+        """Return whether this process is the first to ask for the encoder."""
+        try:
+            (self.folder / encoder_key[:32]).mkdir()
+        except FileExistsError:
+            return False
+        return True
