@@ -1,4 +1,4 @@
-"""SentEval's supervised relatedness: a linear layer and softmax over the scores 1 to 5, on frozen vectors (docs/protocol.md).
+"""SentEval's supervised relatedness: a linear layer and softmax over the scores 1 to 5 (docs/protocol.md).
 
 The target of a score between r and r + 1 is shared between those two classes; the loss is the squared error to it; what
 is predicted is the expected score. Scores below 1 lose target mass, as in SentEval: a 0 has no target at all.
