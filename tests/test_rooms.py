@@ -30,7 +30,7 @@ FLOORS = {
         ["benchmark.cli", "benchmark.speed"],
         ["benchmark"],
         ["benchmark.api"],
-        ["benchmark.template_search", "benchmark.analysis", "benchmark.interop"],
+        ["benchmark.template_search", "benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
         ["benchmark.leaderboard"],
         ["benchmark.run"],
         ["benchmark.records"],

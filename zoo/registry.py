@@ -10,11 +10,11 @@ import inspect
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import sha256_file
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from zoo.encoder import Encoder
 
 T = TypeVar("T")
+C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One registered name: either the class itself or the "module:attribute" it is loaded from."""
+    """One registered name: either what is registered (a class, say) or the "module:attribute" it is loaded from."""
 
-    target: str | type[Any]
+    target: Any
     origin: str
 
 
@@ -41,23 +42,29 @@ def _place(obj: Any) -> str:
 
 
 class Registry(Generic[T]):
-    """A table of names for subclasses of one base class, filled by code, entry points and plugin files."""
+    """A table of names for subclasses of one base class, filled by code, entry points and plugin files.
 
-    def __init__(self, kind: str, *, base: str, group: str, builtin: dict[str, str]) -> None:
-        """`base` and the values of `builtin` are "module:attribute"; `group` is the entry-point group."""
+    T is what `get` returns: the class itself, or what a subclass of Registry makes of it.
+    """
+
+    def __init__(self, kind: str, *, base: str, group: str, builtin: Mapping[str, str | Entry]) -> None:
+        """`base` and the values of `builtin` are "module:attribute" (or entries); `group` is the entry-point group."""
         self.kind = kind
         self.group = group
         self._base = base
-        self._entries = {name: Entry(target, target.split(":")[0]) for name, target in builtin.items()}
+        self._entries = {
+            name: target if isinstance(target, Entry) else Entry(target, target.split(":")[0])
+            for name, target in builtin.items()
+        }
         self._builtin = frozenset(builtin)
         self._broken: dict[str, str] = {}
         self._scanned = False
         self._lock = threading.RLock()
 
-    def register(self, name: str, *, origin: str | None = None) -> Callable[[type[T]], type[T]]:
+    def register(self, name: str, *, origin: str | None = None) -> Callable[[C], C]:
         """Class decorator that adds a class under `name`; raises UsageError on a clash, naming both places."""
 
-        def add(cls: type[T]) -> type[T]:
+        def add(cls: C) -> C:
             self._add(name, Entry(cls, origin or _place(cls)))
             return cls
 
@@ -112,14 +119,14 @@ class Registry(Generic[T]):
         target = self._entries[name].target
         if isinstance(target, str) or not target.__doc__:
             return f"plugin ({self.origin(name)})"
-        return target.__doc__.strip().splitlines()[0]
+        return str(target.__doc__.strip().splitlines()[0])
 
     def broken(self) -> dict[str, str]:
         """Return the plugins that failed to load, with the reason."""
         return dict(self._broken)
 
-    def get(self, name: str) -> type[T]:
-        """Load and return the class; raises UsageError for an unknown or broken name."""
+    def get(self, name: str) -> T:
+        """Load and return what is registered; raises UsageError for an unknown or broken name."""
         self._scan()
         entry = self._entries.get(name)
         if entry is None:
@@ -128,21 +135,25 @@ class Registry(Generic[T]):
         if name in self._broken:
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
-            cls = _load(entry.target) if isinstance(entry.target, str) else entry.target
-            base = _load(self._base)
-            if not (isinstance(cls, type) and issubclass(cls, base)):
-                raise TypeError(f"{entry.origin} is not a subclass of {self._base.replace(':', '.')}")
+            found = _load(entry.target) if isinstance(entry.target, str) else entry.target
+            made = self.made_of(found, _load(self._base), entry.origin)
         except (
             Exception,
             SystemExit,
         ) as error:  # a plugin's own fault: told here
             self._broken[name] = f"{type(error).__name__}: {error} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
-        self._entries[name] = Entry(cls, entry.origin)
-        return cls
+        self._entries[name] = Entry(found, entry.origin)
+        return made
 
-    def load_all(self) -> Iterator[tuple[str, type[T] | None]]:
-        """Yield every name with its class, or with None where loading fails (see `broken`)."""
+    def made_of(self, found: Any, base: type[Any], origin: str) -> T:
+        """Return what `get` gives for a registered object: the class. Raises TypeError for what has another base."""
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise TypeError(f"{origin} is not a subclass of {self._base.replace(':', '.')}")
+        return cast("T", found)
+
+    def load_all(self) -> Iterator[tuple[str, T | None]]:
+        """Yield every name with what is registered, or with None where loading fails (see `broken`)."""
         for name in self.names():
             try:
                 yield name, self.get(name)
@@ -164,8 +175,8 @@ class Registry(Generic[T]):
         self._broken[name] = reason
 
 
-def _target(target: str | type[Any]) -> str:
-    return target if isinstance(target, str) else f"{target.__module__}:{target.__qualname__}"
+def _target(target: Any) -> Any:
+    return f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else target
 
 
 def _load(target: str) -> Any:
@@ -178,7 +189,7 @@ def _raised_in(error: BaseException) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
-METHODS: Registry[Encoder] = Registry(
+METHODS: Registry[type[Encoder]] = Registry(
     "method",
     base="zoo.encoder:Encoder",
     group="zoo_bench.methods",

@@ -41,13 +41,13 @@ def verify_command(data: str | None, names: tuple[str, ...]) -> int:
     source = DataSource.from_options(data, hub=False)
     chosen = _chosen_data(names)
     problems = 0
-    readers = {(cls.dataset, cls.form): cls for _, cls in TASKS.load_all() if cls is not None}
+    readers = {(task.dataset, task.form): task for _, task in TASKS.load_all() if task is not None}
     for name in chosen:
         for form in dataset(name).forms:
             try:
                 located = source.locate(name, form)
                 reader = readers.get((name, form))
-                read = f", {reader().load(source).rows:,} rows scored" if reader else ""
+                read = f", {reader.load(source).rows:,} rows scored" if reader else ""
                 say(f"ok       {name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}")
             except ZooError as error:
                 problems += 1
@@ -67,7 +67,7 @@ def texts_command(suites: str, tasks: str | None, out: Path, data: str | None) -
     missing = 0
     for name in choose_tasks(merged(suites_named(suites)), tasks):
         try:
-            texts |= dict.fromkeys(TASKS.get(name)().load(source).texts())
+            texts |= dict.fromkeys(TASKS.get(name).load(source).texts())
         except MissingError as error:
             missing += 1
             complain(f"{name}: {error}")

@@ -17,8 +17,8 @@ def command(plugins: tuple[Path, ...]) -> None:
     """List the tasks that --tasks takes, and the suites."""
     load_plugins(plugins)
     rows = []
-    for name, cls in TASKS.load_all():
-        rows.append([name, cls.dataset, cls.form, cls.title, cls.metric] if cls else [name, "", "", "broken", ""])
+    for name, task in TASKS.load_all():
+        rows.append([name, task.dataset, task.form, task.title, task.metric] if task else [name, "", "", "broken", ""])
     print_rows(["TASK", "DATA SET", "TEXT", "TITLE", "SCORE"], rows)
     for suite in all_suites().values():
         say(f"suite {suite.name}: {', '.join(suite.tasks)}")

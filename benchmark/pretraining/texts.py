@@ -31,13 +31,13 @@ def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
     """Return the normalised texts of every task that is found here, and the data sets that are not here."""
     texts: set[str] = set()
     missing: set[str] = set()
-    for _, cls in TASKS.load_all():
-        if cls is None:
+    for _, task in TASKS.load_all():
+        if task is None:
             continue
         try:
-            texts |= {normalised(text) for text in cls().load(data).unlabelled()}
+            texts |= {normalised(text) for text in task.load(data).unlabelled()}
         except MissingError:
-            missing.add(cls.dataset)
+            missing.add(task.dataset)
     return frozenset(texts - {""}), sorted(missing)
 
 

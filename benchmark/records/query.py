@@ -24,7 +24,6 @@ from benchmark.records.store import Records
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
-from benchmark.tasks.sts import STSBenchmark
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 
 Split = Literal["all", "train", "dev", "test"]
@@ -126,13 +125,15 @@ def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
     if data is None:
         raise MissingError(task.reason or f"{task.name} has no data here.")
     if isinstance(data, RegressorData):
-        parts = {"test": [data.test], "dev": []}
+        parts = {"test": [data.test], "dev": [], "train": [data.train]}
     elif isinstance(data, PairsData):
-        parts = {"test": list(data.subsets.values()), "dev": [] if data.dev is None else [data.dev]}
+        parts = {
+            "test": list(data.subsets.values()),
+            "dev": [] if data.dev is None else [data.dev],
+            "train": [] if data.train is None else [data.train],
+        }
     else:
         raise UsageError(f"{task.name} has no scored pairs.")
-    if isinstance(task.task, STSBenchmark):  # no task scores its training pairs, so the data keeps only their texts
-        parts["train"] = [task.task.read(data.located)["train"]]
     chosen = [pairs for name in sorted(parts) if split in ("all", name) for pairs in parts[name]]
     if not chosen:
         raise UsageError(f"{task.name} has no {split} split; it has {', '.join(k for k, v in parts.items() if v)}.")

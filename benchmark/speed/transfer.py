@@ -42,7 +42,7 @@ _SEVEN = "MRPC,TREC,CR,SST2,MPQA,MR,SUBJ"
 
 def ours(name: str, setting: str, data: DataSource, store: VectorStore, device: str = "cpu") -> dict[str, Any]:
     """Return accuracies x100 of this project's task."""
-    loaded = TASKS.get(name if setting == "full" else f"{name}-{setting}")().load(data)
+    loaded = TASKS.get(name if setting == "full" else f"{name}-{setting}").load(data)
     loaded.device = device
     scores = loaded.score(store)
     found = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
@@ -119,7 +119,7 @@ def compare(
     report = {"method": method, "setting": setting, "threads": threads, "peer_threads": peer_threads}
     report |= {"environment": environment("cpu"), "results": results}
     for name in tasks.split(","):
-        store.add(TASKS.get(name)().load(source).texts())
+        store.add(TASKS.get(name).load(source).texts())
         pairs = []
         for number in range(rounds):
             us = timed(threads, ours, name, setting, source, store)
@@ -157,7 +157,7 @@ def alone(data: Path, method: str, tasks: str, setting: str, device: str, out: P
     nested(random.randn(90, 8).astype(np.float32), np.arange(90) % 2, FAST, device)  # the first steps warm up
     results: list[dict[str, Any]] = []
     for name in tasks.split(","):
-        store.add(TASKS.get(name)().load(source).texts())
+        store.add(TASKS.get(name).load(source).texts())
         results.append({"task": name, **timed(threads, ours, name, setting, source, store, device)})
         print(f"{name:6} {setting}: {results[-1]['acc']:.2f}, {results[-1]['wall_seconds']:.2f} s", flush=True)
     total = sum(result["wall_seconds"] for result in results)

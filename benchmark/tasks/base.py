@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs
+from zoo.errors import CorruptError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,17 +71,47 @@ class TaskData(ABC):
 
 
 class Task(ABC):
-    """One row of `zoo-bench tasks`; subclasses set the class variables and load their data."""
+    """One row of `zoo-bench tasks`; a plugin's subclass sets these as class variables and loads its data."""
 
-    title: ClassVar[str]
-    dataset: ClassVar[str]
-    form: ClassVar[str] = "plain"
-    metric: ClassVar[str] = "Spearman, cosine"
-    version: ClassVar[int] = 1  # raised when the same vectors would score differently
+    title: str
+    dataset: str
+    form: str = "plain"
+    metric: str = "Spearman, cosine"
+    version: int = 1  # raised when the same vectors would score differently
 
     @abstractmethod
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read the data (the first `limit` rows of each subset); raises MissingError or CorruptError."""
+
+
+Read = Callable[["TaskRow", "DataSource", "int | None"], TaskData]
+"""What loads a task: its row, the data, and the limit of `Task.load`."""
+
+
+@dataclass(frozen=True)
+class TaskRow(Task):
+    """A built-in task: a row of its family's table `ROWS`. Its settings are bound to `read`."""
+
+    name: str
+    title: str
+    dataset: str
+    read: Read
+    form: str = "plain"
+    metric: str = "Spearman, cosine"
+    version: int = 1
+
+    def load(self, data: DataSource, limit: int | None = None) -> TaskData:
+        """Read the data as `read` does; raises MissingError or CorruptError."""
+        return self.read(self, data, limit)
+
+
+def check_rows(located: Located, split: str, found: int) -> None:
+    """Raise CorruptError unless a split has the catalog's number of scored rows."""
+    expected = located.dataset.rows[split]
+    if found != expected:
+        raise CorruptError(
+            f"{located.dataset.name} ({located.form}) {split}: {found} scored rows instead of {expected}."
+        )
 
 
 def _compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -103,8 +135,9 @@ class PairsData(TaskData):
         dev: Pairs | None = None,
         others: Sequence[str] = (),
         limit: int | None = None,
+        train: Pairs | None = None,  # not scored, and never cut by `limit`
     ) -> None:
-        self.located = located
+        self.located, self.train = located, train
         self.subsets = {name: pairs.head(limit) for name, pairs in subsets.items()}
         self.dev = None if dev is None else dev.head(limit)
         self.others = list(others)
@@ -116,7 +149,9 @@ class PairsData(TaskData):
 
     def unlabelled(self) -> list[str]:
         """Both sides of all subsets and splits."""
-        return self.texts() + ([] if self.dev is None else self.dev.texts()) + self.others
+        return (
+            self.texts() + [text for pairs in (self.dev, self.train) if pairs for text in pairs.texts()] + self.others
+        )
 
     def score(self, vectors: Lookup) -> Scores:
         """Return `all`, `mean`, `wmean` and per-subset Spearman and Pearson; `main` is the `all` Spearman, of `pairs`.

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
-from benchmark.tasks.base import Lookup, Scores, Task, TaskData
-from benchmark.tasks.relatedness import SickRelatedness
-from benchmark.tasks.semeval import SemEval5a
-from benchmark.tasks.sts import STSBenchmark
+from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
+from benchmark.tasks.relatedness import sick_splits
+from benchmark.tasks.semeval import read_parts
+from benchmark.tasks.sts import Splits, stsb_splits, three_splits
 from zoo.files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ScoredFinetuneData(FinetuneData):
 
     main = "spearman"
 
-    def __init__(self, located: Located, splits: dict[str, Pairs], low: float, high: float, limit: int | None) -> None:
+    def __init__(self, located: Located, splits: Splits, limit: int | None, *, low: float, high: float) -> None:
         self.located, self.low, self.high = located, low, high
         self.splits = {name: pairs.head(limit) for name, pairs in splits.items()}
         self.rows = len(self.splits["test"])
@@ -135,38 +135,34 @@ class LabelledFinetuneData(FinetuneData):
         return {"accuracy": fine_tuned_accuracy(encoder, train, learned, test, labels, run)}
 
 
-class STSBenchmarkFinetune(STSBenchmark):
-    """STS-B after fine-tuning on its training split: cosine regression, the epoch with the best dev score."""
-
-    title = "STS Benchmark, fine-tuned"
-    metric = "Spearman, cosine, fine-tuned"
-
-    def load(self, data: DataSource, limit: int | None = None) -> ScoredFinetuneData:
-        """Read all three splits (with `limit`, the first of each)."""
-        located = data.locate(self.dataset, self.form)
-        return ScoredFinetuneData(located, self.read(located), 0, 5, limit)
+def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> LabelledFinetuneData:
+    """Read both parts of SemEval-2013 5(a) (with `limit`, that many of each class)."""
+    located, parts = read_parts(data)
+    return LabelledFinetuneData(located, parts, limit)
 
 
-class SickFinetune(SickRelatedness):
-    """SICK-R after fine-tuning on its training split: cosine regression, the epoch with the best dev score."""
-
-    title = "SICK relatedness, fine-tuned"
-    metric = "Spearman, cosine, fine-tuned"
-
-    def load(self, data: DataSource, limit: int | None = None) -> ScoredFinetuneData:
-        """Read all three splits (with `limit`, the first of each)."""
-        located = data.locate(self.dataset, self.form)
-        return ScoredFinetuneData(located, self.read(located), 1, 5, limit)
-
-
-class SemEval5aFinetune(Task):
-    """SemEval-2013 5(a) after fine-tuning with a classifier on [u; v; |u-v|], as BURT's table 3 has BERT and BURT."""
-
-    title = "SemEval-2013 5(a), phrase or not, fine-tuned"
-    dataset, form = SemEval5a.dataset, SemEval5a.form
-    metric = "accuracy, fine-tuned"
-
-    def load(self, data: DataSource, limit: int | None = None) -> LabelledFinetuneData:
-        """Read both parts (with `limit`, that many of each class)."""
-        located, parts = SemEval5a().parts(data)
-        return LabelledFinetuneData(located, parts, limit)
+# Cosine regression on the scores of the training split, from the lowest to the highest; the epoch with the best dev
+# score is kept. SemEval's classifier is on [u; v; |u-v|], as BURT's table 3 has BERT and BURT.
+ROWS = (
+    *(
+        TaskRow(
+            name,
+            title,
+            dataset,
+            partial(three_splits, splits=splits, use=partial(ScoredFinetuneData, low=low, high=5)),
+            "tokenised",
+            "Spearman, cosine, fine-tuned",
+        )
+        for name, title, dataset, splits, low in (
+            ("stsb-finetune", "STS Benchmark, fine-tuned", "STSBenchmark", stsb_splits, 0),
+            ("sickr-finetune", "SICK relatedness, fine-tuned", "SICK", sick_splits, 1),
+        )
+    ),
+    TaskRow(
+        "semeval2013-5a-finetune",
+        "SemEval-2013 5(a), phrase or not, fine-tuned",
+        "SemEval2013-5a",
+        phrase_or_not,
+        metric="accuracy, fine-tuned",
+    ),
+)

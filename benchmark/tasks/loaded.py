@@ -47,7 +47,7 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
     """Load the data of every task; a task whose data is missing keeps the reason."""
     loaded = []
     for name in names:
-        task = TASKS.get(name)()
+        task = TASKS.get(name)
         try:
             loaded.append(LoadedTask(name, task, task.load(data, limit)))
         except (MissingError, CorruptError) as error:

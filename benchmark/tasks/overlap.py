@@ -57,7 +57,7 @@ def tests_of(tasks: Sequence[str], data: DataSource) -> dict[str, PairsData]:
     """Return the data of tasks over pairs; raises MissingError or CorruptError, UsageError for another kind of task."""
     found = {}
     for name in tasks:
-        task: Task = TASKS.get(name)()
+        task: Task = TASKS.get(name)
         loaded = task.load(data)
         if not isinstance(loaded, PairsData):
             raise UsageError(f"{name} has no scored pairs.")

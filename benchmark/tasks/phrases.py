@@ -15,8 +15,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.readers.phrases import Choice, read_bigram_words, read_bird, read_turney
 from benchmark.data.readers.ppdb import PPDBReport, is_pack, ppdb_test_pairs, read_ppdb_human, split_ppdb_human
 from benchmark.data.sources import DataSource, Located
-from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
-from benchmark.tasks.sts import check_rows
+from benchmark.tasks.base import Lookup, PairsData, Scores, TaskData, TaskRow, check_rows
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file, sha256_json
 from zoo.progress import print_safe
@@ -29,68 +28,6 @@ def brought(entry: Dataset, form: str, files: list[Path]) -> Located:
     """Return files that the user brings and the catalog has no sha256 of; theirs goes into keys and records."""
     sha256 = sha256_json({file.name: sha256_file(file) for file in files})
     return Located(entry, form, "folder", {file.name: file for file in files}, sha256)
-
-
-class BiRD(Task):
-    """Relatedness of two-word phrases to phrases and words; both orders of a pair were scored where both are there."""
-
-    title = "BiRD, bigram relatedness"
-    dataset = "BiRD"
-
-    def load(self, data: DataSource, limit: int | None = None) -> PairsData:
-        """Read all pairs."""
-        located = data.locate(self.dataset, self.form)
-        pairs = read_bird(located.files["BiRD.txt"])
-        check_rows(located, "test", len(pairs))
-        return PairsData(located, {"test": pairs}, limit=limit)
-
-
-class PPDBHuman(Task):
-    """PPDB 2.0 pairs scored by people: those of phrases held out from `burt-human`'s training.
-
-    Stands in for BURT's set (section 4.2), whose gold is PPDB 2.0's own equivalence score; single words are in here.
-    """
-
-    title = "PPDB 2.0, human scores of held-out phrases"
-    dataset = "ppdb2-human"
-
-    def load(self, data: DataSource, limit: int | None = None) -> PairsData:
-        """Read all pairs; the training part only serves transductive fits."""
-        located = data.locate(self.dataset, self.form)
-        train, test = split_ppdb_human(pair for path in located.files.values() for pair in read_ppdb_human(path))
-        check_rows(located, "train", len(train))
-        check_rows(located, "test", len(test))
-        gold = np.array([pair.score for pair in test], dtype=np.float64)
-        pairs = Pairs([pair.phrase for pair in test], [pair.paraphrase for pair in test], gold)
-        others = [text for pair in train for text in (pair.phrase, pair.paraphrase)]
-        return PairsData(located, {"test": pairs}, others=others, limit=limit)
-
-
-class PPDB(Task):
-    """BURT's phrase set (section 4.2): pairs of a PPDB 2.0 pack held out by their phrase, gold its equivalence score.
-
-    The pack, of phrases, stands alone in the data folder's `phrases/ppdb-2.0`; training leaves these pairs out.
-    """
-
-    title = "PPDB 2.0, equivalence score of held-out phrases"
-    dataset = "PPDB-2.0"
-
-    def load(self, data: DataSource, limit: int | None = None) -> PairsData:
-        """Read the pack; raises MissingError without one, CorruptError where it holds no pair to test."""
-        folder = None if data.folder is None else data.folder / PACK
-        packs = [] if folder is None or not folder.is_dir() else [path for path in folder.iterdir() if is_pack(path)]
-        if len(packs) != 1:
-            raise MissingError(
-                f"{self.dataset}: {len(packs)} packs in {PACK} of the data folder instead of one; put a phrasal pack of"
-                " PPDB 2.0 (paraphrase.org) there and give the folder with --data or ZOO_BENCH_DATA."
-            )
-        report = PPDBReport()
-        pairs = ppdb_test_pairs(packs[0], report)
-        print_safe(f"{packs[0].name}: {report}", sys.stderr)
-        if not len(pairs):
-            raise CorruptError(f"{packs[0]} holds no pair to test: {report}.")
-        entry = Dataset(self.dataset, self.title, "CC BY-SA 3.0 (unported)", rows={"test": len(pairs)})
-        return PairsData(brought(entry, self.form, packs), {"test": pairs}, limit=limit)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
@@ -127,24 +64,6 @@ class ChoiceData(TaskData):
         }
 
 
-class Turney(Task):
-    """Which word means the same as a two-word phrase? Turney's questions, without the phrase's own two words.
-
-    With them (`accuracy_seven`) an average of word vectors is nearest to one of its own parts; Turney (2012) bars them.
-    """
-
-    title = "Turney 2012, noun phrases"
-    dataset = "Turney2012"
-    metric = "accuracy, five choices"
-
-    def load(self, data: DataSource, limit: int | None = None) -> ChoiceData:
-        """Read all questions: nothing is trained."""
-        located = data.locate(self.dataset, self.form)
-        choices = read_turney(located.files["jair.data"])
-        check_rows(located, "test", len(choices))
-        return ChoiceData(located, choices[:limit])
-
-
 class RetrievalData(TaskData):
     """Phrases, the right word of each, and all the words to find it in."""
 
@@ -174,24 +93,84 @@ class RetrievalData(TaskData):
         }
 
 
-class PPDBXXL(Task):
-    """Find the word that PPDB pairs with a two-word phrase, among all the words of the set (Yu and Dredze 2015).
+def bigram_relatedness(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
+    """Read all pairs."""
+    located = data.locate(row.dataset, row.form)
+    pairs = read_bird(located.files["BiRD.txt"])
+    check_rows(located, "test", len(pairs))
+    return PairsData(located, {"test": pairs}, limit=limit)
 
-    Nothing is trained: the training pairs only give words to search. Half the right words are part of their phrase, and
-    361 of the 500 phrases have other pairs in the training part.
-    """
 
-    title = "PPDB-XXL, word of a two-word phrase"
-    dataset = "PPDB-XXL"
-    metric = "mean reciprocal rank, cosine"
+def scored_by_people(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
+    """Read all pairs; the training part only serves transductive fits."""
+    located = data.locate(row.dataset, row.form)
+    train, test = split_ppdb_human(pair for path in located.files.values() for pair in read_ppdb_human(path))
+    check_rows(located, "train", len(train))
+    check_rows(located, "test", len(test))
+    gold = np.array([pair.score for pair in test], dtype=np.float64)
+    pairs = Pairs([pair.phrase for pair in test], [pair.paraphrase for pair in test], gold)
+    others = [text for pair in train for text in (pair.phrase, pair.paraphrase)]
+    return PairsData(located, {"test": pairs}, others=others, limit=limit)
 
-    def load(self, data: DataSource, limit: int | None = None) -> RetrievalData:
-        """Read all three parts (with `limit`, the first of each): test is scored, all words are searched."""
-        located = data.locate(self.dataset, self.form)
-        parts = {}
-        for split in ("train", "dev", "test"):
-            parts[split] = read_bigram_words(located.files[f"ppdb.xxl.b2u.{split}"])
-            check_rows(located, split, len(parts[split][0]))
-        phrases, right = parts["test"]
-        words = [word for _, part in parts.values() for word in part[:limit]]
-        return RetrievalData(located, phrases[:limit], right[:limit], words)
+
+def held_out_of_a_pack(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
+    """Read the pack; raises MissingError without one, CorruptError where it holds no pair to test."""
+    folder = None if data.folder is None else data.folder / PACK
+    packs = [] if folder is None or not folder.is_dir() else [path for path in folder.iterdir() if is_pack(path)]
+    if len(packs) != 1:
+        raise MissingError(
+            f"{row.dataset}: {len(packs)} packs in {PACK} of the data folder instead of one; put a phrasal pack of"
+            " PPDB 2.0 (paraphrase.org) there and give the folder with --data or ZOO_BENCH_DATA."
+        )
+    report = PPDBReport()
+    pairs = ppdb_test_pairs(packs[0], report)
+    print_safe(f"{packs[0].name}: {report}", sys.stderr)
+    if not len(pairs):
+        raise CorruptError(f"{packs[0]} holds no pair to test: {report}.")
+    entry = Dataset(row.dataset, row.title, "CC BY-SA 3.0 (unported)", rows={"test": len(pairs)})
+    return PairsData(brought(entry, row.form, packs), {"test": pairs}, limit=limit)
+
+
+def questions(row: TaskRow, data: DataSource, limit: int | None) -> ChoiceData:
+    """Read all questions: nothing is trained."""
+    located = data.locate(row.dataset, row.form)
+    choices = read_turney(located.files["jair.data"])
+    check_rows(located, "test", len(choices))
+    return ChoiceData(located, choices[:limit])
+
+
+def words_of_phrases(row: TaskRow, data: DataSource, limit: int | None) -> RetrievalData:
+    """Read all three parts (with `limit`, the first of each): test is scored, all words are searched."""
+    located = data.locate(row.dataset, row.form)
+    parts = {}
+    for split in ("train", "dev", "test"):
+        parts[split] = read_bigram_words(located.files[f"ppdb.xxl.b2u.{split}"])
+        check_rows(located, split, len(parts[split][0]))
+    phrases, right = parts["test"]
+    words = [word for _, part in parts.values() for word in part[:limit]]
+    return RetrievalData(located, phrases[:limit], right[:limit], words)
+
+
+ROWS = (
+    # Relatedness of two-word phrases to phrases and words; both orders of a pair were scored where both are there.
+    TaskRow("BiRD", "BiRD, bigram relatedness", "BiRD", bigram_relatedness),
+    # Pairs scored by people, of phrases held out from `burt-human`'s training. They stand in for BURT's set (section
+    # 4.2), whose gold is PPDB 2.0's own equivalence score; single words are in here.
+    TaskRow("PPDB-human", "PPDB 2.0, human scores of held-out phrases", "ppdb2-human", scored_by_people),
+    # BURT's phrase set (section 4.2): pairs of a PPDB 2.0 pack held out by their phrase, gold its equivalence score.
+    # The pack, of phrases, stands alone in the data folder's `phrases/ppdb-2.0`; training leaves these pairs out.
+    TaskRow("PPDB", "PPDB 2.0, equivalence score of held-out phrases", "PPDB-2.0", held_out_of_a_pack),
+    # Which word means the same as a two-word phrase? Turney's questions, without the phrase's own two words. With them
+    # (`accuracy_seven`) an average of word vectors is nearest to one of its own parts; Turney (2012) bars them.
+    TaskRow("Turney", "Turney 2012, noun phrases", "Turney2012", questions, metric="accuracy, five choices"),
+    # Find the word that PPDB pairs with a two-word phrase, among all the words of the set (Yu and Dredze 2015).
+    # Nothing is trained: the training pairs only give words to search. Half the right words are part of their phrase,
+    # and 361 of the 500 phrases have other pairs in the training part.
+    TaskRow(
+        "PPDB-XXL",
+        "PPDB-XXL, word of a two-word phrase",
+        "PPDB-XXL",
+        words_of_phrases,
+        metric="mean reciprocal rank, cosine",
+    ),
+)

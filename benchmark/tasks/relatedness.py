@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs, read_sick
-from benchmark.data.sources import DataSource, Located
-from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
-from benchmark.tasks.sts import STSBenchmark, check_rows, joined
+from benchmark.data.sources import Located
+from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow, check_rows
+from benchmark.tasks.sts import Splits, in_form, stsb_splits, three_splits
 
 _FILES = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
 
 
-class SickRelatedness(Task):
-    """SICK-R test split; SentEval's form keeps the case (the hub's `sickr-sts` is another test set of 9,927 pairs)."""
-
-    title = "SICK relatedness, test"
-    dataset, form = "SICK", "tokenised"
-
-    def load(self, data: DataSource, limit: int | None = None) -> TaskData:
-        """Read all three splits; only test is scored."""
-        located = data.locate(self.dataset, self.form)
-        splits = self.read(located)
-        return PairsData(located, {"test": splits["test"]}, splits["dev"], splits["train"].texts(), limit)
-
-    def read(self, located: Located) -> dict[str, Pairs]:
-        """Return the pairs of train, dev and test."""
-        splits = {}
-        for split, name in _FILES.items():
-            pairs = read_sick(located.files[name])
-            check_rows(located, split, len(pairs))
-            splits[split] = joined(pairs) if self.form == "tokenised" else pairs
-        return splits
-
-
-class SickRelatednessRaw(SickRelatedness):
-    """SICK-R, untokenised."""
-
-    title, form = "SICK relatedness, test, untokenised", "raw"
+def sick_splits(located: Located) -> Splits:
+    """Return the pairs of SICK's three splits."""
+    splits = {}
+    for split, name in _FILES.items():
+        pairs = read_sick(located.files[name])
+        check_rows(located, split, len(pairs))
+        splits[split] = in_form(pairs, located.form)
+    return splits
 
 
 class RegressorData(TaskData):
     """Train, dev and test pairs in SentEval's order: a regressor on frozen vectors learns, stops and is tested."""
 
-    def __init__(self, located: Located, splits: dict[str, Pairs], limit: int | None) -> None:
-        self.located = located
+    def __init__(self, located: Located, splits: Splits, limit: int | None) -> None:
+        self.located, self.train = located, splits["train"]
         self.test = splits["test"].head(limit)
         ordered = [_ordered(splits[name].head(limit)) for name in ("train", "dev", "test")]
         self.splits, (*_, self.order) = zip(*ordered, strict=True)
@@ -93,25 +77,25 @@ def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
     return Pairs(first, second, pairs.gold[rows], pairs.blank), rows
 
 
-class SickRegressor(SickRelatedness):
-    """SICK-R with SentEval's regressor on frozen vectors: what SentEval proper calls SICKRelatedness."""
-
-    title = "SICK relatedness, SentEval's regressor"
-    metric = "Spearman, SentEval's regressor"
-
-    def load(self, data: DataSource, limit: int | None = None) -> RegressorData:
-        """Read all three splits (with `limit`, the first of each)."""
-        located = data.locate(self.dataset, self.form)
-        return RegressorData(located, self.read(located), limit)
-
-
-class STSBenchmarkRegressor(STSBenchmark):
-    """STS-B with SentEval's regressor on frozen vectors: what SentEval proper calls STSBenchmark."""
-
-    title = "STS Benchmark, SentEval's regressor"
-    metric = "Spearman, SentEval's regressor"
-
-    def load(self, data: DataSource, limit: int | None = None) -> RegressorData:
-        """Read all three splits (with `limit`, the first of each)."""
-        located = data.locate(self.dataset, self.form)
-        return RegressorData(located, self.read(located), limit)
+# SentEval's form keeps the case; the hub's `sickr-sts` is another test set of 9,927 pairs. The regressors are what
+# SentEval proper calls SICKRelatedness and STSBenchmark.
+ROWS = (
+    TaskRow("SICK-R", "SICK relatedness, test", "SICK", partial(three_splits, splits=sick_splits), "tokenised"),
+    TaskRow(
+        "SICK-R-raw", "SICK relatedness, test, untokenised", "SICK", partial(three_splits, splits=sick_splits), "raw"
+    ),
+    *(
+        TaskRow(
+            f"{name}-regressor",
+            f"{title}, SentEval's regressor",
+            dataset,
+            partial(three_splits, splits=splits, use=RegressorData),
+            "tokenised",
+            "Spearman, SentEval's regressor",
+        )
+        for name, title, dataset, splits in (
+            ("STS-B", "STS Benchmark", "STSBenchmark", stsb_splits),
+            ("SICK-R", "SICK relatedness", "SICK", sick_splits),
+        )
+    ),
+)

@@ -13,15 +13,15 @@ from benchmark.data.catalog import dataset
 from benchmark.data.readers.phrases import read_semeval_bigrams, read_semeval_instances
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
-from benchmark.tasks.base import Lookup, Scores
+from benchmark.tasks.base import Lookup, Scores, TaskRow, check_rows
 from benchmark.tasks.phrases import brought, unit
-from benchmark.tasks.sts import check_rows
-from benchmark.tasks.transfer import TransferData, _Transfer
+from benchmark.tasks.transfer import TransferData
 from zoo.errors import CorruptError
 
 ORGANISERS = "phrases/SemEval2013-5a"
 """Where in a data folder the organisers' own files are looked for; they are on no registry and have no known sha256."""
 
+_DATASET, _SPLITS = "SemEval2013-5a", ("train", "test")
 _ORGANISERS_ROWS = {"train": 11722, "test": 7814}  # BURT section 4.2
 
 
@@ -48,44 +48,30 @@ class SemEvalData(TransferData):
         return {**scores, "threshold_accuracy": float(np.mean(predicted == self.parts[1].labels))}
 
 
-class SemEval5a(_Transfer):
-    """SemEval-2013 task 5(a), the items with a phrase of two words (11,175 and 7,490; Yu and Dredze's form).
-
-    Where the data folder has the organisers' files (`phrases/SemEval2013-5a/en.trainSet.positiveInstances-v2`,
-    `...negativeInstances-v2`, and the same for `en.testSet`), all 11,722 and 7,814 items are used; records know the
-    difference by the sha256.
-    """
-
-    title = "SemEval-2013 5(a), phrase or not"
-    dataset, form, splits = "SemEval2013-5a", "plain", ("train", "test")
-    metric = "accuracy, SentEval's full setting"
-
-    def read(self, located: Located) -> list[Labelled]:
-        """Read both parts, in whichever form they are."""
-        if located.form == "organisers":
-            return [
-                read_semeval_instances(*(located.files[_instances(split, kind)] for kind in ("positive", "negative")))
-                for split in self.splits
-            ]
-        return [read_semeval_bigrams(located.files[f"en.{split}Set"]) for split in self.splits]
-
-    def load(self, data: DataSource, limit: int | None = None) -> SemEvalData:
-        """Read both parts and check their rows (with `limit`, that many of each class, and at least 20)."""
-        located, parts = self.parts(data)
-        return SemEvalData(located, parts, self.setting, self.f1, limit)
-
-    def parts(self, data: DataSource) -> tuple[Located, list[Labelled]]:
-        """Return where the data is, and both parts with their rows checked."""
-        located = _organisers(data) or data.locate(self.dataset, self.form)
-        parts = self.read(located)
-        for split, part in zip(self.splits, parts, strict=True):
-            if located.form != "organisers":
-                check_rows(located, split, len(part))
-            elif len(part) != _ORGANISERS_ROWS[split]:
-                raise CorruptError(
-                    f"{ORGANISERS} {split}: {len(part)} items instead of the organisers' {_ORGANISERS_ROWS[split]}."
-                )
+def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
+    """Return where the data is, and both parts with their rows checked, in whichever form they are."""
+    located = _organisers(data)
+    if located is None:
+        located = data.locate(_DATASET, "plain")
+        parts = [read_semeval_bigrams(located.files[f"en.{split}Set"]) for split in _SPLITS]
+        for split, part in zip(_SPLITS, parts, strict=True):
+            check_rows(located, split, len(part))
         return located, parts
+    parts = []
+    for split in _SPLITS:
+        files = (located.files[_instances(split, kind)] for kind in ("positive", "negative"))
+        parts.append(read_semeval_instances(*files))
+        if len(parts[-1]) != _ORGANISERS_ROWS[split]:
+            raise CorruptError(
+                f"{ORGANISERS} {split}: {len(parts[-1])} items instead of the organisers' {_ORGANISERS_ROWS[split]}."
+            )
+    return located, parts
+
+
+def frozen(row: TaskRow, data: DataSource, limit: int | None) -> SemEvalData:
+    """Read both parts (with `limit`, that many of each class, and at least 20 for the folds)."""
+    located, parts = read_parts(data)
+    return SemEvalData(located, parts, "full", False, limit)
 
 
 def _instances(split: str, kind: str) -> str:
@@ -96,8 +82,22 @@ def _organisers(data: DataSource) -> Located | None:
     folder = None if data.folder is None else data.folder / ORGANISERS
     if folder is None or not folder.is_dir():
         return None
-    names = [_instances(split, kind) for split in ("train", "test") for kind in ("positive", "negative")]
+    names = [_instances(split, kind) for split in _SPLITS for kind in ("positive", "negative")]
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
         raise CorruptError(f"{folder} lacks {', '.join(missing)}; give all four files, or remove the folder.")
-    return brought(dataset(SemEval5a.dataset), "organisers", [folder / name for name in names])
+    return brought(dataset(_DATASET), "organisers", [folder / name for name in names])
+
+
+# The items with a phrase of two words (11,175 and 7,490; Yu and Dredze's form). Where the data folder has the
+# organisers' files (`phrases/SemEval2013-5a/en.trainSet.positiveInstances-v2`, `...negativeInstances-v2`, and the same
+# for `en.testSet`), all 11,722 and 7,814 items are used; records know the difference by the sha256.
+ROWS = (
+    TaskRow(
+        "SemEval2013-5a",
+        "SemEval-2013 5(a), phrase or not",
+        _DATASET,
+        frozen,
+        metric="accuracy, SentEval's full setting",
+    ),
+)

@@ -6,16 +6,17 @@ under protocol `senteval`; `MR-exact` solves the same regressions to convergence
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmark.data.readers import transfer as readers
 from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource, Located
-from benchmark.tasks.base import Lookup, Scores, Task, TaskData
-from benchmark.tasks.sts import check_rows
+from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow, check_rows
 
 if TYPE_CHECKING:
     from benchmark.metrics.probe.protocol import Measured, Setting
@@ -98,229 +99,108 @@ class TransferData(TaskData):
         return probe.split(features, labels, counts[0], counts[1], setting, self.device)
 
 
-class _Transfer(Task):
-    form = "tokenised"
-    metric = "accuracy, SentEval's full setting"
-    setting: ClassVar[str] = "full"
-    f1: ClassVar[bool] = False
-    splits: ClassVar[tuple[str, ...]]  # the parts' names in the catalog, training first
-
-    @abstractmethod
-    def read(self, located: Located) -> list[Labelled]:
-        """Return the parts, as they stand in the files."""
-
-    def load(self, data: DataSource, limit: int | None = None) -> TransferData:
-        """Read every part and check its rows (with `limit`, that many of each class, and at least 20 for the folds)."""
-        located = data.locate(self.dataset, self.form)
-        parts = self.read(located)
-        for split, part in zip(self.splits, parts, strict=True):
-            check_rows(located, split, len(part))
-        return TransferData(located, parts, self.setting, self.f1, limit)
-
-
-class _Polar(_Transfer):
-    splits = ("test",)
-    names: ClassVar[tuple[str, str]]  # the files of class 1 and class 0
-
-    def read(self, located: Located) -> list[Labelled]:
-        return [readers.read_polar(*(located.files[name] for name in self.names))]
-
-
-class MR(_Polar):
-    """Movie reviews, positive or negative; nested folds."""
-
-    title = "Movie reviews"
-    dataset, names = "MR", ("rt-polarity.pos", "rt-polarity.neg")
-
-
-class CR(_Polar):
-    """Customer reviews, positive or negative; nested folds."""
-
-    title = "Customer reviews"
-    dataset, names = "CR", ("custrev.pos", "custrev.neg")
-
-
-class SUBJ(_Polar):
-    """Subjective or objective sentences; nested folds. SentEval's class 1 is objective."""
-
-    title = "Subjectivity"
-    dataset, names = "SUBJ", ("subj.objective", "subj.subjective")
-
-
-class MPQA(_Polar):
-    """Opinion polarity of short phrases; nested folds."""
-
-    title = "Opinion polarity (MPQA)"
-    dataset, names = "MPQA", ("mpqa.pos", "mpqa.neg")
-
-
-class SST2(_Transfer):
-    """Stanford Sentiment Treebank, two classes; fixed parts, phrases in training."""
-
-    title = "Stanford Sentiment Treebank, 2 classes"
-    dataset, splits = "SST2", ("train", "dev", "test")
-
-    def read(self, located: Located) -> list[Labelled]:
-        """Read the three parts."""
-        return [readers.read_sst_binary(located.files[f"sentiment-{split}"]) for split in self.splits]
-
-
-class SST5(_Transfer):
-    """Stanford Sentiment Treebank, five classes; fixed parts."""
-
-    title = "Stanford Sentiment Treebank, 5 classes"
-    dataset, splits = "SST5", ("train", "dev", "test")
-
-    def read(self, located: Located) -> list[Labelled]:
-        """Read the three parts."""
-        return [readers.read_sst_fine(located.files[f"sentiment-{split}"]) for split in self.splits]
-
-
-class TREC(_Transfer):
-    """Question types, six coarse classes; folds of the training part choose the penalty."""
-
-    title = "Question types (TREC)"
-    dataset, splits = "TREC", ("train", "test")
-
-    def read(self, located: Located) -> list[Labelled]:
-        """Read both parts."""
-        return [readers.read_trec(located.files[name]) for name in ("train_5500.label", "TREC_10.label")]
-
-
-class MRPC(_Transfer):
-    """Paraphrase or not, on [|u-v| ; u*v]; folds of the training part choose the penalty; also F1."""
-
-    title = "Microsoft Research Paraphrase Corpus"
-    dataset, splits, f1 = "MRPC", ("train", "test"), True
-
-    def read(self, located: Located) -> list[Labelled]:
-        """Read both parts."""
-        return [readers.read_mrpc(located.files[f"msr_paraphrase_{split}.txt"]) for split in self.splits]
-
-
-class SickEntailment(_Transfer):
-    """SICK's three entailment classes, on [|u-v| ; u*v]; fixed parts."""
-
-    title = "SICK entailment"
-    dataset, splits = "SICK", ("train", "dev", "test")
-
-    def read(self, located: Located) -> list[Labelled]:
-        """Read the three parts."""
-        names = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
-        return [readers.read_sick_entailment(located.files[name]) for name in names]
-
-
-class _Fast(_Transfer):
-    metric, setting = "accuracy, SentEval's fast setting", "fast"
-
-
-class _Exact(_Transfer):
-    metric, setting = "accuracy, regressions solved to convergence", "exact"
-
-
-class MRFast(_Fast, MR):
-    """MR, fast setting."""
-
-    title = "Movie reviews, fast"
-
-
-class CRFast(_Fast, CR):
-    """CR, fast setting."""
-
-    title = "Customer reviews, fast"
-
-
-class SUBJFast(_Fast, SUBJ):
-    """SUBJ, fast setting."""
-
-    title = "Subjectivity, fast"
-
-
-class MPQAFast(_Fast, MPQA):
-    """MPQA, fast setting."""
-
-    title = "Opinion polarity (MPQA), fast"
-
-
-class SST2Fast(_Fast, SST2):
-    """SST2, fast setting."""
-
-    title = "Stanford Sentiment Treebank, 2 classes, fast"
-
-
-class SST5Fast(_Fast, SST5):
-    """SST5, fast setting."""
-
-    title = "Stanford Sentiment Treebank, 5 classes, fast"
-
-
-class TRECFast(_Fast, TREC):
-    """TREC, fast setting."""
-
-    title = "Question types (TREC), fast"
-
-
-class MRPCFast(_Fast, MRPC):
-    """MRPC, fast setting."""
-
-    title = "Microsoft Research Paraphrase Corpus, fast"
-
-
-class SickEntailmentFast(_Fast, SickEntailment):
-    """SICK entailment, fast setting."""
-
-    title = "SICK entailment, fast"
-
-
-class MRExact(_Exact, MR):
-    """MR, protocol `exact`."""
-
-    title = "Movie reviews, exact"
-
-
-class CRExact(_Exact, CR):
-    """CR, protocol `exact`."""
-
-    title = "Customer reviews, exact"
-
-
-class SUBJExact(_Exact, SUBJ):
-    """SUBJ, protocol `exact`."""
-
-    title = "Subjectivity, exact"
-
-
-class MPQAExact(_Exact, MPQA):
-    """MPQA, protocol `exact`."""
-
-    title = "Opinion polarity (MPQA), exact"
-
-
-class SST2Exact(_Exact, SST2):
-    """SST2, protocol `exact`."""
-
-    title = "Stanford Sentiment Treebank, 2 classes, exact"
-
-
-class SST5Exact(_Exact, SST5):
-    """SST5, protocol `exact`."""
-
-    title = "Stanford Sentiment Treebank, 5 classes, exact"
-
-
-class TRECExact(_Exact, TREC):
-    """TREC, protocol `exact`."""
-
-    title = "Question types (TREC), exact"
-
-
-class MRPCExact(_Exact, MRPC):
-    """MRPC, protocol `exact`."""
-
-    title = "Microsoft Research Paraphrase Corpus, exact"
-
-
-class SickEntailmentExact(_Exact, SickEntailment):
-    """SICK entailment, protocol `exact`."""
-
-    title = "SICK entailment, exact"
+Parts = Callable[[Located], list[Labelled]]
+"""The parts of a data set as they stand in its files, training first."""
+
+
+def polar(positive: str, negative: str) -> Parts:
+    """Return what reads the files of class 1 and class 0 as one part."""
+    return lambda located: [readers.read_polar(located.files[positive], located.files[negative])]
+
+
+def one_file_per_part(read: Callable[[Path], Labelled], *names: str) -> Parts:
+    """Return what reads each part from a file of its own."""
+    return lambda located: [read(located.files[name]) for name in names]
+
+
+def labelled(
+    row: TaskRow,
+    data: DataSource,
+    limit: int | None,
+    *,
+    splits: tuple[str, ...],
+    parts: Parts,
+    setting: str,
+    f1: bool = False,
+) -> TransferData:
+    """Read every part and check its rows (with `limit`, that many of each class, and at least 20 for the folds)."""
+    located = data.locate(row.dataset, row.form)
+    found = parts(located)
+    for split, part in zip(splits, found, strict=True):
+        check_rows(located, split, len(part))
+    return TransferData(located, found, setting, f1, limit)
+
+
+# What stands behind a task's name, the probe's setting, its metric, and what stands behind the title.
+_SETTINGS = (
+    ("", "full", "accuracy, SentEval's full setting", ""),
+    ("-fast", "fast", "accuracy, SentEval's fast setting", ", fast"),
+    ("-exact", "exact", "accuracy, regressions solved to convergence", ", exact"),
+)
+_WHOLE, _TWO, _THREE = ("test",), ("train", "test"), ("train", "dev", "test")
+_SST = [f"sentiment-{split}" for split in _THREE]
+_SICK = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
+
+# Name, title, data set, its parts in the catalog (one: nested folds; two: folds of the training part choose the
+# penalty), what reads them, and whether F1 is scored too. MRPC and SICK-E are pairs, on [|u-v| ; u*v].
+_DATA: tuple[tuple[str, str, str, tuple[str, ...], Parts, bool], ...] = (
+    ("MR", "Movie reviews", "MR", _WHOLE, polar("rt-polarity.pos", "rt-polarity.neg"), False),
+    ("CR", "Customer reviews", "CR", _WHOLE, polar("custrev.pos", "custrev.neg"), False),
+    # SentEval's class 1 is objective.
+    ("SUBJ", "Subjectivity", "SUBJ", _WHOLE, polar("subj.objective", "subj.subjective"), False),
+    ("MPQA", "Opinion polarity (MPQA)", "MPQA", _WHOLE, polar("mpqa.pos", "mpqa.neg"), False),
+    # Phrases are in the training part.
+    (
+        "SST2",
+        "Stanford Sentiment Treebank, 2 classes",
+        "SST2",
+        _THREE,
+        one_file_per_part(readers.read_sst_binary, *_SST),
+        False,
+    ),
+    (
+        "SST5",
+        "Stanford Sentiment Treebank, 5 classes",
+        "SST5",
+        _THREE,
+        one_file_per_part(readers.read_sst_fine, *_SST),
+        False,
+    ),
+    (
+        "TREC",  # six coarse classes
+        "Question types (TREC)",
+        "TREC",
+        _TWO,
+        one_file_per_part(readers.read_trec, "train_5500.label", "TREC_10.label"),
+        False,
+    ),
+    (
+        "MRPC",
+        "Microsoft Research Paraphrase Corpus",
+        "MRPC",
+        _TWO,
+        one_file_per_part(readers.read_mrpc, *(f"msr_paraphrase_{split}.txt" for split in _TWO)),
+        True,
+    ),
+    (
+        "SICK-E",  # three classes
+        "SICK entailment",
+        "SICK",
+        _THREE,
+        one_file_per_part(readers.read_sick_entailment, *_SICK),
+        False,
+    ),
+)
+
+ROWS = tuple(
+    TaskRow(
+        name + behind,
+        title + said,
+        dataset,
+        partial(labelled, splits=splits, parts=parts, setting=setting, f1=f1),
+        "tokenised",
+        metric,
+    )
+    for behind, setting, metric, said in _SETTINGS
+    for name, title, dataset, splits, parts, f1 in _DATA
+)

@@ -18,7 +18,7 @@ GROUP = "zoo_bench.tests"
 
 
 @pytest.fixture
-def registry() -> Registry[Encoder]:
+def registry() -> Registry[type[Encoder]]:
     return Registry(
         "method",
         base="zoo.encoder:Encoder",
@@ -58,19 +58,19 @@ class {cls}(Encoder):
 """
 
 
-def test_a_name_loads_its_class(registry: Registry[Encoder]) -> None:
+def test_a_name_loads_its_class(registry: Registry[type[Encoder]]) -> None:
     assert registry.get("cls") is Cls
     assert registry.names() == ["cls", "simcse"]
     assert "cls" in registry and "clx" not in registry
 
 
-def test_an_unknown_name_suggests_the_near_one(registry: Registry[Encoder]) -> None:
+def test_an_unknown_name_suggests_the_near_one(registry: Registry[type[Encoder]]) -> None:
     with pytest.raises(UsageError, match=r"unknown method 'simsce'.*Did you mean 'simcse'\?") as caught:
         registry.get("simsce")
     assert caught.value.exit_code == 2
 
 
-def test_a_clash_names_both_places(registry: Registry[Encoder]) -> None:
+def test_a_clash_names_both_places(registry: Registry[type[Encoder]]) -> None:
     with pytest.raises(UsageError) as caught:
 
         @registry.register("cls")
@@ -83,7 +83,7 @@ def test_a_clash_names_both_places(registry: Registry[Encoder]) -> None:
     assert registry.get("cls") is Cls
 
 
-def test_two_plugins_of_one_name_clash(registry: Registry[Encoder], tmp_path: Path) -> None:
+def test_two_plugins_of_one_name_clash(registry: Registry[type[Encoder]], tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         code = PLUGIN.format(cls="Mine") + "import builtins\nbuiltins._registry_under_test.register('mine')(Mine)\n"
@@ -101,7 +101,7 @@ def test_two_plugins_of_one_name_clash(registry: Registry[Encoder], tmp_path: Pa
         del builtins._registry_under_test  # type: ignore[attr-defined]
 
 
-def test_a_class_of_another_base_is_broken_with_the_reason(registry: Registry[Encoder]) -> None:
+def test_a_class_of_another_base_is_broken_with_the_reason(registry: Registry[type[Encoder]]) -> None:
     registry.register("odd")(dict)  # type: ignore[type-var]
     with pytest.raises(UsageError, match=r"'odd' is broken: TypeError.*not a subclass of zoo\.encoder\.Encoder"):
         registry.get("odd")
@@ -109,7 +109,7 @@ def test_a_class_of_another_base_is_broken_with_the_reason(registry: Registry[En
 
 
 def test_a_broken_entry_point_is_listed_and_harms_no_other(
-    registry: Registry[Encoder], entry_points: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    registry: Registry[type[Encoder]], entry_points: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "raising_plugin_module.py").write_text("x = 1\nraise RuntimeError('no luck')\n", encoding="utf-8")
     (tmp_path / "good_plugin_module.py").write_text(PLUGIN.format(cls="Good"), encoding="utf-8")
@@ -132,7 +132,7 @@ def test_a_broken_entry_point_is_listed_and_harms_no_other(
 
 
 def test_asking_again_for_a_broken_name_gives_the_same_reason(
-    registry: Registry[Encoder], entry_points: dict[str, str]
+    registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     entry_points["absent"] = "no_such_module_at_all:Thing"
     reasons = []
@@ -144,7 +144,7 @@ def test_asking_again_for_a_broken_name_gives_the_same_reason(
 
 
 def test_an_entry_point_with_a_built_in_name_is_an_error_each_time(
-    registry: Registry[Encoder], entry_points: dict[str, str]
+    registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     """The second call must not go on silently with the plugins that came before the clash."""
     entry_points |= {"cls": "elsewhere:Cls", "zz": "zoo.methods.static:Static"}
@@ -154,7 +154,7 @@ def test_an_entry_point_with_a_built_in_name_is_an_error_each_time(
 
 
 def test_a_class_registered_by_decorator_and_by_its_entry_point_is_one(
-    registry: Registry[Encoder], entry_points: dict[str, str]
+    registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     entry_points["static"] = "zoo.methods.static:Static"
     from zoo.methods.static import Static
@@ -181,7 +181,7 @@ def test_a_plugin_file_that_raises_is_rolled_back_and_listed_with_file_and_line(
         METHODS._broken.pop(str(plugin), None)
 
 
-def test_a_plugin_file_with_a_syntax_error_names_its_line(registry: Registry[Encoder], tmp_path: Path) -> None:
+def test_a_plugin_file_with_a_syntax_error_names_its_line(registry: Registry[type[Encoder]], tmp_path: Path) -> None:
     plugin = tmp_path / "typo.py"
     plugin.write_text("x = 1\ndef f(:\n", encoding="utf-8")
     reason = load_plugin_file(plugin, [registry])
@@ -204,7 +204,9 @@ def test_a_plugin_file_registers_a_method_that_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent.py", "plugin.txt"])
-def test_a_plugin_file_that_is_none_is_a_usage_error(registry: Registry[Encoder], tmp_path: Path, name: str) -> None:
+def test_a_plugin_file_that_is_none_is_a_usage_error(
+    registry: Registry[type[Encoder]], tmp_path: Path, name: str
+) -> None:
     (tmp_path / "plugin.txt").write_text("x", encoding="utf-8")
     with pytest.raises(UsageError, match=name):
         load_plugin_file(tmp_path / name, [registry])

@@ -20,12 +20,14 @@ class Mine(Bag):
 TASK = """
 import numpy as np
 from benchmark.data.sources import Located
-from benchmark.tasks import register_task
-from benchmark.tasks.pocket import PocketWords
+from benchmark.tasks import TASKS, Task, register_task
 
 @register_task({name!r})
-class MyTask(PocketWords):
-    title = "my words"
+class MyTask(Task):
+    title, dataset = "my words", "pocket-words"
+
+    def load(self, data, limit=None):
+        return TASKS.get("pocket-words").load(data, limit)
 """
 
 

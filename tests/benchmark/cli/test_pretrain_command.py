@@ -64,7 +64,7 @@ def test_sentences_that_a_task_tests_are_left_out(cli: Cli, tmp_path: Path, monk
     assert len(tested) > 500
     from benchmark.tasks import TASKS
 
-    sentences = TASKS.get("pocket-pairs")().load(DataSource(None, hub=False)).unlabelled()[:20]
+    sentences = TASKS.get("pocket-pairs").load(DataSource(None, hub=False)).unlabelled()[:20]
     path = tmp_path / "text.txt"
     others = [f"sentence number {i} stays" for i in range(3000)]
     path.write_text("\n".join([f"{s.upper()} !" for s in sentences] + others))

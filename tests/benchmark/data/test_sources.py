@@ -78,7 +78,7 @@ def test_each_layout_of_senteval_is_found(below: str, data_dir: Path, tmp_path: 
     """--data may name the folder above senteval, SentEval's data folder, or its `downstream`."""
     copy_form(data_dir, tmp_path / "data", below=below)
     source = DataSource(tmp_path / "data", hub=False, cache=tmp_path / "cache")
-    assert TASKS.get("STS12")().load(source).rows == 3108
+    assert TASKS.get("STS12").load(source).rows == 3108
 
 
 def test_the_environment_names_the_folder(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_a_wrong_checksum_is_refused_and_not_passed_over(place: str, data_dir: P
     damaged = (folder if place == "folder" else cache) / dataset("STS12").form("tokenised").folder / SUBSETS[3]
     damaged.write_bytes(damaged.read_bytes().replace(b"0", b"1", 1))
     with pytest.raises(CorruptError) as error:
-        TASKS.get("STS12")().load(DataSource(folder, cache=cache))
+        TASKS.get("STS12").load(DataSource(folder, cache=cache))
     assert str(damaged) in str(error.value)
     assert sha256_file(damaged)[:16] in str(error.value)
     assert dataset("STS12").form("tokenised").files[SUBSETS[3]][:16] in str(error.value)
@@ -254,7 +254,7 @@ def test_a_good_archive_gives_exactly_the_wanted_files(members: list[tuple[str, 
     assert files_below(cache) == {f"{wanted.folder}/{name}" for name in wanted.files}
     located = DataSource(None, hub=False, cache=cache).locate("STS12", "tokenised")
     assert located.source == "cache"
-    assert TASKS.get("STS12")().load(DataSource(None, hub=False, cache=cache)).rows == 3108
+    assert TASKS.get("STS12").load(DataSource(None, hub=False, cache=cache)).rows == 3108
 
 
 def hostile(kind: str, members: list[tuple[str, bytes]], tmp_path: Path) -> Path:

@@ -66,7 +66,7 @@ def test_real_tasks_hand_out_what_they_score(name: str, data_dir: Path, monkeypa
     """All pairs of all subsets, in the order in which their texts are read: the Spearman correlation is `main`."""
     monkeypatch.setattr(relatedness, "_MOST_PASSES", 50)
     source = DataSource(data_dir, hub=False)
-    task = TASKS.get(name)()
+    task = TASKS.get(name)
     data = task.load(source)
     scores = data.score(Bag(Bag.Recipe(), Runtime()).encode)
     predicted, gold = (side.astype(np.float32) for side in scores["pairs"])
@@ -145,6 +145,6 @@ def test_rows_of_supervised_relatedness_can_be_compared(cli: Cli, data_dir: Path
     arguments = ("--suite", "relatedness", "--resamples", "200", "--pairs", "1", "--data", data_dir)
     done = cli("compare", "random", "bag-of-words:dim=64", "--results", tmp_path, *arguments)
     assert done.code == 0
-    first = TASKS.get("SICK-R-regressor")().load(DataSource(data_dir, hub=False), 60).test.first
+    first = TASKS.get("SICK-R-regressor").load(DataSource(data_dir, hub=False), 60).test.first
     (row,) = re.findall(r"SICK-R-regressor: pairs whose.*?\nrow (\d+):", done.out, re.S)
     assert first[int(row) - 1] in done.out

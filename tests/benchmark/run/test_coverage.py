@@ -185,7 +185,7 @@ def test_a_file_of_vectors_has_to_have_every_text_of_a_task(cli: Cli, tmp_path: 
     assert cli("data", "texts", "--suite", "pocket", "--tasks", tasks, "--out", listed).code == 0
     texts = listed.read_text(encoding="utf-8").splitlines()
     assert len(texts) == len(set(texts)) > 100
-    pairs = TASKS.get("pocket-pairs")().load(DataSource(None, hub=False))
+    pairs = TASKS.get("pocket-pairs").load(DataSource(None, hub=False))
     assert set(pairs.texts()) < set(texts)
     words = set(texts) - set(pairs.texts())
     left = sorted(words)[0]

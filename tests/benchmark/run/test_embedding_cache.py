@@ -279,11 +279,11 @@ def test_a_transductive_encoder_is_never_answered_from_the_cache(
     assert len(learned) == 2 and cache_bytes() == 0
     plugin = tmp_path / "again.py"
     plugin.write_text(
-        "from benchmark.tasks import register_task\n"
-        "from benchmark.tasks.pocket import PocketWords\n"
+        "from benchmark.tasks import TASKS, Task, register_task\n"
         "@register_task('again')\n"
-        "class Again(PocketWords):\n"
-        "    title = 'The same texts'\n"
+        "class Again(Task):\n"
+        "    title, dataset = 'The same texts', 'pocket-words'\n"
+        "    def load(self, data, limit=None): return TASKS.get('pocket-words').load(data, limit)\n"
     )
     tasks = ("--plugin", plugin, "--tasks", "pocket-words,pocket-pairs,again")
     assert cli(*common, *tasks, "--out", tmp_path / "c").code == 0
@@ -297,12 +297,12 @@ def test_a_transductive_encoder_is_never_answered_from_the_cache(
 def test_a_task_that_trains_the_encoder_gets_a_real_one(fakes: None, cli: Cli, tmp_path: Path) -> None:
     plugin = tmp_path / "trains.py"
     plugin.write_text(
-        "from benchmark.tasks import register_task\n"
-        "from benchmark.tasks.pocket import PocketWords\n"
+        "from benchmark.tasks import TASKS, Task, register_task\n"
         "@register_task('trains')\n"
-        "class Trains(PocketWords):\n"
+        "class Trains(Task):\n"
+        "    title, dataset = 'Trains', 'pocket-words'\n"
         "    def load(self, data, limit=None):\n"
-        "        inner = super().load(data, limit)\n"
+        "        inner = TASKS.get('pocket-words').load(data, limit)\n"
         "        class Data(type(inner)):\n"
         "            def score_encoder(self, encoder, vectors, run):\n"
         "                assert (encoder.encode(self.texts()) == vectors(self.texts())).all()\n"

@@ -124,15 +124,15 @@ def test_a_task_that_returns_nan_is_a_failed_cell(cli: Cli, tmp_path: Path) -> N
     """A plugin task's NaN is no score: the cell fails, and the table can still be made."""
     plugin = tmp_path / "nan_task.py"
     plugin.write_text(
-        "from benchmark.tasks import register_task\n"
-        "from benchmark.tasks.pocket import PocketWords\n"
+        "from benchmark.tasks import TASKS, Task, register_task\n"
         "class Data:\n"
         "    def __init__(self, inner): self.inner = inner; self.located = inner.located; self.rows = inner.rows\n"
         "    def texts(self): return self.inner.texts()\n"
         "    def score(self, vectors): return {**self.inner.score(vectors), 'main': float('nan')}\n"
         "@register_task('nan-task')\n"
-        "class NaNTask(PocketWords):\n"
-        "    def load(self, data, limit=None): return Data(super().load(data, limit))\n"
+        "class NaNTask(Task):\n"
+        "    title, dataset = 'NaN', 'pocket-words'\n"
+        "    def load(self, data, limit=None): return Data(TASKS.get('pocket-words').load(data, limit))\n"
     )
     out = tmp_path / "out"
     answer = cli("run", "--plugin", plugin, "--methods", "bag", "--tasks", "nan-task", "--out", out, *FAST)

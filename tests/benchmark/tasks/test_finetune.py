@@ -59,7 +59,7 @@ def scored(located: object) -> ScoredFinetuneData:
         return Pairs(first, second, np.array(gold))
 
     splits = {"train": pairs(64), "dev": pairs(20), "test": pairs(30)}
-    return ScoredFinetuneData(located, splits, 0, 5, None)  # type: ignore[arg-type]
+    return ScoredFinetuneData(located, splits, None, low=0, high=5)  # type: ignore[arg-type]
 
 
 def labelled() -> LabelledFinetuneData:
@@ -167,7 +167,7 @@ def test_what_is_read(data_dir: Path) -> None:
         ("sickr-finetune", 4927, 1),
         ("semeval2013-5a-finetune", 7490, 0),
     ):
-        data = TASKS.get(name)().load(DataSource(data_dir, hub=False))
+        data = TASKS.get(name).load(DataSource(data_dir, hub=False))
         assert data.rows == rows
         assert len(data.texts()) == 2 * rows < len(data.unlabelled())
         if isinstance(data, ScoredFinetuneData):

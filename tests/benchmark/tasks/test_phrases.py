@@ -25,7 +25,7 @@ BAG = Bag(Bag.Recipe(width=128), Runtime())
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> object:
     """Load a task."""
-    return TASKS.get(name)().load(DataSource(data_dir, hub=False), limit)
+    return TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
 
 
 def cosine(a: str, b: str) -> float:
@@ -83,7 +83,7 @@ def test_ppdb_of_a_user(tmp_path: Path) -> None:
 
     folder = tmp_path / PACK
     with pytest.raises(MissingError, match="0 packs in phrases/ppdb"):
-        TASKS.get("PPDB")().load(DataSource(tmp_path, hub=False))
+        TASKS.get("PPDB").load(DataSource(tmp_path, hub=False))
     folder.mkdir(parents=True)
     lines = [
         f"[NP] ||| the thing {i} ||| a matter {i} ||| AGigaSim=4 Equivalence={i % 97 / 97} ||| 0-0 ||| Equivalence\n"

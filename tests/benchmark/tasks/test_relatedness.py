@@ -25,7 +25,7 @@ FILES = {
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> RegressorData:
     """Load a regressor task."""
-    data = TASKS.get(name)().load(DataSource(data_dir, hub=False), limit)
+    data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, RegressorData)
     return data
 
@@ -67,7 +67,7 @@ def test_rows_in_senteval_s_order(name: str, data_dir: Path) -> None:
 
 def test_tested_texts_are_those_of_the_test_part(data_dir: Path) -> None:
     """Both sides of 1,379 pairs; what the regressor trains on is none of them."""
-    data = TASKS.get("STS-B-regressor")().load(DataSource(data_dir, hub=False))
+    data = TASKS.get("STS-B-regressor").load(DataSource(data_dir, hub=False))
     assert len(data.tested()) == 2 * 1379
     assert len(data.texts()) == 2 * (5749 + 1500 + 1379)
 

@@ -18,7 +18,7 @@ from zoo.encoder import Runtime
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> PairsData:
     """Load a task of pairs."""
-    data = TASKS.get(name)().load(DataSource(data_dir, hub=False), limit)
+    data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, PairsData)
     return data
 
@@ -106,7 +106,7 @@ def test_tasks_without_a_dev_split_say_so(data_dir: Path) -> None:
 def test_dev_pairs_are_a_task_of_their_own(data_dir: Path) -> None:
     """The same 1,500 pairs and score as what picks checkpoints; test and train only serve transductive fits."""
     source = DataSource.from_options(str(data_dir), hub=False)
-    dev, test = TASKS.get("STS-B-dev")().load(source), TASKS.get("STS-B")().load(source)
+    dev, test = TASKS.get("STS-B-dev").load(source), TASKS.get("STS-B").load(source)
     rng = np.random.default_rng(0)
     known: dict[str, np.ndarray] = {}
 

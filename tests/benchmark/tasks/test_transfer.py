@@ -59,7 +59,7 @@ COUNTS = {
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> TransferData:
     """Load a transfer task."""
-    data = TASKS.get(name)().load(DataSource(data_dir, hub=False), limit)
+    data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, TransferData)
     return data
 
@@ -88,7 +88,7 @@ def test_rows_and_order(name: str, data_dir: Path) -> None:
 @pytest.mark.parametrize(("name", "tested"), [("TREC", 500), ("SST2", 1821), ("MRPC", 2 * 1725), ("CR", 3775)])
 def test_tested_texts_are_those_of_the_test_part(name: str, tested: int, data_dir: Path) -> None:
     """Each row of a task without a test part is tested in one of its folds."""
-    data = TASKS.get(name)().load(DataSource(data_dir, hub=False))
+    data = TASKS.get(name).load(DataSource(data_dir, hub=False))
     assert len(data.tested()) == tested
     assert set(data.tested()) <= set(data.texts())
 

@@ -37,7 +37,7 @@ SETS = {
 
 def load(name: str, data_dir: Path, limit: int | None = None) -> PairsData:
     """Load a word task."""
-    data = TASKS.get(name)().load(DataSource(data_dir, hub=False), limit)
+    data = TASKS.get(name).load(DataSource(data_dir, hub=False), limit)
     assert isinstance(data, PairsData)
     return data
 

@@ -49,7 +49,7 @@ def _one_thread() -> Iterator[None]:
 def scorer_on(name: str, task: str, data: str | None, limit: int, runtime: Runtime | None = None) -> DevScorer:
     """A scorer on the first pairs of a task's development split."""
     runtime = runtime or Runtime()
-    loaded = TASKS.get(task)().load(DataSource.from_options(data, hub=False), limit)
+    loaded = TASKS.get(task).load(DataSource.from_options(data, hub=False), limit)
     return DevScorer(Backbone.load(name, None, runtime), loaded, runtime)
 
 
@@ -100,7 +100,7 @@ def test_score_is_scipys_of_a_plain_forward(
 
 
 def test_a_period_is_added_to_what_has_no_end_mark(tiny_bert: Path) -> None:
-    loaded = TASKS.get("pocket-pairs")().load(DataSource.from_options(None, hub=False), 12)
+    loaded = TASKS.get("pocket-pairs").load(DataSource.from_options(None, hub=False), 12)
     runtime = Runtime()
     scorer = DevScorer(Backbone.load(str(tiny_bert), None, runtime), loaded, runtime, period=True)
     scorer.texts = ["the dog", "does it rain?", "the cat."]
