@@ -73,8 +73,8 @@ class Registry(Generic[T]):
     def _add(self, name: str, entry: Entry) -> None:
         with self._lock:
             known = self._entries.get(name)
-            if known is not None and known.target == _target(entry.target):
-                return  # the entry point's own module registers its class by decorator as well
+            if known is not None and _target(known.target) == _target(entry.target):
+                return  # the entry point's own module registers its class by decorator as well, before or after
             if known is not None and known.target is not entry.target and known.origin != entry.origin:
                 raise UsageError(
                     f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one."

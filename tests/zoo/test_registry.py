@@ -164,6 +164,18 @@ def test_a_class_registered_by_decorator_and_by_its_entry_point_is_one(
     assert registry.get("static") is Static
 
 
+def test_a_class_may_be_registered_before_its_entry_point_is_read(
+    registry: Registry[type[Encoder]], entry_points: dict[str, str]
+) -> None:
+    """Reading a package's entry point for a method runs its module, which registers its task by decorator."""
+    entry_points["static"] = "zoo.methods.static:Static"
+    from zoo.methods.static import Static
+
+    registry.register("static")(Static)
+    assert registry.names() == ["cls", "simcse", "static"]
+    assert registry.get("static") is Static
+
+
 def test_a_plugin_file_that_raises_is_rolled_back_and_listed_with_file_and_line(tmp_path: Path) -> None:
     plugin = tmp_path / "half.py"
     code = "from zoo import register_method\nfrom zoo.methods.pooled import Cls\n"

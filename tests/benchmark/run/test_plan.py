@@ -57,8 +57,7 @@ def other_identity(task: LoadedTask, **changes: Any) -> LoadedTask:
     """Return the task with other data files or another version."""
     assert task.data is not None
     if "version" in changes:
-        version = type("Newer", (type(task.task),), {"version": changes["version"]})
-        return dataclasses.replace(task, task=version())
+        return dataclasses.replace(task, task=dataclasses.replace(task.task, **changes))
     data = type("Data", (), dict(vars(task.data)))()
     data.located = dataclasses.replace(task.data.located, sha256=changes["sha256"])
     return dataclasses.replace(task, data=data)
