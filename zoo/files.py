@@ -287,11 +287,12 @@ def sha256_file(path: Path) -> str:
 
 
 SUMS = "SHA256SUMS"
+_LEFT = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp")  # a name that atomic_path gives
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """Return the sha256 of every file below a folder, by relative path."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    """Return the sha256 of every file below a folder, by relative path; not of what an interrupted writing left."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not _LEFT.fullmatch(path.name))
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
 
 

@@ -51,6 +51,7 @@ class Fitter:
         if not report.seconds:  # a fit without steps does not time itself
             report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
         place = folder / "encoder"  # with sub-folders: a transform's base has one
+        shutil.rmtree(place, ignore_errors=True)  # what an interrupted saving left
         save(encoder, place)
         training = self._training_record(report, plan, dev_score is not None) | {"peak_from_mb": peak_from_mb}
         write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
