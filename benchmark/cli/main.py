@@ -20,6 +20,7 @@ COMMANDS = {  # name: what --help says of it; the command itself is benchmark.cl
     "export": "Write a trained METHOD as a new sentence-transformers FOLDER with a model card.",
     "leaderboard": "Make the tables and the page from the records.",
     "methods": "List the recipes that --methods takes.",
+    "pack": "Join the records of a results folder into one file.",
     "pretrain": "Pretrain a small masked language model from plain text.",
     "pretrain-trials": "Pretrain once for each line of a table of settings, and compare them on held-out text.",
     "pretrain-vectors": "Train word2vec or fastText vectors on plain text.",

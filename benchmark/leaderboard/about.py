@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmark.leaderboard.conditions import setting
-from benchmark.records.schema import Record
+from benchmark.records.schema import Environment, Record
 
 
 def _mean(parts: Sequence[Mapping[str, Any]], name: str) -> float | None:
@@ -69,6 +69,21 @@ def _train_seconds(trainings: Sequence[Mapping[str, Any]]) -> float | None:
     return _mean(timed, "seconds") if len(timed) == len(trainings) else None
 
 
+def _device(environment: Environment) -> str:
+    threads = environment["threads"]
+    return environment["gpu"] or f"{environment['cpu']}, {threads} thread{'s' * (threads != 1)}"
+
+
+def _environment(record: Record) -> str:
+    """Return versions and device of a record on one line."""
+    environment = record["environment"]
+    packages = environment["packages"]
+    return (
+        f"zoo-bench {record['version']}, protocol {record['protocol']}, torch {packages['torch']}, transformers"
+        f" {packages['transformers']}, Python {environment['python']}; {_device(environment)}."
+    )
+
+
 def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     """Return the conditions and the cost of a row from all its records."""
     measured = [r for r in records if r["status"] == "ok"]
@@ -76,8 +91,8 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
     corpus = (trainings[0] if trainings else {}).get("corpus") or {}
     facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
-    environment, learns = first["environment"], setting(first["method"])
-    threads = environment["threads"]
+    learns = setting(first["method"])
+    in_order = sorted(measured or records, key=lambda r: str(r["started"]))
     adapted = [fit for r in measured if (fit := r.get("adapt"))]
     in_test, exact = _contamination(records)
     backbone = first["method"]["sources"].get("backbone", {})
@@ -102,9 +117,10 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "parameters": facts.get("parameters"),
         "dimensions": facts.get("dimensions"),
         "peak_memory_mb": _peak_memory(records),
-        "device": environment["gpu"] or f"{environment['cpu']}, {threads} thread{'s' * (threads != 1)}",
+        "device": "; ".join(dict.fromkeys(_device(r["environment"]) for r in in_order)),
         "limit": first["limit"],
         "protocol": first["protocol"],
-        "environment": environment,
-        "version": first["version"],
+        "environment": first["environment"],
+        "environments": list(dict.fromkeys(map(_environment, in_order))),
+        "version": ", ".join(dict.fromkeys(r["version"] for r in in_order)),
     }

@@ -110,15 +110,5 @@ def conditions(row: Row) -> str:
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:
-    """Return each different environment of the rows on one line."""
-    seen = []
-    for row in rows:
-        environment = row.about["environment"]
-        packages = environment["packages"]
-        line = (
-            f"zoo-bench {row.about['version']}, protocol {row.about['protocol']}, torch {packages['torch']}, "
-            f"transformers {packages['transformers']}, Python {environment['python']}; {row.about['device']}."
-        )
-        if line not in seen:
-            seen.append(line)
-    return seen
+    """Return each different environment of the rows' records on one line."""
+    return list(dict.fromkeys(line for row in rows for line in row.about["environments"]))

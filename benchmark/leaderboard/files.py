@@ -10,6 +10,7 @@ from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, table_files
+from benchmark.records.conflicts import one_digest
 from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.schema import Record
 from benchmark.records.store import Records, read_records
@@ -63,8 +64,8 @@ def make_leaderboard(
 
 
 def read_completed(records: Records) -> list[Record]:
-    """Return all records of a folder; those of before with what overlap.json knows of their training text."""
-    return with_overlap(read_records(records), read_overlap(records.folder))
+    """Return all records of a folder, of a task those on one data; those of before with what overlap.json knows."""
+    return with_overlap(one_digest(read_records(records)), read_overlap(records.folder))
 
 
 def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:

@@ -140,7 +140,7 @@ def _csv(table: Table) -> str:
         for column, value in cells:
             line |= {column: value.mean, f"{column} sd": value.sd}
             line |= {f"{column} min": value.min, f"{column} max": value.max}
-        line |= {key: value for key, value in row.about.items() if key != "environment"}
+        line |= {key: value for key, value in row.about.items() if not key.startswith("environment")}
         line["not available"] = "; ".join(row.notes)
         rows.append(line)
     shown = ({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()} for line in rows)

@@ -204,6 +204,7 @@ class Record(TypedDict):
     pairs: NotRequired[PairsPart | None]
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
+    replaces: NotRequired[list[str]]  # sha256 of the lines of packed records of this cell, which count no longer
     traceback: NotRequired[str]
 
 
@@ -217,7 +218,8 @@ class MeasuredPart(TypedDict, total=False):
     adapt: Adapt | None
     facts: dict[str, Any]
     seconds: float
-    pairs: PairsPart | None
+    pairs: PairsPart | None  # added when the record is written, as is what it replaces
+    replaces: list[str]
     traceback: str
 
 

@@ -1,5 +1,6 @@
-"""A results folder: one JSON record per cell, written atomically, validated when written and when read.
+"""A results folder: one JSON record per cell, written atomically, validated when written and when read; or packed.
 
+A run writes loose records; `zoo-bench pack` joins them into one file. Every reader reads both, also beside each other.
 Reading renames nothing and needs no right to write. A run alone (`set_aside=True`) moves a damaged record aside.
 """
 
@@ -16,7 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmark.records.conflicts import Found, cell_of, settled
 from benchmark.records.meaning import judged
+from benchmark.records.packed import RECORDS, Pack, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
     NewerRecordError,
@@ -42,11 +45,26 @@ class UnreadableError(CorruptError):
 
 @dataclass
 class Records:
-    """A folder of records; `corrupt` lists what was left out while reading, with a sentence for each."""
+    """A folder of records; `corrupt` lists what was left out while reading, with a sentence for each.
+
+    Where there is a pack, every method raises CorruptError if that is damaged.
+    """
 
     folder: Path
     set_aside: bool = False  # True: a damaged record whose cell is asked for is renamed to *.corrupt
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
+    _pack: tuple[object, Pack | None] = field(default=(None, None), repr=False, compare=False)
+
+    def packed(self) -> Pack | None:
+        """Return the packed records of the folder (None: there are none), read again when their file has changed."""
+        try:
+            status = (self.folder / RECORDS).stat()
+        except OSError:
+            return read_pack(self.folder)
+        mark = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if self._pack[0] != mark:
+            self._pack = (mark, read_pack(self.folder))
+        return self._pack[1]
 
     def path(self, name: str, task: str, key: str) -> Path:
         """Return where the record of a cell lies: by method, then task and the start of its key."""
@@ -61,17 +79,27 @@ class Records:
 
         Raises UsageError where a later version of zoo-bench measured it: its record is not for us to write over.
         """
-        path = self.path(name, task, key)
+        loose, path = [], self.path(name, task, key)
         try:
-            record = _read(path)
+            loose = [_read(path)]
         except MissingError:
-            return None
+            pass
         except (NewerRecordError, UnreadableError) as error:
             raise UsageError(f"{error} Or name another results folder.") from error
         except CorruptError as error:
             self.corrupt.append((self._aside(path), str(error)))
-            return None
-        return record if record["key"] == key and record["status"] == "ok" else None
+        packed = self._packed_of((name, task, key))
+        if any(digest in loose[0].get("replaces", ()) for _, digest in packed if loose):
+            packed = []
+        for record in (*loose, *(record for record, _ in packed)):
+            if cell_of(record) == (name, task, key) and record["status"] == "ok":
+                return record
+        return None
+
+    def _packed_of(self, cell: tuple[str, str, str]) -> list[tuple[Record, str]]:
+        """Return the packed records of a cell, each with the sha256 of its line."""
+        pack = self.packed()
+        return [] if pack is None else [(r, digest) for r, digest in pack.with_key(cell[2]) if cell_of(r) == cell]
 
     def _aside(self, path: Path) -> Path:
         """Rename a damaged record where that is wanted; returns where it is now."""
@@ -92,6 +120,9 @@ class Records:
         given = {**record, "pairs": None} if pairs is not None else record
         content, checked = _as_json(given, "the record")
         path = self._path_of(checked)
+        if replaced := [digest for _, digest in self._packed_of(cell_of(checked))]:
+            record = {**record, "replaces": replaced}
+            content, checked = _as_json({**given, "replaces": replaced}, "the record")
         if pairs is not None:
             predicted, gold = (side.astype("float32") for side in pairs)
             file = path.with_name(f"{path.stem}.pairs.safetensors.gz")
@@ -111,12 +142,24 @@ class Records:
 
     def has_pairs(self, record: Record) -> bool:
         """Return whether the pair scores of a record are here."""
-        return self.pairs_file(record) is not None
+        if self.pairs_file(record) is not None:
+            return True
+        pack = self.packed()
+        return pack is not None and pack.has_pairs(record)
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,), float32, of a record's pairs; raises MissingError or CorruptError."""
-        file = self.pairs_file(record)
-        what = f"{record['method']['name']} on {record['task']['name']}"
+        try:
+            return self.loose_pairs(record)
+        except (MissingError, CorruptError):
+            pack = self.packed()
+            if pack is None or not pack.has_pairs(record):
+                raise
+        return pack.pair_scores(record)
+
+    def loose_pairs(self, record: Record) -> PairScores:
+        """Return the pair scores in the file beside a loose record; raises MissingError or CorruptError."""
+        file, what = self.pairs_file(record), f"{record['method']['name']} on {record['task']['name']}"
         if file is None:
             raise MissingError(
                 f"{what}: no pair scores beside {self._path_of(record)}; delete that record and run the method again,"
@@ -135,26 +178,54 @@ class Records:
         return predicted, gold
 
     def _path_of(self, record: Record) -> Path:
+        """Return where a record lies, or would if it were not packed."""
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Return every readable record, by method, task and key; `corrupt` names the others."""
-        paths = sorted((self.folder / "records").glob("*/*.json"))
-        for aside in sorted((self.folder / "records").glob("*/*.json.corrupt")):
-            if aside.with_suffix("") not in paths:
+        """Return one record per cell, loose or packed, by method, task and key; `corrupt` names what was left out.
+
+        A cell whose records contradict each other is a failed one that says so.
+        """
+        with pause_garbage_collection():
+            # Loose ones first: what is packed while they are listed is then found in the pack.
+            records, conflicts = settled([*self.loose(), *self._from_pack()])
+            records.sort(key=self.place)
+        self.corrupt += [(self.folder, sentence) for sentence in conflicts]
+        asides = sorted((self.folder / "records").glob("*/*.json.corrupt"))
+        there = {self.place(record) for record in records} if asides else set()
+        for aside in asides:
+            if self._place_of(aside.with_suffix("")) not in there:
                 self.corrupt.append(
                     (aside, f"{aside} was set aside as damaged and not measured again; run the method or delete it.")
                 )
-        found: list[Record] = []
-        with _no_garbage_collection():
-            for path in paths:
-                try:
-                    found.append(_read(path))
-                except MissingError:  # packed or set aside by another process since the folder was listed
-                    continue
-                except CorruptError as error:
-                    self.corrupt.append((path, str(error)))
-        return found
+        return records
+
+    def loose(self) -> Iterator[Found]:
+        """Yield the records that are files of their own; those that cannot be read are added to `corrupt`."""
+        for path in sorted((self.folder / "records").glob("*/*.json")):
+            try:
+                yield Found(_read(path), f"records/{path.parent.name}/{path.name}")
+            except MissingError:  # packed or set aside by another process since the folder was listed
+                continue
+            except CorruptError as error:
+                self.corrupt.append((path, str(error)))
+
+    def _from_pack(self) -> Iterator[Found]:
+        pack = self.packed()
+        for number in range(len(pack.lines) if pack else 0):
+            assert pack is not None
+            try:
+                yield Found(pack.record(number), RECORDS, pack.digest(number))
+            except CorruptError as error:
+                self.corrupt.append((pack.path, str(error)))
+
+    def place(self, record: Record) -> tuple[str, str]:
+        """Return what records are sorted by: the folder and the name of the file, loose or not."""
+        return self._place_of(self._path_of(record))
+
+    @staticmethod
+    def _place_of(path: Path) -> tuple[str, str]:
+        return path.parent.name, path.name
 
 
 def read_records(store: Records) -> list[Record]:
@@ -191,7 +262,7 @@ def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Pause the search for cycles: JSON has none, and with a million new dictionaries it takes half the time."""
     enabled = gc.isenabled()
     gc.disable()

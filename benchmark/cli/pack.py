@@ -1,0 +1,73 @@
+"""`zoo-bench pack`: joins the loose records of a results folder into one file."""
+
+from __future__ import annotations
+
+import fnmatch
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from benchmark.cli.options import complain, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from benchmark.records.pack import Kept
+    from benchmark.records.schema import Record
+
+
+@click.command("pack")
+@click.argument("results", type=click.Path(path_type=Path))
+@click.option("--methods", help="Only records of these methods: names or globs, comma-separated.")
+@click.option("--tasks", help="Only records of these tasks: names or globs, comma-separated.")
+@click.option("--suite", "suites", help="Only records of the tasks of these suites, comma-separated.")
+@click.option(
+    "--pairs",
+    type=click.Choice(["scores", "order", "none"]),
+    default="scores",
+    show_default=True,
+    help="What is kept of pair scores. order: each pair's place among the row's scores, which is all that Spearman's"
+    " correlation, intervals and marks need, in half the space. none: nothing; such rows cannot be compared.",
+)
+@click.option("--replace", is_flag=True, help="A loose record takes the place of a packed one with another score.")
+@click.option("--keep", is_flag=True, help="Leave the loose files where they are.")
+def command(
+    results: Path,
+    methods: str | None,
+    tasks: str | None,
+    suites: str | None,
+    pairs: Kept,
+    replace: bool,
+    keep: bool,
+) -> None:
+    """Join the loose records of RESULTS into records.jsonl.xz, and their pair scores into a file per task.
+
+    Every command reads packed and loose records alike. Loose files are removed once the pack was read back from the
+    disk; a record that is damaged, or of a cell that is packed with another score, stays where it is and is named.
+    Packing again adds what is new.
+    """
+    from benchmark.records.pack import pack
+
+    done = pack(results, _chooser(methods, tasks, suites), pairs=pairs, keep=keep, replace=replace)
+    for reason in done.left:
+        complain(f"left as it is: {reason}")
+    say(f"{results / 'records.jsonl.xz'}: {done.records:,} records, {done.added:,} of them new")
+    say(f"{done.removed:,} loose records removed")
+
+
+def _chooser(methods: str | None, tasks: str | None, suites: str | None) -> Callable[[Record], bool]:
+    from benchmark.tasks.suites import suites_named
+
+    named = None if suites is None else {task for suite in suites_named(suites) for task in suite.tasks}
+    globs = [None if given is None else [one.strip() for one in given.split(",")] for given in (methods, tasks)]
+
+    def chosen(record: Record) -> bool:
+        names = (record["method"]["name"], record["task"]["name"])
+        matched = (
+            patterns is None or any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
+            for name, patterns in zip(names, globs, strict=True)
+        )
+        return (named is None or names[1] in named) and all(matched)
+
+    return chosen

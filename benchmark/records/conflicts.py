@@ -1,0 +1,136 @@
+"""Records that contradict each other: two of one cell, or one column of a table measured on different data.
+
+None of them wins in silence: a cell with two scores has none, and a column has the rows of one digest of the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from benchmark.records.schema import Record
+
+Cell = tuple[str, str, str]  # method, task, key
+
+
+class Found(NamedTuple):
+    """A record and the file in the results folder that it comes from."""
+
+    record: Record
+    place: str
+    digest: str = ""  # sha256 of its line, where it is packed
+
+
+def cell_of(record: Record) -> Cell:
+    """Return what a cell is known by: its key, under the name of the method as it was asked for."""
+    return record["method"]["name"], record["task"]["name"], record["key"]
+
+
+def _text(found: Found) -> str:
+    return json.dumps(found.record, sort_keys=True)
+
+
+def _measured(record: Record) -> tuple[Any, ...]:
+    """Return what two measurements of a cell must have in common."""
+    task, pairs = record["task"], record.get("pairs")
+    return record["scores"], task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None
+
+
+def settle(several: Sequence[Found]) -> list[Found]:
+    """Return which records of one cell count: one, or those that contradict each other.
+
+    One that says which packed one it replaces takes its place; a measured one counts before a failed one; of equal
+    scores the first measured counts, of failures the last.
+    """
+    replaced = {digest for one in several for digest in one.record.get("replaces", ())}
+    left = [one for one in several if one.digest not in replaced] or list(several)
+    left = list({_text(one): one for one in reversed(left)}.values())
+    left.sort(key=lambda one: (one.record["started"], _text(one)))
+    measured = [one for one in left if one.record["status"] == "ok"]
+    if not measured:
+        return left[-1:]
+    first = _measured(measured[0].record)
+    return measured[:1] if all(_measured(one.record) == first for one in measured) else measured
+
+
+def settled(found: Iterable[Found]) -> tuple[list[Record], list[str]]:
+    """Return one record per cell, and a sentence for each cell whose records contradict each other.
+
+    Such a cell is a failed one, whose reason names the files.
+    """
+    cells: dict[Cell, list[Found]] = defaultdict(list)
+    for one in found:
+        cells[cell_of(one.record)].append(one)
+    records, conflicts = [], []
+    for (name, task, key), several in cells.items():
+        left = settle(several) if len(several) > 1 else several
+        record = left[0].record
+        if len(left) > 1:
+            scores = " and ".join(str(one.record["scores"] and one.record["scores"]["main"]) for one in left)
+            places = " and ".join(dict.fromkeys(one.place for one in left))
+            reason = f"conflict: records of one cell ({key[:8]}) have the scores {scores}, in {places}; keep one"
+            conflicts.append(f"{name} on {task}: {reason}.")
+            record = {**record, "status": "failed", "reason": reason, "scores": None, "pairs": None}
+        records.append(record)
+    return records, conflicts
+
+
+def _data(record: Record) -> tuple[Any, ...]:
+    return record["task"]["sha256"], record["task"]["version"]
+
+
+def _gold(record: Record) -> str | None:
+    pairs = record.get("pairs")
+    return pairs["gold_sha256"] if pairs else None
+
+
+def one_digest(records: Sequence[Record]) -> list[Record]:
+    """Return the records; those of a task whose data differs from that of most rows are n/a, and say so.
+
+    Data: the sha256 of the files and the task's version, then the gold scores where they are known. A row with several
+    is left to its table, which has no value for it. Trials (--limit) are apart.
+    """
+    by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
+    for record in records:
+        if record["status"] == "ok":
+            by_task[record["task"]["name"], record["limit"] is not None].append(record)
+    refused: dict[int, str] = {}
+    for (task, _), mine in by_task.items():
+        for digest, what in ((_data, "data"), (_gold, "gold scores")):
+            left = [r for r in mine if id(r) not in refused]
+            refused |= _others(task, left, digest, what)
+    return [
+        {**record, "status": "n/a", "reason": refused[id(record)], "scores": None} if id(record) in refused else record
+        for record in records
+    ]
+
+
+def _others(task: str, records: Sequence[Record], digest: Any, what: str) -> dict[int, str]:
+    """Return, by id, why records of a task are not those of most rows; {} where all agree."""
+    rows: dict[tuple[str, str], set[Any]] = defaultdict(set)
+    latest: dict[Any, str] = {}
+    for record in records:
+        if (value := digest(record)) is not None:
+            rows[record["method"]["name"], record["row_key"]].add(value)
+            latest[value] = max(latest.get(value, ""), record["started"])
+    votes = Counter(value for values in rows.values() if len(values) == 1 for value in values)
+    if len(votes) < 2:
+        return {}
+    most = max(votes, key=lambda value: (votes[value], latest[value], str(value)))
+    reasons = {}
+    for record in records:
+        values = rows.get((record["method"]["name"], record["row_key"]), set())
+        if len(values) == 1 and values != {most}:
+            reasons[id(record)] = (
+                f"conflict: {task} was measured on other {what} ({_short(digest(record))}) than in most rows"
+                f" ({_short(most)})"
+            )
+    return reasons
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"sha256 {str(value[0])[:8]}, version {value[1]}"
+    return f"sha256 {value[:8]}"

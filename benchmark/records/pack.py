@@ -1,0 +1,322 @@
+"""`zoo-bench pack`: joins the loose records of a results folder into one file, and their pair scores into one per task.
+
+Nothing is removed before the whole pack has been read back from the disk. Whenever it is stopped, each record is in a
+file of its own, in the pack, or in both; packing again goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import lzma
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from benchmark.records.conflicts import Cell, Found, cell_of, settle
+from benchmark.records.packed import FORM, PACK_VERSION, PAIRS, RECORDS, SCORES, Pack, PairFile, key_in, read_pack
+from benchmark.records.schema import Record, pairs_of
+from benchmark.records.store import Records, pause_garbage_collection
+from zoo import __version__
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.files import atomic_path, check_writable, slug
+from zoo.paths import cache_folder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kept = Literal["scores", "order", "none"]
+_LEFTOVER = ".packed"  # of a file that was about to be removed
+_PRESET = 6
+
+_Rows = dict[tuple[str, str], dict[str, "NDArray[Any]"]]  # kind, gold -> sha256 of a pair file -> predictions (n,)
+
+
+@dataclass
+class Packing:
+    """What packing did: records in the pack, of these new ones, and why others stay files of their own."""
+
+    records: int = 0
+    added: int = 0
+    removed: int = 0
+    left: list[str] = field(default_factory=list)
+
+
+class _Loose(NamedTuple):
+    """A record that is a file of its own."""
+
+    record: Record
+    path: Path
+    sha256: str
+    pairs: Path | None  # its pair scores, where they are here
+
+
+def pack(
+    folder: Path,
+    chosen: Callable[[Record], bool] = lambda _: True,
+    *,
+    pairs: Kept = "scores",
+    keep: bool = False,
+    replace: bool = False,
+) -> Packing:
+    """Pack the chosen loose records of a results folder into what is packed there, then remove them (not with `keep`).
+
+    `pairs`: what is kept of pair scores: float32 scores, each pair's place among the distinct scores, or nothing. With
+    `replace`, a loose record takes the place of a packed one of its cell with another score; without, it is left.
+    Raises MissingError where there is nothing to pack, CorruptError where the pack that is there is damaged.
+    """
+    from filelock import FileLock
+
+    if not folder.is_dir():
+        raise MissingError(f"{folder} does not exist.")
+    check_writable(folder)
+    lock = cache_folder() / "locks" / f"{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(lock), pause_garbage_collection():
+        return _Packer(folder, pairs, keep, replace).run(chosen)
+
+
+class _Packer:
+    def __init__(self, folder: Path, pairs: Kept, keep: bool, replace: bool) -> None:
+        self.folder, self.kind, self.keep, self.replace = folder, pairs, keep, replace
+        self.store = Records(folder)
+        self.done = Packing()
+
+    def run(self, chosen: Callable[[Record], bool]) -> Packing:
+        self._put_back()
+        before = read_pack(self.folder)
+        lines = {} if before is None else {before.lines[i]: before.record(i) for i in range(len(before.lines))}
+        loose = [one for one in self._read_loose() if chosen(one.record)]
+        if not loose and before is None:
+            reasons = " ".join(reason for _, reason in self.store.corrupt)
+            raise MissingError(f"no record to pack in {self.folder}. {reasons}".strip())
+        loose, rows, golds = self._read_pairs(loose)
+        old = set(lines)
+        packed = self._merge(lines, loose)
+        self.done.records, self.done.added = len(lines), len(set(lines) - old)
+        if set(lines) != old or before is None:
+            self._write(before, lines, rows, golds)
+            self._verify(lines, [one for one in packed if self.kind != "none"])
+        self._remove_unnamed()
+        self.done.left += [reason for _, reason in self.store.corrupt]
+        if not self.keep:
+            self._remove(packed)
+        return self.done
+
+    def _put_back(self) -> None:
+        """Give files their names back that an earlier packing was stopped in removing."""
+        for leftover in (self.folder / "records").glob(f"*/*{_LEFTOVER}"):
+            original = leftover.with_name(leftover.name.removesuffix(_LEFTOVER))
+            _rename_to_nothing(leftover, original)
+
+    def _read_loose(self) -> list[_Loose]:
+        found = []
+        for record, place, _ in self.store.loose():
+            path = self.folder / place
+            with contextlib.suppress(OSError):
+                found.append(_Loose(record, path, _sha256(path.read_bytes()), self.store.pairs_file(record)))
+        return found
+
+    def _read_pairs(self, loose: list[_Loose]) -> tuple[list[_Loose], dict[str, _Rows], dict[str, NDArray[Any]]]:
+        """Return the records whose pair scores are whole or absent, the predictions by task, and the gold scores."""
+        whole: list[_Loose] = []
+        rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
+        golds: dict[str, NDArray[Any]] = {}
+        for one in loose:
+            if one.pairs is not None:
+                said = pairs_of(one.record)
+                try:
+                    predicted, gold = self.store.loose_pairs(one.record)
+                    if _sha256(gold.tobytes()) != said["gold_sha256"]:
+                        raise CorruptError(f"{one.pairs} has other gold scores than its record says.")
+                except (MissingError, CorruptError) as error:
+                    self.done.left.append(f"{one.path}: {error}")
+                    continue
+                if self.kind != "none":
+                    golds[said["gold_sha256"]] = gold
+                    kept = predicted if self.kind == SCORES else _places(predicted)
+                    rows[one.record["task"]["name"]][self.kind, said["gold_sha256"]][said["sha256"]] = kept
+            whole.append(one)
+        return whole, rows, golds
+
+    def _merge(self, lines: dict[bytes, Record], loose: list[_Loose]) -> list[_Loose]:
+        """Add records to the lines of the pack; returns those that are in it now, as they are."""
+        cells: dict[Cell, list[bytes]] = defaultdict(list)
+        for line, record in lines.items():
+            cells[cell_of(record)].append(line)
+        packed = []
+        for one in loose:
+            line, cell = _line(one.record), cell_of(one.record)
+            there = [other for other in cells[cell] if other != line]
+            if there and line not in lines:
+                why = None if self.replace else _why_not([Found(lines[o], RECORDS, _sha256(o)) for o in there], one)
+                if why is not None:
+                    self.done.left.append(f"{one.path}: {why}; --replace packs this one instead.")
+                    continue
+                for other in there:
+                    del lines[other]
+            lines[line] = one.record
+            cells[cell] = [line]
+            packed.append(one)
+        return packed
+
+    def _write(
+        self, before: Pack | None, lines: dict[bytes, Record], rows: dict[str, _Rows], golds: dict[str, NDArray[Any]]
+    ) -> None:
+        """Write the pair scores of each task that has new ones, then the records, which name their files."""
+        wanted: dict[str, set[str]] = defaultdict(set)
+        for record in lines.values():
+            if said := record.get("pairs"):
+                wanted[record["task"]["name"]].add(said["sha256"])
+        files: dict[str, dict[str, str]] = {}
+        for task in sorted(wanted):
+            there = None if before is None else before.file(task)
+            if before is not None and there is not None and task not in rows and set(there.rows) <= wanted[task]:
+                files[task] = before.pairs[task]
+                continue
+            merged = _joined(there, rows.get(task, {}), wanted[task])
+            if not merged:
+                continue
+            known = {**(there.golds if there is not None else {}), **golds}
+            content = _pair_bytes(merged, known)
+            sha256 = _sha256(content)
+            files[task] = {"file": f"{slug(task)}-{sha256[:12]}.xz", "sha256": sha256}
+            _write_bytes(self.folder / PAIRS / files[task]["file"], content)
+        head = json.dumps({FORM: PACK_VERSION, "version": __version__, "pairs": files}, separators=(",", ":"))
+        ordered = sorted(lines, key=lambda line: (*self.store.place(lines[line]), line))
+        _write_bytes(self.folder / RECORDS, _xz(b"\n".join([head.encode(), *ordered]) + b"\n"))
+
+    def _verify(self, lines: dict[bytes, Record], packed: Iterable[_Loose]) -> None:
+        """Read the pack again as others will; raises ZooError unless all of it is there."""
+        again = read_pack(self.folder)
+        if again is None or sorted(again.lines) != sorted(lines):
+            raise ZooError(f"{self.folder / RECORDS} was not written as it should be; nothing was removed.")
+        for one in packed:
+            if one.pairs is None:
+                continue
+            expected = self.store.loose_pairs(one.record)
+            found = again.pair_scores(one.record)
+            kept = expected[0] if self.kind == SCORES else _places(expected[0]).astype(np.float32)
+            if found[0].tobytes() != kept.tobytes() or found[1].tobytes() != expected[1].tobytes():
+                raise ZooError(f"{self.folder / PAIRS} was not written as it should be; nothing was removed.")
+
+    def _remove_unnamed(self) -> None:
+        pack = read_pack(self.folder)
+        named = {said["file"] for said in pack.pairs.values()} if pack is not None else set()
+        for path in (self.folder / PAIRS).glob("*.xz"):
+            if path.name not in named:
+                path.unlink()
+
+    def _remove(self, packed: Iterable[_Loose]) -> None:
+        """Remove the files of packed records, unless a run has written new ones meanwhile."""
+        for one in packed:
+            if one.pairs is not None:  # before the record: a stop in between leaves no file that nothing names
+                _remove_file(one.pairs, pairs_of(one.record)["sha256"])
+            self.done.removed += _remove_file(one.path, one.sha256)
+            with contextlib.suppress(OSError):  # not empty
+                one.path.parent.rmdir()
+        with contextlib.suppress(OSError):
+            (self.folder / "records").rmdir()
+
+
+def _why_not(there: list[Found], one: _Loose) -> str | None:
+    """Return why a loose record does not take the place of packed ones of its cell, or None where it does."""
+    left = settle([*there, Found(one.record, one.path.name)])
+    if len(left) > 1:
+        return "conflict: the pack has another score of this cell"
+    if left[0].record != one.record:
+        return "the pack has a record of this cell that counts instead"
+    left_out = {found.digest for found in there if found.record["status"] == "ok"} - {*one.record.get("replaces", ())}
+    return "the pack has the same score of this cell" if left_out else None
+
+
+def _remove_file(path: Path, sha256: str) -> bool:
+    """Remove a file if it still has this content; returns whether it is gone.
+
+    Under another name first, so that what a run writes there meanwhile is not removed unread.
+    """
+    aside = path.with_name(path.name + _LEFTOVER)
+    try:
+        path.rename(aside)
+        if _sha256(aside.read_bytes()) == sha256:
+            aside.unlink()
+            return True
+        _rename_to_nothing(aside, path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise ZooError(f"{path} is packed but cannot be removed: {error.strerror or error}.") from error
+    return False
+
+
+def _rename_to_nothing(aside: Path, path: Path) -> None:
+    """Give a file its name back; where that has been written anew, the older file goes."""
+    with contextlib.suppress(FileExistsError):
+        os.link(aside, path)
+    aside.unlink()
+
+
+def _joined(there: PairFile | None, new: _Rows, wanted: set[str]) -> _Rows:
+    """Return the predictions of a task's old file and the new ones, of the records that are wanted, one row of each."""
+    joined: _Rows = defaultdict(dict)
+    have: set[str] = set()
+    for group, of_group in sorted(new.items(), key=lambda item: item[0][0] != SCORES):
+        for sha256, predicted in of_group.items():
+            if sha256 in wanted and sha256 not in have:
+                joined[group][sha256] = predicted
+                have.add(sha256)
+    for sha256 in wanted - have if there is not None else ():
+        assert there is not None
+        if sha256 in there.rows:
+            kind, gold, _ = there.rows[sha256]
+            predicted = there.scores(sha256)[0]
+            joined[kind, gold][sha256] = predicted if kind == SCORES else predicted.astype(np.uint32)
+    return joined
+
+
+def _pair_bytes(rows: _Rows, golds: dict[str, NDArray[Any]]) -> bytes:
+    """Return a file of pair scores: the same rows give the same bytes."""
+    from safetensors.numpy import save
+
+    arrays: dict[str, NDArray[Any]] = {}
+    for (kind, gold), of_group in sorted(rows.items()):
+        keys = sorted(of_group)
+        matrix = np.stack([of_group[key] for key in keys])
+        matrix = matrix.astype("<f4" if kind == SCORES else "<u2" if matrix.max(initial=0) < 1 << 16 else "<u4")
+        planes = matrix.view(np.uint8).reshape(*matrix.shape, matrix.itemsize)
+        arrays[f"{kind}.{gold}"] = np.ascontiguousarray(np.moveaxis(planes, -1, 0))
+        arrays[f"keys.{kind}.{gold}"] = np.array([list(bytes.fromhex(key)) for key in keys], dtype=np.uint8)
+        arrays[f"gold.{gold}"] = golds[gold]
+    return _xz(save(arrays))
+
+
+def _places(predicted: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return each pair's place (n,), from 0, among the distinct predictions: equal ones share it."""
+    return np.unique(predicted, return_inverse=True)[1].astype(np.uint32)
+
+
+def _line(record: Record) -> bytes:
+    """Return a record as a line, in which its key is the first."""
+    line = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    if key_in(line) != record["key"]:
+        line = json.dumps({"key": record["key"], **record}, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
+    return line
+
+
+def _xz(content: bytes) -> bytes:
+    return lzma.compress(content, format=lzma.FORMAT_XZ, check=lzma.CHECK_SHA256, preset=_PRESET)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)

@@ -1,0 +1,142 @@
+"""Records that contradict each other are named, and none of them wins in silence."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli, failed, make_record
+
+from benchmark.records.conflicts import Found, one_digest, settle
+from benchmark.records.store import Records
+from zoo.files import sha256_json
+
+
+def loose(folder: Path, record: Any, name: str) -> Path:
+    """Write a record under a file name of its own, as copying two folders into one does."""
+    path = folder / "records" / "copied" / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record))
+    return path
+
+
+def test_a_second_score_of_a_cell_is_named(tmp_path: Path, cli: Cli) -> None:
+    """The cell has no score in the table, whichever file is read first; the other cells have theirs."""
+    for first, second in ((0.25, 0.75), (0.75, 0.25)):
+        store = Records(tmp_path / str(first))
+        store.write(make_record("m", "pocket-pairs", main=first))
+        store.write(make_record("m", "pocket-words", main=0.5))
+        loose(store.folder, make_record("m", "pocket-pairs", main=second), "second")
+        answer = cli("leaderboard", "--results", store.folder, "--strict")
+        assert answer.code == 1
+        assert "m on pocket-pairs: conflict: records of one cell" in answer.err
+        content = json.loads((store.folder / "pocket.json").read_text("utf-8"))
+        scores = content["rows"][0]["scores"]
+        assert scores["pocket-pairs"]["mean"] is None and scores["pocket-words"]["mean"] == 50
+        assert "records/copied/second.json" in scores["pocket-pairs"]["reason"]
+        assert "25.00" not in answer.out and "75.00" not in answer.out
+        answer = cli("compare", "m", "m", "--task", "pocket-pairs", "--results", store.folder)
+        assert answer.code == 1 and "conflict" in answer.err
+
+
+def test_which_record_counts() -> None:
+    """Measured before failed, of equal scores the first, of failures the last; a replaced one never; in any order."""
+    first, later = (Found(make_record(started=f"2026-01-0{day}T00:00:00Z"), str(day)) for day in (1, 2))
+    other = Found(make_record(main=0.75), "other")
+    no = Found(failed(make_record(started="2025-01-01T00:00:00Z"), "a"), "no")
+    no_later = Found(failed(make_record(started="2027-01-01T00:00:00Z"), "b"), "no later")
+    packed = Found(other.record, "packed", "d" * 64)
+    instead = Found(make_record(replaces=["d" * 64]), "instead")
+    broken = Found(failed(make_record(replaces=["d" * 64]), "c"), "broken")
+    for several, expected in (
+        ([first], [first]),
+        ([first, first], [first]),
+        ([first, later], [first]),
+        ([no, first, no_later], [first]),
+        ([no, no_later], [no_later]),
+        ([packed, instead], [instead]),
+        ([packed, broken], [broken]),
+        ([packed, instead, no], [instead]),
+    ):
+        for ordered in itertools.permutations(several):
+            assert settle(ordered) == expected
+    for ordered in itertools.permutations([first, other, no]):
+        assert {found.place for found in settle(ordered)} == {"1", "other"}
+
+
+@pytest.mark.parametrize("change", ["sha256", "version"])
+def test_a_column_of_two_data_sets_names_the_other(change: str, tmp_path: Path, cli: Cli) -> None:
+    """Rows measured on the data of most rows are ranked; the others have no score there, and say which data is theirs."""
+    store = Records(tmp_path)
+    for number, name in enumerate(("a", "b", "odd", "c")):
+        for task in ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics"):
+            record = make_record(name, task, main=0.5 + number / 10)
+            if name == "odd" and task == "pocket-words":
+                record["task"][change] = "f" * 64 if change == "sha256" else 2
+                record["key"] = sha256_json(record)
+            store.write(record)
+    assert cli("leaderboard", "--results", tmp_path).code == 0
+    rows = {row["method"]: row for row in json.loads((tmp_path / "pocket.json").read_text("utf-8"))["rows"]}
+    assert [rows[name]["rank"] for name in ("c", "b", "a", "odd")] == [1, 2, 3, None]
+    assert rows["odd"]["scores"]["pocket-pairs"]["mean"] == pytest.approx(70)
+    reason = rows["odd"]["scores"]["pocket-words"]["reason"]
+    assert reason.startswith("conflict: pocket-words was measured on other data (sha256 ")
+    assert reason in (tmp_path / "pocket.md").read_text("utf-8")
+
+
+def test_other_gold_scores_are_other_data(tmp_path: Path) -> None:
+    """Known by the pair scores; records without them are with either. Trials are not compared with whole data."""
+    gold, other = np.arange(20) / 5, np.arange(20) / 4
+    store = Records(tmp_path)
+    for name, of_row in {"a": gold, "b": gold, "odd": other, "before": None}.items():
+        store.write(make_record(name), None if of_row is None else (of_row[::-1], of_row))
+    store.write(make_record("trial", limit=20), (other[::-1], other))
+    shown = {r["method"]["name"]: r for r in one_digest(store.all())}
+    assert {name: r["status"] for name, r in shown.items()} == {
+        "a": "ok", "b": "ok", "odd": "n/a", "before": "ok", "trial": "ok"
+    }  # fmt: skip
+    assert "other gold scores (sha256 " in str(shown["odd"]["reason"])
+    assert one_digest([r for r in store.all() if r["method"]["name"] != "odd"]) == [
+        r for r in store.all() if r["method"]["name"] != "odd"
+    ]
+
+
+def test_the_choice_does_not_depend_on_order() -> None:
+    """With as many rows on either data, the data measured last counts; a row of both is left to the table."""
+    old, new = "1" * 64, "2" * 64
+    records = [
+        make_record("a", data_sha256=old),
+        make_record("b", data_sha256=new, started="2026-05-01T00:00:00Z"),
+        make_record("both", data_sha256=old),
+        make_record("both", data_sha256=new),
+    ]
+    for ordered in itertools.permutations(records):
+        left = {(r["method"]["name"], r["task"]["sha256"]) for r in one_digest(ordered) if r["status"] == "ok"}
+        assert left == {("b", new), ("both", old), ("both", new)}
+
+
+def test_a_row_states_all_its_environments(tmp_path: Path, cli: Cli) -> None:
+    """Versions, torch and devices of every record, in each form of the table."""
+    store = Records(tmp_path)
+    base = make_record()["environment"]
+    store.write(make_record("m", "pocket-pairs", 0))
+    store.write(make_record("m", "pocket-pairs", 1, environment={**base, "gpu": "a gpu"}, version="0.2.0",
+                            started="2026-02-01T00:00:00Z"))  # fmt: skip
+    store.write(make_record("m", "pocket-words", 0, environment={**base, "packages": {**base["packages"], "torch": "3"}},
+                            started="2026-03-01T00:00:00Z"))  # fmt: skip
+    assert cli("leaderboard", "--results", tmp_path).code == 0
+    lines = [
+        "zoo-bench 0.1.0, protocol 1, torch 2.10.0, transformers 5.0.0, Python 3.11.0; a cpu, 2 threads.",
+        "zoo-bench 0.2.0, protocol 1, torch 2.10.0, transformers 5.0.0, Python 3.11.0; a gpu.",
+        "zoo-bench 0.1.0, protocol 1, torch 3, transformers 5.0.0, Python 3.11.0; a cpu, 2 threads.",
+    ]
+    text = (tmp_path / "pocket.md").read_text("utf-8")
+    assert all(line in text for line in lines) and "a cpu, 2 threads; a gpu" in text
+    (row,) = json.loads((tmp_path / "pocket.json").read_text("utf-8"))["rows"]
+    assert row["environments"] == lines
+    assert (row["device"], row["version"]) == ("a cpu, 2 threads; a gpu", "0.1.0, 0.2.0")
+    assert "a cpu, 2 threads; a gpu" in (tmp_path / "pocket.csv").read_text("utf-8")
