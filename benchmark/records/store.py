@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
 _PAIRS_SPARE = 4096  # bytes of a pair file beside its numbers
-_MOST_PAIRS = 1 << 24  # where the record does not say how many there are
+_MANY_PAIRS = 1 << 20  # a file may hold so many, or as many as its record says
 
 
 class UnreadableError(CorruptError):
@@ -165,8 +165,7 @@ class Records:
                 f"{what}: no pair scores beside {self._path_of(record)}; delete that record and run the method again,"
                 " which keeps them (without training again where the encoder is still in the folder)."
             )
-        rows = record["task"]["rows"]
-        most = 8 * (_MOST_PAIRS if rows is None else rows) + _PAIRS_SPARE
+        most = 8 * max(record["task"]["rows"] or 0, _MANY_PAIRS) + _PAIRS_SPARE
         arrays = read_arrays(file, pairs_of(record)["sha256"], most_bytes=most)
         try:
             predicted, gold = arrays["predicted"], arrays["gold"]

@@ -70,7 +70,7 @@ def test_which_record_counts() -> None:
 
 @pytest.mark.parametrize("change", ["sha256", "version"])
 def test_a_column_of_two_data_sets_names_the_other(change: str, tmp_path: Path, cli: Cli) -> None:
-    """Rows measured on the data of most rows are ranked; the others have no score there, and say which data is theirs."""
+    """Rows measured on the data of most rows are ranked; another has no score there, and says which data is its own."""
     store = Records(tmp_path)
     for number, name in enumerate(("a", "b", "odd", "c")):
         for task in ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics"):
@@ -124,10 +124,10 @@ def test_a_row_states_all_its_environments(tmp_path: Path, cli: Cli) -> None:
     store = Records(tmp_path)
     base = make_record()["environment"]
     store.write(make_record("m", "pocket-pairs", 0))
-    store.write(make_record("m", "pocket-pairs", 1, environment={**base, "gpu": "a gpu"}, version="0.2.0",
-                            started="2026-02-01T00:00:00Z"))  # fmt: skip
-    store.write(make_record("m", "pocket-words", 0, environment={**base, "packages": {**base["packages"], "torch": "3"}},
-                            started="2026-03-01T00:00:00Z"))  # fmt: skip
+    gpu = {**base, "gpu": "a gpu"}
+    store.write(make_record("m", "pocket-pairs", 1, environment=gpu, version="0.2.0", started="2026-02-01T00:00:00Z"))
+    torch = {**base, "packages": {**base["packages"], "torch": "3"}}
+    store.write(make_record("m", "pocket-words", 0, environment=torch, started="2026-03-01T00:00:00Z"))
     assert cli("leaderboard", "--results", tmp_path).code == 0
     lines = [
         "zoo-bench 0.1.0, protocol 1, torch 2.10.0, transformers 5.0.0, Python 3.11.0; a cpu, 2 threads.",
