@@ -13,7 +13,7 @@ import pytest
 from fakes import Cli, failed, make_record
 from pack_fakes import TASKS, contents, files
 
-from benchmark.leaderboard.report import leaderboard_files
+from benchmark.leaderboard.files import leaderboard_files
 from benchmark.records.pack import pack
 from benchmark.records.packed import PAIRS, RECORDS, read_pack
 from benchmark.records.store import Records
