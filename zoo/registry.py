@@ -212,6 +212,8 @@ METHODS: Registry[type[Encoder]] = Registry(
         "ct": "zoo.methods.ct:CT",
         "isbert": "zoo.methods.isbert:ISBert",
         "twoviews": "zoo.methods.twoviews:TwoViews",
+        "consert-joint": "zoo.methods.consert:ConSERTJoint",
+        "consert-continued": "zoo.methods.consert:ConSERTContinued",
         "sbert": "zoo.methods.sbert:SBERT",
         "burt": "zoo.methods.burt:BURT",
         "infersent": "zoo.methods.infersent:InferSent",

@@ -26,7 +26,7 @@ from zoo.training.loop import Objective, TrainSettings, train
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
 """The five poolers of SimCSE's code; only "cls" has an MLP."""
 
-_POOLINGS: dict[str, Pooling] = {
+POOLINGS: dict[str, Pooling] = {
     "cls": "cls",
     "cls_before_pooler": "cls",
     "avg": "last",
@@ -109,7 +109,7 @@ class TrainedPooler(nn.Module):
     def __init__(self, model: Any, pooler: Pooler, mlp: nn.Module | None = None) -> None:
         super().__init__()
         self.model = model
-        self.how = _POOLINGS[pooler]
+        self.how = POOLINGS[pooler]
         config = model.config
         has_mlp = pooler == "cls"
         self.mlp = (mlp or TanhHead(config.hidden_size, config.initializer_range)) if has_mlp else nn.Identity()
@@ -150,7 +150,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
     @property
     def pooling(self) -> Pooling:
         """The recipe's pooler; "cls" and "cls_before_pooler" are both [CLS] of the last layer."""
-        return _POOLINGS[self.recipe.pooler]
+        return POOLINGS[self.recipe.pooler]
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Pooled vectors (n, dim) float32; through the MLP where the recipe keeps it at test."""
@@ -166,7 +166,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             picks_checkpoint=True,
             training_passes=2.0 * recipe.epochs,
             fine_tunes=True,
-            exports=_POOLINGS[recipe.pooler] in EXPORTED_POOLINGS,
+            exports=POOLINGS[recipe.pooler] in EXPORTED_POOLINGS,
         )
 
     def stock_modules(self) -> StockModules:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, Run
+from zoo.encoder import Corpus, DevScore, FitReport, Run
+from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.methods.base import positive
+from zoo.methods.contrastive import POOLINGS, Contrastive, ContrastiveRecipe, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
+from zoo.recipe import later
 from zoo.training.augment import generator, make_augmenter
-from zoo.training.loop import Objective
+from zoo.training.loop import Objective, TrainSettings
 from zoo.training.losses import nt_xent
 
 
@@ -29,13 +35,30 @@ class TwoViewsRecipe(ContrastiveRecipe):
     shuffle: tuple[bool, ...] = (False, False)  # exchange the sentence's position embeddings (ConSERT's token shuffle)
     cutoff: tuple[float, ...] = (0.0, 0.0)  # share of the embedding layer's features set to 0 (ConSERT's cutoff)
     temperature: float = 0.1
+    token_cutoff: tuple[float, ...] = later((0.0, 0.0))  # share of the sentence's tokens set to 0 in that layer
+    train_pooler: Pooler | None = later(None)  # noqa: RUF009  # None: as at test; ConSERT's code: "avg"
+    select_like_training: bool = later(False)  # the code picks the checkpoint by that mean, too
+    loss_weight: float = later(1.0)  # of NT-Xent; the code adds both directions' means and takes 0.15 of the sum
+    bias_correction: bool = later(True)  # of Adam
+    adam_epsilon: float = later(1e-8)
+    weight_decay: float = later(0.0)
+    warmup: float = later(0.0)  # share of the steps, before the rate falls linearly
+    patience: int | None = later(None)  # dev scores in a row no better than the best, which end training
+    eval_within_epochs: bool = later(False)  # count eval_every anew in each epoch, and ask at its end as well
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.shuffle) != 2 or len(self.cutoff) != 2:
             raise ValueError("shuffle and cutoff have one value for each of the two views")
-        if not all(0 <= share < 1 for share in self.cutoff):
-            raise ValueError(f"cutoff must be between 0 and 1, not {list(self.cutoff)}")
+        if len(self.token_cutoff) != 2 or not all(0 <= share < 1 for share in (*self.cutoff, *self.token_cutoff)):
+            raise ValueError(f"cutoff must be between 0 and 1, not {list(self.cutoff)}; so must token_cutoff")
+        if not self.bias_correction and self.optimizer != "transformers-adamw":
+            raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
+        if self.train_pooler not in (None, self.pooler) and not self.mlp_only_train:
+            raise ValueError("mlp_only_train: false needs the pooler of training at test; leave train_pooler out")
+        positive(self, "loss_weight", "adam_epsilon", "patience")
+        if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
+            raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 
 
 def shuffled_positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor:
@@ -53,6 +76,13 @@ def cut_features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
     return embeddings * (ranks >= int(share * dim)).to(embeddings.dtype).unsqueeze(1)
 
 
+def cut_tokens(embeddings: torch.Tensor, attention_mask: torch.Tensor, share: float) -> torch.Tensor:
+    """Embeddings (n, length, dim) with int(share * tokens) of each sentence's tokens set to 0; mask (n, length)."""
+    ranks = shuffled_positions(attention_mask, 0)
+    kept = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
+    return embeddings * kept.to(embeddings.dtype).unsqueeze(2)
+
+
 class TwoViewsObjective(Objective):
     """NT-Xent over 2n vectors: the positive of a view is the sentence's other view, the other 2n - 2 are negatives."""
 
@@ -61,18 +91,20 @@ class TwoViewsObjective(Objective):
         self.pooler, self.recipe, self.first_position = pooler, recipe, first_position
 
     def _view(self, number: int, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        model, share = self.pooler.model, self.recipe.cutoff[number]
+        model, features, tokens = self.pooler.model, self.recipe.cutoff[number], self.recipe.token_cutoff[number]
         extra: dict[str, Any] = {}
         if self.recipe.shuffle[number]:
             extra["position_ids"] = shuffled_positions(mask, self.first_position)
-        hook = None
-        if share:
-            hook = model.embeddings.register_forward_hook(lambda module, given, output: cut_features(output, share))
+
+        def cut(module: Any, given: Any, output: torch.Tensor) -> torch.Tensor:
+            output = cut_features(output, features) if features else output
+            return cut_tokens(output, mask, tokens) if tokens else output
+
+        hook = model.embeddings.register_forward_hook(cut)
         try:
             states = pooled(model, ids, mask, self.pooler.how, **extra)
         finally:
-            if hook is not None:
-                hook.remove()
+            hook.remove()
         vectors: torch.Tensor = self.pooler.mlp(states)
         return vectors
 
@@ -84,10 +116,14 @@ class TwoViewsObjective(Objective):
     def contrast(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         """Vectors of both views (n, dim) -> scalar loss."""
         # Every process computes the loss of the whole batch: each vector is anchor and negative at once.
-        return nt_xent(self.everyones(first)[0], self.everyones(second)[0], self.recipe.temperature)
+        loss = nt_xent(self.everyones(first)[0], self.everyones(second)[0], self.recipe.temperature)
+        return self.recipe.loss_weight * loss
 
 
-class TwoViews(Contrastive[TwoViewsRecipe]):
+TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoViewsRecipe)
+
+
+class TwoViews(Contrastive[TwoViewsRecipeT]):
     """ConSERT and CLEAR as recipes of the same parts; at test the sentence goes in as it is.
 
     Example:
@@ -98,14 +134,60 @@ class TwoViews(Contrastive[TwoViewsRecipe]):
     """
 
     Recipe: ClassVar[type] = TwoViewsRecipe
+    as_trained = False  # True: pooled as in training
+    rows: int  # of the training
 
     @property
     def views_by_dropout(self) -> bool:
         """True where neither view is changed."""
-        return not (self.recipe.augment or any(self.recipe.shuffle) or any(self.recipe.cutoff))
+        recipe = self.recipe
+        return not (recipe.augment or any((*recipe.shuffle, *recipe.cutoff, *recipe.token_cutoff)))
+
+    @property
+    def pooling(self) -> Pooling:
+        """The recipe's, of training while a checkpoint is picked by it."""
+        return super().pooling if not self.as_trained else POOLINGS[self.recipe.train_pooler or self.recipe.pooler]
+
+    def settings(self) -> TrainSettings:
+        """Return the optimisation that the recipe states; a warm-up is a share of the steps."""
+        recipe = self.recipe
+        return replace(
+            super().settings(),
+            adam_bias_correction=recipe.bias_correction,
+            adam_epsilon=recipe.adam_epsilon,
+            weight_decay=recipe.weight_decay,
+            warmup_steps=math.ceil(self.rows * recipe.epochs / (recipe.batch_size * recipe.accumulate) * recipe.warmup),
+            patience=recipe.patience,
+            eval_within_epochs=recipe.eval_within_epochs,
+        )
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train, and keep the weights of the best dev score, asked of test vectors or of `select_like_training`."""
+        ask = dev_score
+
+        def like_training(encoder: Any) -> Any:
+            assert ask is not None
+            with self._as_trained():
+                return ask(encoder)
+
+        if dev_score is not None and self.recipe.select_like_training:
+            dev_score = like_training
+        return super().fit(corpus, dev_score=dev_score, run=run)
+
+    @contextmanager
+    def _as_trained(self) -> Iterator[None]:
+        self.as_trained = True
+        try:
+            yield
+        finally:
+            self.as_trained = False
 
     def objective(self) -> Objective:
-        """Contrast of the two views within the batch; raises UsageError for a shuffle where positions are relative."""
+        """Contrast of the two views within the batch."""
+        return TwoViewsObjective(*self.parts_of_objective())
+
+    def parts_of_objective(self) -> tuple[TrainedPooler, TwoViewsRecipeT, int]:
+        """What the objective is made of; raises UsageError for a shuffle where positions are relative."""
         recipe, first = self.recipe, 0
         if any(recipe.shuffle):
             first = first_position(self.backbone, "shuffle: [false, false]")
@@ -114,12 +196,13 @@ class TwoViews(Contrastive[TwoViewsRecipe]):
                     f"backbone {self.backbone.source.name!r} knows relative positions only, which shuffle cannot"
                     " exchange; use shuffle: [false, false]."
                 )
-        return TwoViewsObjective(TrainedPooler(self.backbone.model, recipe.pooler, self.mlp), recipe, first)
+        return TrainedPooler(self.backbone.model, recipe.train_pooler or recipe.pooler, self.mlp), recipe, first
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """A batch is two views of its sentences."""
         recipe, pad_id = self.recipe, self.backbone.pad_id
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=recipe.train_max_length)
+        self.rows = len(table)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *table.padded(rows, pad_id)), len(table)
         augmenter = make_augmenter(self.backbone, recipe.augment, keeps=0)

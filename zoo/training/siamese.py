@@ -21,8 +21,10 @@ from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.labels import hash_fraction
 from zoo.training.loop import Collate, Objective, Training, TrainSettings
 
-Concatenation = Literal["u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v"]
-"""What a classifier sees of a pair (BURT table 4, SBERT table 6)."""
+Concatenation = Literal[
+    "u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v", "u;v;|u-v|;max(u,v)^2"
+]
+"""What a classifier sees of a pair (BURT table 4, SBERT table 6; the last is ConSERT's code's)."""
 
 _EVALUATED = 256  # pairs classified at a time
 
@@ -31,6 +33,7 @@ _PARTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "v": lambda u, v: v,
     "|u-v|": lambda u, v: (u - v).abs(),
     "u*v": lambda u, v: u * v,
+    "max(u,v)^2": lambda u, v: torch.maximum(u, v).square(),
 }
 
 

@@ -1,0 +1,210 @@
+"""ConSERT's released scripts: ten steps against ports of them, the joint training, and what goes on from it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from released import consert_losses
+
+from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
+from zoo.methods import twoviews
+from zoo.methods.consert import ConSERTContinued, ConSERTJoint, start_of
+from zoo.methods.contrastive import set_dropout
+from zoo.methods.twoviews import TwoViews, cut_tokens
+from zoo.recipe import all_recipes, parse_methods
+from zoo.training.loop import train
+
+WORDS = "cat dog tree house river stone cloud bird".split()
+SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(WORDS) for b in WORDS]
+LABELS = ["entailment", "neutral", "contradiction", "neutral"]
+PAIRS = Corpus("pairs", SENTENCES, LABELS * 8)
+
+
+def resolved(text: str, **defaults: Any) -> tuple[type[Encoder], Any]:
+    return parse_methods(text, all_recipes())[0].resolve(defaults)
+
+
+class Draws:
+    """Records what the views' random draws were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.keeps: list[torch.Tensor] = []
+        self.positions: list[torch.Tensor] = []
+        for name in ("cut_features", "cut_tokens", "shuffled_positions"):
+            monkeypatch.setattr(twoviews, name, self.recorded(name, getattr(twoviews, name)))
+
+    def recorded(self, name: str, original: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+        def wrapped(given: torch.Tensor, *rest: Any) -> torch.Tensor:
+            if name == "shuffled_positions":
+                self.positions.append(original(given, *rest))
+                return self.positions[-1]
+            state = torch.get_rng_state()
+            result = original(given, *rest)
+            torch.set_rng_state(state)
+            self.keeps.append(original(torch.ones_like(given), *rest).detach())
+            return result
+
+        return wrapped
+
+
+@pytest.mark.parametrize("name", ["consert-repo", "consert-joint"])
+def test_ten_steps_lose_as_the_released_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a pretrained backbone, without dropout; the views' draws are handed to the port."""
+    cls, recipe = resolved(f"{name}:dropout=0.0:batch_size=4:epochs=1:learning_rate=1e-4")
+    draws, encoder = Draws(monkeypatch), cls(recipe, Runtime())
+    set_dropout(encoder.backbone.model, 0.0)
+    batch, rows = encoder.training_rows(
+        PAIRS if name == "consert-joint" else Corpus("toy", SENTENCES[:38]), Run(seed=3)
+    )
+    torch.manual_seed(0)
+    objective = encoder.objective()
+    start = copy.deepcopy((objective.pooler.model, getattr(objective, "classifier", None)))
+    given: list[tuple[torch.Tensor, ...]] = []
+    ours: list[float] = []
+    settings = encoder.settings()
+    assert settings.warmup_steps == 1
+    train(
+        objective,
+        lambda numbers: given.append(batch(numbers)) or given[-1],
+        rows,
+        dataclasses.replace(settings, steps=10, log_every=1, warmup_steps=2),
+        runtime=Runtime(),
+        run=Run(seed=3, log_values=lambda _, values: ours.append(values["loss"])),
+        backbone=encoder.backbone.model,
+        dev_score=None,
+    )
+    theirs = consert_losses(*start, given, draws.keeps, draws.positions, rate=1e-4, warmup=2, total=10)
+    assert len(ours) == 10 and max(theirs) - min(theirs) > 0.05
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_the_script_is_what_the_recipe_states() -> None:
+    _, recipe = resolved("consert-repo")
+    paper = resolved("consert")[1]
+    assert (recipe.temperature, recipe.batch_size, recipe.learning_rate, recipe.epochs) == (0.1, 96, 5e-7, 10)
+    assert (recipe.shuffle, recipe.cutoff, recipe.dropout, recipe.pooler) == (
+        (False, True),
+        (0.2, 0.0),
+        0.0,
+        "avg_top2",
+    )
+    for field in ("temperature", "batch_size", "learning_rate", "epochs", "shuffle", "cutoff", "eval_every"):
+        assert getattr(paper, field) == getattr(recipe, field)
+    joint = resolved("consert-joint")[1]
+    assert (joint.batch_size, joint.learning_rate, joint.epochs, joint.warmup) == (96, 2e-5, 1, 0.1)
+    assert joint.dropout is None and joint.token_cutoff == (0.0, 0.1) and joint.cutoff == (0.0, 0.0)
+    again = resolved("consert-sup")[1]
+    assert (again.epochs, again.patience, again.shuffle, again.dropout) == (25, 10, (False, True), None)
+    assert start_of(again)[1:] == (ConSERTJoint, joint)
+
+
+def test_the_loss_is_twice_the_script_share_of_nt_xent(tiny_bert: Path) -> None:
+    values = []
+    for weight in (1.0, 0.3):
+        recipe = TwoViews.Recipe(backbone=str(tiny_bert), cutoff=(0.2, 0.0), loss_weight=weight)
+        encoder = TwoViews(recipe, Runtime())
+        batch, _ = encoder.training_rows(Corpus("toy", SENTENCES), Run())
+        torch.manual_seed(0)
+        objective = encoder.objective().eval()
+        torch.manual_seed(1)
+        values.append(objective(*batch(np.arange(6))).item())
+    assert values[1] == pytest.approx(0.3 * values[0], rel=1e-5)
+
+
+def test_token_cutoff_clears_a_share_of_each_sentences_own_tokens() -> None:
+    torch.manual_seed(0)
+    mask = torch.tensor([[1] * 10, [1] * 5 + [0] * 5])
+    cut = cut_tokens(torch.ones(2, 10, 3), mask, 0.4)
+    cleared = (cut == 0).all(2)
+    assert (cleared == (cut == 0).any(2)).all(), "whole tokens"
+    assert cleared[0].sum() == 4 and cleared[1, :5].sum() == 2
+
+
+def test_a_checkpoint_is_picked_by_the_pooling_of_training(tiny_bert: Path) -> None:
+    recipe = dataclasses.replace(resolved("consert-repo", backbone=str(tiny_bert))[1], batch_size=8, epochs=1)
+    encoder, seen = TwoViews(recipe, Runtime()), []
+
+    def score(asked: Any) -> float:
+        seen.append((asked.pooling, asked.encode(["the old cat"])[0].copy()))
+        return float(len(seen))
+
+    encoder.fit(Corpus("toy", SENTENCES[:16]), dev_score=score, run=Run(seed=0))
+    assert {pooling for pooling, _ in seen} == {"last"} and encoder.pooling == "top2"
+    states = encoder.backbone.model(
+        **encoder.backbone.tokenizer("the old cat", return_tensors="pt"), output_hidden_states=True
+    ).hidden_states
+    np.testing.assert_allclose(seen[-1][1], states[-1][0].mean(0).detach().numpy(), atol=1e-5)
+    wanted = ((states[-1] + states[-2]) / 2)[0].mean(0).detach().numpy()
+    np.testing.assert_allclose(encoder.encode(["the old cat"])[0], wanted, atol=1e-5)
+
+
+def continued(folder: Path, **fields: Any) -> ConSERTContinued:
+    start = "consert-joint:batch_size=8:learning_rate=1e-3"
+    more = {"batch_size": 8, "shuffle": (False, True), "learning_rate": 1e-3, "pooler": "avg", **fields}
+    return ConSERTContinued(ConSERTContinued.Recipe(backbone=str(folder), start=start, **more), Runtime())
+
+
+def test_the_second_training_goes_on_from_the_first(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder = continued(tiny_bert)
+    first = ConSERTJoint(start_of(encoder.recipe)[2], Runtime())
+    first.fit(PAIRS, run=Run(seed=2))
+    second = TwoViews(TwoViews.Recipe(backbone=str(tiny_bert), batch_size=8, shuffle=(False, True)), Runtime())
+    second.recipe = dataclasses.replace(second.recipe, learning_rate=1e-3, pooler="avg")
+    second.backbone.model.load_state_dict(first.backbone.model.state_dict())
+    second.fit(Corpus("sentences", SENTENCES), run=Run(seed=2))
+    report = encoder.fit(PAIRS, run=Run(tmp_path, seed=2))
+    assert encoder.backbone.weights_sha256() == second.backbone.weights_sha256()
+    assert (report.steps, report.facts["start_steps"]) == (8, 4) and (tmp_path / "start").is_dir()
+    encoder.save(tmp_path / "saved")
+    loaded = ConSERTContinued.load(tmp_path / "saved")
+    np.testing.assert_array_equal(loaded.encode(SENTENCES[:4]), encoder.encode(SENTENCES[:4]))
+
+
+def test_stopped_in_the_second_training_it_ends_as_unbroken(tiny_bert: Path, tmp_path: Path) -> None:
+    whole, cut, resumed = (continued(tiny_bert) for _ in range(3))
+    whole.fit(PAIRS, run=Run(tmp_path / "whole", seed=1))
+    asked = iter([None] * 9)  # four steps of the first training, five of the second
+    with pytest.raises(Interrupted):
+        cut.fit(PAIRS, run=Run(tmp_path / "cut", seed=1, stop_signal=lambda: next(asked, 15)))
+    resumed.fit(PAIRS, run=Run(tmp_path / "cut", seed=1))
+    assert resumed.backbone.weights_sha256() == whole.backbone.weights_sha256()
+
+
+def test_needs_and_identity_are_those_of_both_trainings(tiny_bert: Path) -> None:
+    encoder = continued(tiny_bert)
+    traits = ConSERTContinued.traits(encoder.recipe)
+    assert (traits.needs_pairs, traits.needs_corpus, traits.supervised) == (True, False, True)
+    assert traits.training_passes == 4.0
+    sources = ConSERTContinued.sources(encoder.recipe, Runtime())
+    assert sources["start"]["method"] == "consert-joint" and sources["start"]["recipe"]["batch_size"] == 8
+    assert str(tiny_bert) not in repr(sources["start"])
+    plain = ConSERTContinued.Recipe(start="consert")
+    assert ConSERTContinued.traits(plain).needs_corpus and not ConSERTContinued.traits(plain).supervised
+
+
+def test_what_cannot_be_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    loop = tmp_path / "loop.yaml"
+    loop.write_text(f"method: consert-continued\nsummary: x\nparameters: {{start: '{loop.as_posix()}'}}\n")
+    for start in ("simcse", "consert,clear", str(loop)):
+        with pytest.raises(UsageError, match="one other recipe that trains a backbone on two views"):
+            ConSERTContinued.Recipe(start=start)
+    with pytest.raises(ContractError, match="labelled pairs"):
+        ConSERTJoint(ConSERTJoint.Recipe(backbone=str(tiny_bert)), Runtime()).fit(Corpus("x", SENTENCES), run=Run())
+    phrases = Corpus("phrases", SENTENCES[:4], ["ppdb:equivalence"] * 2)
+    with pytest.raises(TrainingError, match="NLI"):
+        continued(tiny_bert).fit(phrases, run=Run())
+    for fields, words in [
+        ({"bias_correction": False}, "needs optimizer: transformers-adamw"),
+        ({"token_cutoff": (0.1, 1.0)}, "between 0 and 1"),
+        ({"mlp_only_train": False, "train_pooler": "avg"}, "pooler of training"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            TwoViews.Recipe(**fields)

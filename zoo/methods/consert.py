@@ -1,0 +1,199 @@
+"""ConSERT with labels (Yan et al. 2021, section 4.4): views and NLI classes learned jointly, then views alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import nn
+
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.engine.tokens import tokenise
+from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.labels import NLI_LABELS
+from zoo.methods.contrastive import Pooler, TrainedPooler
+from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
+from zoo.recipe import all_recipes, parse_methods, portable_recipe
+from zoo.registry import method_identity
+from zoo.training.loop import Objective, TrainSettings
+from zoo.training.losses import nt_xent
+from zoo.training.siamese import Concatenation, concatenated, labelled_task, parts_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConSERTJointRecipe(TwoViewsRecipe):
+    """The defaults are those of the released script sup-consert-joint-base; its dropout stays on."""
+
+    concatenation: Concatenation = "u;v;|u-v|;max(u,v)^2"
+    pooler: Pooler = "avg_top2"
+    train_pooler: Pooler | None = "avg"
+    select_like_training: bool = True
+    token_cutoff: tuple[float, ...] = (0.0, 0.1)
+    loss_weight: float = 0.3  # 0.15 of the sum of both directions, for each of a pair's two sentences
+    batch_size: int = 96  # pairs
+    learning_rate: float = 2e-5
+    train_max_length: int = 67  # 64, and 3 that the code adds for special tokens
+    eval_every: int = 200
+    weight_decay: float = 0.01
+    warmup: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.augment:
+            raise ValueError("augment has no effect here: the pairs' sentences go in as they are; leave it out")
+
+
+class ConSERTJointObjective(TwoViewsObjective):
+    """Cross-entropy of the classes of (u, v), and NT-Xent between u and its second view, and between v and its own."""
+
+    def __init__(self, pooler: TrainedPooler, recipe: ConSERTJointRecipe, first_position: int, dim: int) -> None:
+        super().__init__(pooler, recipe, first_position)
+        self.how = recipe.concatenation
+        self.classifier = nn.Linear(parts_of(self.how) * dim, len(NLI_LABELS))
+
+    def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Ids and mask (n, length) of both sentences, classes (n,) -> both views of both (n, dim), and the classes."""
+        ids, mask, other_ids, other_mask, classes = collated
+        u, v = self._view(0, ids, mask), self._view(0, other_ids, other_mask)
+        return u, v, self._view(1, ids, mask), self._view(1, other_ids, other_mask), classes
+
+    def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:
+        """What `embed` made -> scalar loss."""
+        u, v, second_u, second_v, classes = vectors
+        with torch.autocast(u.device.type, enabled=False):
+            logits = self.classifier(concatenated(u.float(), v.float(), self.how))
+        views = [self.everyones(part)[0] for part in (u, second_u, v, second_v)]
+        t = self.recipe.temperature
+        contrasts = nt_xent(views[0], views[1], t) + nt_xent(views[2], views[3], t)
+        return F.cross_entropy(logits, classes) + self.recipe.loss_weight * contrasts
+
+
+class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
+    """ConSERT's joint training on NLI pairs; at test the pooled states, as without labels.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = ConSERTJoint(ConSERTJoint.Recipe(batch_size=2), Runtime())
+        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
+        >>> labels = ["entailment", "contradiction", "neutral"]
+        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = ConSERTJointRecipe
+
+    @classmethod
+    def traits(cls, recipe: ConSERTJointRecipe) -> Traits:
+        """Trained on labelled pairs."""
+        return replace(super().traits(recipe), needs_corpus=False, needs_pairs=True)
+
+    def objective(self) -> Objective:
+        """Views and classes, with a new linear head."""
+        pooler, recipe, first = self.parts_of_objective()
+        return ConSERTJointObjective(pooler, recipe, first, self.dim)
+
+    def settings(self) -> TrainSettings:
+        """Return the optimisation that the recipe states; a row is a pair."""
+        return replace(super().settings(), units_per_row=2)
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """A batch is both sentences of its pairs, and their classes; raises ContractError without labelled pairs."""
+        task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
+        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
+        classes, pad_id = torch.from_numpy(task.labels), self.backbone.pad_id
+        self.rows = len(task)
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            first, second = task.first[rows], task.second[rows]
+            return *table.padded(first, pad_id), *table.padded(second, pad_id), classes[torch.from_numpy(rows)]
+
+        return batch, len(task)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContinuedRecipe(TwoViewsRecipe):
+    """Two views without labels, on the weights that another recipe trains first on the same texts."""
+
+    start: str = "consert-joint"  # a recipe, or name:key=value; gets `backbone` and `revision`
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        start_of(self)
+
+
+def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder[Any]], Any]:
+    """Return name, class and recipe of the method that trains first; raises UsageError for one that cannot."""
+    specs = parse_methods(recipe.start, all_recipes())
+    if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:  # else it would start on itself
+        cls, own = specs[0].resolve({"backbone": recipe.backbone, "revision": recipe.revision})
+        if issubclass(cls, TwoViews):
+            return specs[0].method, cls, own
+    raise UsageError(f"start {recipe.start!r} must name one other recipe that trains a backbone on two views.")
+
+
+class ConSERTContinued(TwoViews[ContinuedRecipe]):
+    """A second training, on the sentences of the same texts without their labels: sup-consert-joint-unsup.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> recipe = ConSERTContinued.Recipe(start="consert-joint:batch_size=2", batch_size=4, shuffle=(False, True))
+        >>> encoder = ConSERTContinued(recipe, Runtime())
+        >>> pairs = ["a dog runs", "an animal moves", "a dog runs", "it sleeps", "a cat", "a pet"]
+        >>> labels = ["entailment", "contradiction", "neutral"]
+        >>> encoder.fit(Corpus("toy", pairs, labels), run=Run(seed=1)).facts["start_steps"]
+        2
+    """
+
+    Recipe: ClassVar[type] = ContinuedRecipe
+
+    @classmethod
+    def traits(cls, recipe: ContinuedRecipe) -> Traits:
+        """The texts that the first training needs; both take their passes."""
+        _, cls_of_first, recipe_of_first = start_of(recipe)
+        first, own = cls_of_first.traits(recipe_of_first), super().traits(recipe)
+        return replace(
+            own,
+            needs_corpus=first.needs_corpus,
+            needs_pairs=first.needs_pairs,
+            ignores_labels=first.ignores_labels,
+            training_passes=first.training_passes + own.training_passes,
+        )
+
+    @classmethod
+    def sources(cls, recipe: ContinuedRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the backbone's identity, and what the first training is, for its recipe stands in another file."""
+        method, first, own = start_of(recipe)
+        sources = super().sources(recipe, runtime)
+        start = {"method": method, "recipe": portable_recipe(own, sources), "code": method_identity(first)}
+        return {**sources, "start": start}
+
+    @classmethod
+    def code_parts(cls, recipe: ContinuedRecipe) -> tuple[type[Encoder[Any]], ...]:
+        """Return this class and that of the first training."""
+        _, first, own = start_of(recipe)
+        return (cls, *first.code_parts(own))
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """A batch is two views of its sentences: of labelled pairs, both sentences of each NLI pair."""
+        nli = corpus.labelled(NLI_LABELS)
+        if not nli.sentences:
+            raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; pass --pairs nli.")
+        return super().training_rows(nli, run)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train the first recipe in folder "start", whose dev score picks its checkpoint; then go on from there."""
+        if corpus is None:
+            raise ContractError(f"{self.recipe.start} is trained and needs a text; pass --pairs nli or --corpus FILE.")
+        _, cls, own = start_of(self.recipe)
+        first = cls(own, self.runtime, self.backbone)  # type: ignore[call-arg]
+        folder = None if run.folder is None else run.folder / "start"
+        # One log of values holds one training: the last.
+        start = first.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder, log_values=None))
+        report = super().fit(corpus, dev_score=dev_score, run=run)
+        facts = {**report.facts, "start_steps": start.steps, "start_best_step": start.best_step}
+        return replace(report, seconds=round(report.seconds + start.seconds, 3), facts=facts)
