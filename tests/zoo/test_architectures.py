@@ -30,8 +30,9 @@ from zoo.registry import METHODS
 RECIPES = all_recipes()
 # One recipe of each method on a backbone, and what differs in the parts of a backbone that it reads.
 CHECKED = """cls avg-top2 static-avg static-freq static-head sif-tokens whitening flow simcse simcse-sup simcse-mlm moco
-    esimcse ptbert ptbert-repo ct isbert consert consert-joint consert-sup clear
-    sbert burt infersent prompt prompt-top200 prompt-denoise promptbert promptbert-same-template promptbert-sup-repo optiprompt optiprompt-repo pretrained""".split()
+    esimcse ptbert ptbert-repo ct isbert consert consert-joint consert-sup clear sbert burt infersent prompt
+    prompt-top200 prompt-denoise promptbert promptbert-same-template promptbert-sup-repo optiprompt optiprompt-
+    repo pretrained""".split()
 WITHOUT_BACKBONE = {"random", "bag-of-words", "wordvectors", "sif"}
 SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8, "pooling": "mean"}
 ONE_VIEW = {"simcse", "simcse-mlm", "moco", "ptbert", "promptbert-same-template", "optiprompt", "optiprompt-repo"}
@@ -63,7 +64,7 @@ def test_every_method_passes_or_refuses_with_a_sentence(
         return
     ((what, finding),) = wrong.items()
     assert what == "fit on a toy corpus" and finding is not None
-    assert finding.startswith("UsageError: ") and words[0] in finding and finding.endswith(".")
+    assert words[0] in finding and finding.endswith("."), "a sentence that says why and what to do"
 
 
 def test_every_method_on_a_backbone_is_among_them() -> None:
