@@ -4,37 +4,77 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import zoo
+from zoo.encoder import Encoder
 from zoo.registry import METHODS
 
 ROOT = Path(zoo.__file__).parents[1]
+CLASSES: list[type[Encoder]] = [
+    cls for _, cls in METHODS.load_all() if cls is not None and cls.__module__.startswith("zoo.methods.")
+]
+
+FILES = {
+    "recipe_field": """
+from zoo.methods.simcse import SimCSE
+def read(encoder: SimCSE) -> object:
+    return encoder.recipe.{name}
+""",
+    "run_option": """
+from benchmark.run.options import RunOptions
+def read(options: RunOptions) -> object:
+    return options.{name}
+""",
+    "record_key": """
+from benchmark.records.schema import Record
+def read(record: Record) -> object:
+    return record["{name}"]
+""",
+}
+RIGHT = {"recipe_field": "temperature", "run_option": "suites", "record_key": "task"}
+WRONG = {
+    "recipe_field": ("temprature", '"SimCSERecipe" has no attribute "temprature"'),
+    "run_option": ("suite_nmaes", '"RunOptions" has no attribute "suite_nmaes"'),
+    "record_key": ("tsak", 'TypedDict "Record" has no key "tsak"'),
+}
 
 
-def errors_of_mypy(file: Path, text: str) -> list[str]:
-    """Return what mypy, with this project's settings, says of a file with this text, one line per error."""
-    file.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--no-color-output", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    return [line for line in done.stdout.splitlines() if ": error: " in line]
-
-
-def test_a_misspelt_recipe_field_is_a_type_error(tmp_path: Path) -> None:
-    """Of every method that is built in: each names its recipe's class in its base."""
-    classes = [(name, cls) for name, cls in METHODS.load_all() if cls and cls.__module__.startswith("zoo.methods.")]
-    lines = [f"from {cls.__module__} import {cls.__name__}" for _, cls in classes]
-    for number, (_, cls) in enumerate(classes):
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """What mypy, with this project's settings, says of small files: its errors by the name of the file."""
+    folder = tmp_path_factory.mktemp("typed")
+    for kind, text in FILES.items():
+        (folder / f"right_{kind}.py").write_text(text.format(name=RIGHT[kind]), encoding="utf-8")
+        (folder / f"wrong_{kind}.py").write_text(text.format(name=WRONG[kind][0]), encoding="utf-8")
+    lines = [f"from {cls.__module__} import {cls.__name__}" for cls in CLASSES]
+    for number, cls in enumerate(CLASSES):
         lines += [f"def read_{number}(encoder: {cls.__name__}) -> None:", "    print(encoder.recipe.nothing)"]
-    found = errors_of_mypy(tmp_path / "misspelt.py", "\n".join(lines) + "\n")
-    assert len(classes) >= 23
-    for _, cls in classes:
-        assert any(f'"{cls.Recipe.__name__}" has no attribute "nothing"' in line for line in found), cls
-    assert len(found) == len(classes), found
+    (folder / "methods.py").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--no-color-output", *map(str, folder.iterdir())]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = defaultdict(list)
+    for line in done.stdout.splitlines():
+        if ": error: " in line:
+            found[Path(line.split(":")[0]).stem].append(line)
+    return dict(found)
 
 
-def test_the_type_check_passes_a_file_without_mistakes(tmp_path: Path) -> None:
-    text = "from zoo.methods.simcse import SimCSE\n\n\ndef read(encoder: SimCSE) -> float:\n    return encoder.recipe."
-    assert errors_of_mypy(tmp_path / "right.py", text + "temperature\n") == []
-    assert "[return-value]" in str(errors_of_mypy(tmp_path / "wrong.py", text + "pooler\n"))
+@pytest.mark.parametrize("kind", FILES)
+def test_a_misspelt_name_is_a_type_error(kind: str, errors: dict[str, list[str]]) -> None:
+    """A recipe field, an option of a run, a key of a record: once misspelt, once as it is."""
+    (line,) = errors[f"wrong_{kind}"]
+    assert WRONG[kind][1] in line
+    assert f"right_{kind}" not in errors
+
+
+def test_every_method_names_its_recipe_in_its_base(errors: dict[str, list[str]]) -> None:
+    """So that a misspelt field is an error for every method that is built in."""
+    found = errors["methods"]
+    unseen = [cls for cls in CLASSES if not any(f'"{cls.Recipe.__name__}" has no' in line for line in found)]
+    assert not unseen, "write class Mine(Encoder[MyRecipe])"
+    assert len(found) == len(CLASSES) >= 23

@@ -189,6 +189,9 @@ class _RecipeFile:
 _RECIPE_KEYS = ("method", "extends", "summary", "paper", "control", "parameters")
 
 
+OVERRIDE = "command line"
+
+
 @dataclass(frozen=True)
 class RecipeSpec:
     """A named configuration before its method is loaded: reading and listing these imports no torch."""
@@ -201,6 +204,7 @@ class RecipeSpec:
     parameters: Mapping[str, Any] = field(default_factory=dict)  # its own and those of the recipes it extends
     control: bool = False
     extends: str = ""
+    stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves."""
@@ -261,12 +265,13 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
         )
-    method = head.method
+    method, stated_by = head.method, dict.fromkeys(parameters, path.stem)
     if head.extends:
         parent = _read_recipe(_parent_file(path, head.extends, children), known, (*children, path))
         method, parameters = parent.method, {**parent.parameters, **parameters}
+        stated_by = {**parent.stated_by, **stated_by}
     known[path] = RecipeSpec(
-        path.stem, method, head.summary, head.paper, str(path), parameters, head.control, head.extends
+        path.stem, method, head.summary, head.paper, str(path), parameters, head.control, head.extends, stated_by
     )
     return known[path]
 
@@ -342,7 +347,9 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
             label = spec.name + item[len(name) :]
             if label in chosen:
                 raise UsageError(f"--methods: {label!r} is named twice.")
-            chosen[label] = dataclasses.replace(spec, name=label, parameters={**spec.parameters, **overrides})
+            parameters = {**spec.parameters, **overrides}
+            stated_by = {**spec.stated_by, **dict.fromkeys(overrides, OVERRIDE)}
+            chosen[label] = dataclasses.replace(spec, name=label, parameters=parameters, stated_by=stated_by)
     if not chosen:
         raise UsageError("--methods names no method; see `zoo-bench methods`.")
     return list(chosen.values())

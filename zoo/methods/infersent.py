@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.engine.tokens import TokenTable, tokenise
@@ -101,7 +102,10 @@ class BiLSTMMax(nn.Module):
         return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
 
 
-class TrainedBiLSTM(Encoder[Any]):
+BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
+
+
+class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     """The training that InferSent has in common, whatever the fixed vectors of its words are."""
 
     head: BiLSTMMax
@@ -116,9 +120,9 @@ class TrainedBiLSTM(Encoder[Any]):
         raise TypeError(f"{type(self).__name__} must define its tokens")
 
     @classmethod
-    def traits(cls, recipe: Any) -> Traits:
+    def traits(cls, recipe: BiLSTMRecipeT) -> Traits:
         """Trained on labelled pairs; its own held-out pairs pick the weights."""
-        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, fine_tunes=True)
+        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
 
     def objective(self) -> PairObjective:
         """The BiLSTM and a new classifier."""
@@ -165,7 +169,7 @@ class TrainedBiLSTM(Encoder[Any]):
         return replace(report, facts={"pairs": sizes, "dev_scores": "accuracy on held-out NLI"})
 
 
-class InferSent(TrainedBiLSTM, BackboneEncoder[InferSentRecipe]):
+class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]):
     """InferSent on the token vectors of a backbone, whose Transformer is not used.
 
     Example:
@@ -180,6 +184,11 @@ class InferSent(TrainedBiLSTM, BackboneEncoder[InferSentRecipe]):
     """
 
     Recipe: ClassVar[type] = InferSentRecipe
+
+    @classmethod
+    def traits(cls, recipe: InferSentRecipe) -> Traits:
+        """As any trained BiLSTM; `forward` makes the vectors."""
+        return replace(super().traits(recipe), fine_tunes=True)
 
     def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Any = None) -> None:
         super().__init__(recipe, runtime, backbone)

@@ -35,7 +35,7 @@ class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
         self.check()
 
 
-class InferSentWords(TrainedBiLSTM):
+class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     """InferSent on the word vectors of a file; words without a vector are left out, as in its released code.
 
     Example:

