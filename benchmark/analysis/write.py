@@ -33,6 +33,6 @@ def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: boo
 def _write_csv(table: Table, path: Path) -> None:
     import pandas as pd
 
-    rows = [[safe_cell(value) for value in row] for row in table.rows]
+    rows = [{key: safe_cell(value) for key, value in row.items()} for row in table.rows]
     with atomic_path(path) as temporary:
         pd.DataFrame(rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")

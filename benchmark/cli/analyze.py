@@ -266,6 +266,16 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
 
 @command.command()
 @_kept
+def trajectory(**options: Any) -> None:
+    """Alignment and uniformity during training, several methods in one chart (PT-BERT, figure 3)."""
+    rows, _, _ = _start_kept(options)
+    from benchmark.analysis.trajectory import analyse_trajectory
+
+    _write(analyse_trajectory(rows), options)
+
+
+@command.command()
+@_kept
 @click.option("--positive", default=4.0, show_default=True, help="Hard positive pairs are scored so or higher,")
 @click.option("--longer-by", type=click.IntRange(0), default=5, show_default=True, help="more words apart;")
 @click.option("--negative", default=1.0, show_default=True, help="hard negative pairs are scored so or lower,")

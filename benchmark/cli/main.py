@@ -25,6 +25,7 @@ COMMANDS = {  # name: what --help says of it; the command itself is benchmark.cl
     "pretrain-trials": "Pretrain once for each line of a table of settings, and compare them on held-out text.",
     "pretrain-vectors": "Train word2vec or fastText vectors on plain text.",
     "report": "Write one HTML page about a method.",
+    "reproduce": "Measure a table or figure of the papers, theirs beside ours.",
     "run": "Train, evaluate and record methods; then print the table.",
     "search-templates": "Search a prompt's template by its score on STS-B dev.",
     "tasks": "List the tasks that --tasks takes, and the suites.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -255,15 +255,18 @@ class Comparison:
 
 def compare(table: Table) -> list[Comparison]:
     """Return our rows beside the published ones; none for a trial, which nothing can be compared with."""
-    if table.partial:
-        return []
-    return [found for row in table.rows for found in _compare_row(table, row)]
+    return [] if table.partial else beside(table, published().lines)
 
 
-def _compare_row(table: Table, row: Row) -> Iterator[Comparison]:
+def beside(table: Table, lines: Sequence[Line]) -> list[Comparison]:
+    """Return our rows beside some of the published ones, those of trials as well."""
+    return [found for row in table.rows for found in _compare_row(table, row, lines)]
+
+
+def _compare_row(table: Table, row: Row, lines: Sequence[Line]) -> Iterator[Comparison]:
     base, overrides = recipe_of(row.name)
     book, suite = published(), table.suite
-    for line in book.lines:
+    for line in lines:
         wanted = [given for name, given in map(recipe_of, line.row.recipes) if name == base]
         unlike = line.row.reason_unlike(base, overrides)
         if not wanted and unlike is None:

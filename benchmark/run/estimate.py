@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from benchmark.records.store import Records
 from benchmark.run.plan import EncoderPlan
 from zoo.files import read_mapping
@@ -17,7 +19,12 @@ def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
     name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
     if name is None:
         return None
-    path = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle).folder / "config.json"
+    found = find_backbone(name, getattr(plan.recipe, "revision", None), allow_pickle=allow_pickle)
+    return parameters_of(found.folder / "config.json")
+
+
+def parameters_of(path: Path) -> int | None:
+    """Return the same from a transformer's config.json; None where it does not say."""
     if not path.is_file():
         return None
     config = read_mapping(path)
@@ -38,9 +45,15 @@ def estimate_seconds(
     if parameters is None:
         return None
     characters = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})
-    work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
+    tokens = 0.0
     if encoder_plan.corpus is not None:
         longest = getattr(encoder_plan.recipe, "train_max_length", None) or 512
         tokens = sum(min(len(s) / _CHARACTERS_PER_TOKEN + 2, longest) for s in encoder_plan.corpus.sentences)
-        work += max(6.0 * encoder_plan.traits.training_passes, 2.0) * parameters * tokens
+    return seconds_of(parameters, characters, tokens, encoder_plan.traits.training_passes, speed)
+
+
+def seconds_of(parameters: int, characters: float, tokens: float, passes: float, speed: float) -> float:
+    """Return the seconds to encode so many characters and to train `passes` times on so many tokens (once to fit)."""
+    work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
+    work += max(6.0 * passes, 2.0) * parameters * tokens
     return work / (_UTILISATION * speed) + 2.0

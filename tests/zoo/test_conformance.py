@@ -22,7 +22,10 @@ NEED_MLM_HEAD = (
     "optiprompt-repo",
     "prompt-top200",
     "prompt-top200-denoise",
+    "prompt-top200-denoise-period",
+    "prompt-top200-period",
     "promptbert-sup-repo",
+    "promptbert-sup-transfer",
     "simcse-mlm",
     "static-head",
 )

@@ -1,0 +1,134 @@
+"""`zoo-bench reproduce`: a table or figure of a paper by one command, theirs beside ours."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from benchmark.cli.options import data_option, device_option, precision_option, print_rows, results_option, say
+from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
+from benchmark.leaderboard.papers import Chosen, Item, Step, all_items, arguments, item, steps_of
+from zoo.errors import UsageError
+from zoo.files import check_writable, write_text
+
+
+@click.command("reproduce")
+@click.argument("name", required=False)
+@click.option("--list", "listed", is_flag=True, help="List all: what each needs and takes, or why none is possible.")
+@click.option("--backbone", help="Instead of the paper's: bundled name, folder or hub id.")
+@click.option("--corpus", help="Text to train on: a catalog name or a file [default: the suite's].")
+@click.option("--pairs", help="Labelled pairs to train on, as `run` takes them.")
+@click.option("--train-sentences", type=click.IntRange(1), help="Instead of the paper's million.")
+@click.option("--train-pairs", type=click.IntRange(1), help="Use the first N of the labelled pairs.")
+@click.option("--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one.")
+@click.option("--sentences", type=click.IntRange(2), help="Sentences of the analyses (anisotropy, frequencies).")
+@click.option("--steps", type=click.IntRange(1), help="Steps of pretraining (PromptBERT's table 12 and figure 2).")
+@data_option
+@results_option
+@device_option
+@precision_option
+@click.option("--limit", type=click.IntRange(2), help="Trial: cut every subset to N rows; kept apart in tables.")
+@click.option("--dry-run", is_flag=True, help="Print the commands and what they would run; run nothing.")
+def command(name: str | None, listed: bool, dry_run: bool, results: Path, **options: Any) -> int:
+    """Measure a table or figure of the papers, NAME, and print theirs beside ours: ptbert-table3, burt-table2 ..."""
+    chosen = Chosen(results=results, options={key.replace("_", "-"): value for key, value in options.items()})
+    for key in ("device", "precision"):
+        if chosen.options[key] == "auto":
+            chosen = Chosen(results=results, options={**chosen.options, key: None})
+    if listed:
+        print_list(chosen, name)
+        return 0
+    if name is None:
+        raise UsageError("name a table or figure, as in `zoo-bench reproduce ptbert-table3`; --list has all.")
+    found = item(name)
+    if found.none:
+        say(f"{found.name}: {found.what}: nothing to measure: {found.none}.")
+        return 1
+    if not dry_run:
+        check_writable(results)
+    commands, code = [], 0
+    for step in steps_of(found, chosen):
+        line = arguments(found, step, chosen, _known(step))
+        commands.append(shlex.join(["zoo-bench", *step.command.split(" "), *line]))
+        say(commands[-1])
+        if not dry_run:
+            code = max(code, _invoke(step, line))
+        elif step.command == "run":
+            _invoke(step, [*line, "--dry-run"])
+    rows = printed_beside(found, chosen)
+    path = chosen.folder(found) / "beside.md"
+    if not dry_run:
+        write_text(path, markdown(found, rows, commands))
+    print_beside(found, rows)
+    if not dry_run:
+        say(f"written: {path}")
+    return code
+
+
+def _command(step: Step) -> tuple[click.Command, list[str]]:
+    """Return the click command of a step, and the arguments that its name carries (pretrain's recipe)."""
+    from benchmark.cli.main import main_group
+
+    words = step.command.split(" ")
+    context = click.Context(main_group)
+    found: click.Command = main_group
+    while words and isinstance(found, click.Group):
+        inner = found.get_command(context, words[0])
+        if inner is None:
+            raise UsageError(f"{step.command!r} is no command of zoo-bench; the list of papers is damaged.")
+        found, words = inner, words[1:]
+    return found, words
+
+
+def _known(step: Step) -> set[str]:
+    found, _ = _command(step)
+    return {name.removeprefix("--") for one in found.params for name in one.opts if name.startswith("--")}
+
+
+def _invoke(step: Step, line: list[str]) -> int:
+    found, words = _command(step)
+    code = found.main(args=[*words, *line], prog_name=f"zoo-bench {step.command}", standalone_mode=False)
+    return code if isinstance(code, int) else 0
+
+
+def print_beside(found: Item, rows: list[Any]) -> None:
+    """Print the table, the paper's rows with ours under each."""
+    say()
+    say(f"{found.name}: {found.what}")
+    if rows:
+        print_rows(["ROW", "", *columns_of(rows), ""], lines_of(rows))
+    else:
+        say("the paper prints no numbers here")
+    for one in found.differs:
+        say(f"differs: {one}")
+
+
+def print_list(chosen: Chosen, name: str | None) -> None:
+    """Print every table and figure, or those whose names begin so: what it is, what is missing, how long it takes."""
+    from benchmark.leaderboard.needs import Survey
+    from benchmark.run.runtime import make_runtime
+    from zoo.hardware import matrix_speed
+    from zoo.progress import clock
+
+    items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
+    if not items:
+        raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
+    runtime = make_runtime(chosen.given.get("device", "auto"), chosen.given.get("precision", "auto"))
+    survey = Survey(chosen, matrix_speed(runtime.device, runtime.precision))
+    rows = []
+    for one in items:
+        if one.none:
+            rows.append([one.name, "none", "", f"{one.what}: {one.none}"])
+            continue
+        demand = survey.demand(one)
+        time = "" if demand.seconds is None else f"about {clock(demand.seconds)}"
+        time += f"{' + ' if time else ''}{demand.more}" if demand.more else ""
+        missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
+        here = ", ".join(need.what for need in demand.needs if need.here)
+        needs = f"; needs {here}" if here else ""
+        rows.append([one.name, "partly" if demand.missing else "yes", time, f"{one.what}{needs}{missing}"])
+    print_rows(["NAME", "POSSIBLE", "TIME", "WHAT"], rows)
+    say(f"Times: encoding and training, by sizes and a measured matrix product in {runtime.precision}; rough.")

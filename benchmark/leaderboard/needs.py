@@ -1,0 +1,178 @@
+"""What a table or figure of a paper needs, which of it is here, and how long its runs take on this machine, roughly."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmark.data.catalog import catalog
+from benchmark.data.sources import DataSource
+from benchmark.leaderboard.papers import Chosen, Item, Step, filled, steps_of
+from benchmark.run.estimate import parameters_of, seconds_of
+from benchmark.run.plan import ResolvedMethod, resolve_methods
+from benchmark.tasks import TASKS
+from benchmark.tasks.phrases import PACK
+from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
+from zoo.engine.named import BUNDLED
+from zoo.errors import CorruptError, MissingError
+from zoo.paths import resource_folder
+from zoo.recipe import all_recipes, parse_methods
+
+_BASE = 12 * (4 * 768 * 768 + 2 * 768 * 3072)  # of a base-size transformer, which all printed backbones are
+_SENTENCE = 27  # tokens of a corpus sentence, on average
+_PAIR = 30  # tokens of both sentences of an NLI pair
+
+
+@dataclass(frozen=True)
+class Need:
+    """One thing that is needed, and whether it is here."""
+
+    what: str
+    here: bool
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What an item needs, and the seconds of its runs; None where nothing of them can be counted."""
+
+    needs: tuple[Need, ...]
+    seconds: float | None
+    more: str  # what the seconds leave out
+
+    @property
+    def missing(self) -> list[str]:
+        """What is not here."""
+        return [need.what for need in self.needs if not need.here]
+
+
+@functools.cache
+def backbone_folder(name: str) -> Path | None:
+    """Return where a backbone is on this machine: bundled, a folder, or in the hub's cache; asks no network."""
+    if name in BUNDLED:
+        return resource_folder("zoo", "models") / name
+    if Path(name).expanduser().is_dir():
+        return Path(name).expanduser()
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(found).parent if isinstance(found, str) else None
+
+
+class Survey:
+    """Looks for what items need; data and text are read once for all of them."""
+
+    def __init__(self, chosen: Chosen, speed: float) -> None:
+        self.chosen, self.speed = chosen, speed
+        self.source = DataSource.from_options(chosen.given.get("data"), hub=False)
+        self._tasks: dict[str, int | None] = {}
+
+    def demand(self, item: Item) -> Demand:
+        """Return what an item needs under the user's choices."""
+        needs: dict[str, bool] = {}
+        seconds = 0.0
+        more: set[str] = set()
+        for step in steps_of(item, self.chosen):
+            for name in self._backbones(item, step):
+                needs[name] = backbone_folder(name) is not None
+            if step.command == "run":
+                seconds += self._run(item, step, needs, more)
+            elif not step.command.startswith(("analyze pairs", "analyze trajectory")):
+                more.add(step.command.split(":")[0])
+        needs |= dict.fromkeys(item.needs, False)
+        found = tuple(Need(what, here) for what, here in needs.items())
+        return Demand(found, seconds or None, " and ".join(sorted(more)))
+
+    def _backbones(self, item: Item, step: Step) -> list[str]:
+        if item.own_backbones or step.command.startswith(("analyze pairs", "analyze trajectory", "pretrain")):
+            return []
+        named = self.chosen.given.get("backbone") or step.options.get("backbone") or item.backbone
+        return [named] if isinstance(named, str) else list(named)
+
+    def _run(self, item: Item, step: Step, needs: dict[str, bool], more: set[str]) -> float:
+        options = filled({**step.options}["suite"], {})
+        suite = merged(suites_named(",".join(options) if isinstance(options, list) else options))
+        tasks = choose_tasks(suite, step.options.get("tasks"))
+        characters = sum(self._characters(name, needs) for name in tasks)
+        if any("finetune" in name for name in tasks):
+            more.add("fine-tuning")
+        if any(name in ("MR", "SST2") for name in tasks):
+            more.add("the probes")
+        seeds = self.chosen.given.get("seeds") or step.options.get("seeds") or suite.seeds
+        backbone = self._backbones(item, step)[:1] or ["zoo-mini"]
+        names = ",".join(filled(step.options["methods"], self.chosen.places(item)))
+        methods = resolve_methods(parse_methods(names, all_recipes()), {"backbone": backbone[0]})
+        return sum(self._method(one, item, step, suite, seeds, characters, needs) for one in methods)
+
+    def _method(
+        self,
+        method: ResolvedMethod,
+        item: Item,
+        step: Step,
+        suite: Suite,
+        seeds: int,
+        characters: float,
+        needs: dict[str, bool],
+    ) -> float:
+        recipe, traits = method.recipe, method.traits
+        parameters = _BASE
+        backbone = getattr(recipe, "backbone", None)
+        if backbone is not None:
+            folder = backbone_folder("zoo-mini" if item.own_backbones else backbone)
+            if not item.own_backbones:
+                needs.setdefault(backbone, folder is not None)
+            parameters = (parameters_of(folder / "config.json") if folder else None) or _BASE
+        if getattr(recipe, "path", "") is None:
+            needs[f"a file: {method.name}:path=FILE"] = False
+        tokens = 0.0
+        if traits.needs_pairs:
+            pairs = str(self.chosen.given.get("pairs") or step.options.get("pairs") or suite.pairs)
+            tokens = _PAIR * self._lines(pairs, self.chosen.given.get("train-pairs"), needs)
+        elif traits.needs_corpus:
+            corpus = str(self.chosen.given.get("corpus") or suite.corpus)
+            most = self.chosen.given.get("train-sentences") or item.train_sentences
+            length = min(getattr(recipe, "train_max_length", None) or _SENTENCE, _SENTENCE)
+            tokens = length * self._lines(corpus, most, needs)
+        if backbone is None:
+            return 2.0
+        each = seconds_of(parameters, characters, tokens, traits.training_passes, self.speed)
+        return each * (seeds if traits.stochastic else 1)
+
+    def _lines(self, names: str, most: int | None, needs: dict[str, bool]) -> int:
+        """Return how many lines of texts joined by + are read, and note which of them are here."""
+        total = 0
+        for name in names.split("+"):
+            entry = catalog().get(name)
+            if entry is None:
+                needs[name] = Path(name).expanduser().is_file()
+                lines = most or 0
+            else:
+                needs[name] = self._located(entry.name, "plain")
+                lines = entry.lines or sum(entry.rows.values())
+            total += min(lines, most or lines)
+        return total
+
+    def _located(self, name: str, form: str) -> bool:
+        try:
+            self.source.locate(name, form)
+        except (MissingError, CorruptError):
+            return False
+        return True
+
+    def _characters(self, name: str, needs: dict[str, bool]) -> int:
+        """Return the characters of a task's distinct texts; 0 where its data is not here."""
+        task: Any = TASKS.get(name)
+        if name not in self._tasks:
+            try:
+                texts = set(task.load(self.source, self.chosen.given.get("limit")).texts())
+                self._tasks[name] = sum(map(len, texts))
+            except (MissingError, CorruptError):
+                self._tasks[name] = None
+        found = self._tasks[name]
+        needs[f"{task.dataset} ({PACK})" if name == "PPDB" else task.dataset] = found is not None
+        return found or 0

@@ -1,0 +1,214 @@
+"""Every table and figure of the papers: the commands that measure it, or why none can (configs/papers/*.yaml)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from benchmark.leaderboard.published import Line, published
+from zoo.errors import UsageError, did_you_mean
+from zoo.paths import resource_folder
+from zoo.recipe import build, read_yaml
+
+_EVALUATIONS = 20  # of a training on fewer sentences than the papers' million, where a figure needs its course
+_BATCH, _EVERY = 64, 125  # of the papers' trainings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What of an analysis's JSON file stands beside printed values; the names are keys of its rows."""
+
+    file: str  # below the working folder; a glob where a part of the name is a digest
+    rows: str  # where in the file the rows are: names joined by dots
+    recipe: str = ""
+    printed: str = ""
+    backbone: str = ""
+    column: str = ""
+    value: str = ""
+    subset: str | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # printed column: key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One command of zoo-bench."""
+
+    command: str
+    only_as_printed: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rows: Mapping[str, str] = field(default_factory=dict)  # printed row: row of ours
+    read: Reading | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """A table, a figure or a section of a paper."""
+
+    name: str
+    what: str
+    paper: str
+    backbone: str = ""
+    train_sentences: int | None = None
+    tables: tuple[str, ...] = ()
+    none: str = ""
+    needs: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+    own_backbones: bool = False  # its first steps make the backbones of the others
+    prints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+
+    def lines(self) -> list[Line]:
+        """Return its printed rows, in the paper's order."""
+        return [one for one in published().lines if one.table.paper == self.paper and one.table.table in self.tables]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """What a user chooses for all steps: options of `run` by their long names, None where left open."""
+
+    results: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the options that were given."""
+        return {name: value for name, value in self.options.items() if value not in (None, False, ())}
+
+    def folder(self, item: Item) -> Path:
+        """Return where the item's analyses are written."""
+        return self.results / "papers" / item.name
+
+    def places(self, item: Item) -> dict[str, str]:
+        """Return what the placeholders of options stand for."""
+        sentences = self.given.get("train-sentences")
+        every = _EVERY if sentences is None else min(_EVERY, max(1, sentences // _BATCH // _EVALUATIONS))
+        return {"results": str(self.results), "folder": str(self.folder(item)), "eval_every": str(every)}
+
+
+def all_items() -> dict[str, Item]:
+    """Return every table and figure by name; raises UsageError naming the file and the key that is wrong."""
+    items: dict[str, Item] = {}
+    folder = resource_folder("benchmark", "configs") / "papers"
+    for path in sorted(folder.glob("*.yaml"), key=lambda path: ("ptbert", "burt", "promptbert").index(path.stem)):
+        items |= _read(read_yaml(path), str(path))
+    return items
+
+
+def item(name: str) -> Item:
+    """Return one by name; raises UsageError with suggestions."""
+    items = all_items()
+    if name not in items:
+        raise UsageError(
+            f"no table or figure {name!r}.{did_you_mean(name, items)} `zoo-bench reproduce --list` has all."
+        )
+    return items[name]
+
+
+def _read(content: Any, where: str) -> dict[str, Item]:
+    _only(content, ("paper", "about", "backbone", "train_sentences", "items"), where)
+    items = {}
+    for name, entry in content["items"].items():
+        place = f"{where}: {name}"
+        steps = tuple(_step(step, place) for step in entry.pop("steps", []))
+        prints = _texts(entry.pop("prints", {}), place, 2)
+        base = {"name": name, **{key: content.get(key) for key in ("paper", "backbone", "train_sentences")}}
+        found = replace(build(Item, {**base, **entry}, place), steps=steps, prints=prints)
+        if bool(found.none) == bool(found.steps):
+            raise UsageError(f"{place}: give either steps, or under `none` why there are none.")
+        items[name] = found
+    return items
+
+
+def _step(entry: Any, where: str) -> Step:
+    _only(entry, ("command", "options", "only_as_printed", "rows", "read"), where)
+    entry = dict(entry)
+    options, rows, read = entry.pop("options", {}), _texts(entry.pop("rows", {}), where), entry.pop("read", None)
+    if not isinstance(options, dict) or not all(
+        isinstance(value, str | int | float | list) for value in options.values()
+    ):
+        raise UsageError(f"{where}: options: expected names with a value or a list each, got {options!r}.")
+    reading = None
+    if read is not None:
+        only, columns = (_texts(read.pop(key, {}), f"{where}: read") for key in ("where", "columns"))
+        reading = replace(build(Reading, read, f"{where}: read"), where=only, columns=columns)
+    return replace(build(Step, entry, where), options=options, rows=rows, read=reading)
+
+
+def _only(content: Any, known: Collection[str], where: str) -> None:
+    if not isinstance(content, dict):
+        raise UsageError(f"{where}: expected a mapping with the keys {', '.join(known)}.")
+    for key in content:
+        if key not in known:
+            raise UsageError(
+                f"{where}: unknown key {key!r}.{did_you_mean(str(key), known)} Known keys: {', '.join(known)}."
+            )
+
+
+def _texts(value: Any, where: str, depth: int = 1) -> dict[str, Any]:
+    """Return a mapping of names to text (depth 2: to such mappings); raises UsageError for another value."""
+    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
+        raise UsageError(f"{where}: expected names with text, got {value!r}.")
+    if depth > 1:
+        return {key: _texts(one, where, depth - 1) for key, one in value.items()}
+    if not all(isinstance(one, str) for one in value.values()):
+        raise UsageError(f"{where}: expected names with text, got {value!r}.")
+    return value
+
+
+def filled(value: Any, places: Mapping[str, str]) -> Any:
+    """Return a value of the YAML with its placeholders replaced (`{results}` ...), in lists too."""
+    if isinstance(value, list):
+        return [filled(one, places) for one in value]
+    if isinstance(value, str):
+        for name, text in places.items():
+            value = value.replace(f"{{{name}}}", text)
+    return value
+
+
+def steps_of(found: Item, chosen: Chosen) -> list[Step]:
+    """Return the steps that are run: those on further backbones of the paper only where no other one is chosen."""
+    return [step for step in found.steps if not (step.only_as_printed and chosen.given.get("backbone"))]
+
+
+def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -> list[str]:
+    """Return the command line of a step after its command: its own options, then what the user chose.
+
+    `known` are the long names of the command's options: only what it knows is passed on.
+    """
+    options = dict(step.options)
+    if "backbone" in known and not found.own_backbones:
+        options.setdefault("backbone", found.backbone)
+    if "train-sentences" in known and found.train_sentences:
+        options.setdefault("train-sentences", found.train_sentences)
+    given = {name: value for name, value in chosen.given.items() if name in known}
+    if found.own_backbones:
+        given.pop("backbone", None)
+    if "limit-pairs" in known and chosen.given.get("limit"):
+        given["limit-pairs"] = chosen.given["limit"]
+    options |= given
+    if "results" in known and "out" not in options:
+        options["results"] = str(chosen.results)
+    if "allow-missing" in known:
+        options["allow-missing"] = True
+    line: list[str] = []
+    for name, value in options.items():
+        value = filled(value, chosen.places(found))
+        if isinstance(value, list) and name not in ("methods", "tasks", "suite"):
+            line += [part for one in value for part in (f"--{name}", str(one))]
+        elif value is True:
+            line.append(f"--{name}")
+        else:
+            line += [f"--{name}", ",".join(map(str, value)) if isinstance(value, list) else str(value)]
+    return line
+
+
+def methods_of(found: Item, chosen: Chosen) -> list[str]:
+    """Return the methods of all its `run` steps, each once."""
+    named: dict[str, None] = {}
+    for step in steps_of(found, chosen):
+        if step.command == "run":
+            named |= dict.fromkeys(filled(step.options["methods"], chosen.places(found)))
+    return list(named)

@@ -1,0 +1,159 @@
+"""The list of the papers' tables and figures: complete, its commands valid, its rows those that the papers print."""
+
+from __future__ import annotations
+
+import copy
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from benchmark.cli.main import main_group
+from benchmark.leaderboard.conditions import recipe_of
+from benchmark.leaderboard.papers import Chosen, _read, all_items, arguments, item, methods_of, steps_of
+from benchmark.leaderboard.published import published
+from benchmark.tasks.suites import choose_tasks, merged, suites_named
+from zoo.errors import UsageError
+from zoo.recipe import all_recipes, parse_methods
+
+ROOT = Path(__file__).parents[3]
+ITEMS = all_items()
+PAPERS = ROOT.parent / "shared" / "papers"
+TEXTS = {"ptbert": ["000", "001"], "burt": ["002"], "promptbert": ["004"]}
+EVERYTHING = Chosen(results=Path("out"))
+SMALL = Chosen(results=Path("out"), options={"backbone": "zoo-mini", "train-sentences": 2560, "seeds": 1, "limit": 20})
+
+
+def click_command(name: str) -> tuple[click.Command, list[str]]:
+    found: click.Command = main_group
+    words = name.split(" ")
+    while isinstance(found, click.Group):
+        inner = found.get_command(click.Context(main_group), words[0])
+        assert inner is not None, name
+        found, words = inner, words[1:]
+    return found, words
+
+
+@pytest.mark.parametrize("prefix", sorted(TEXTS))
+def test_every_table_and_figure_of_the_papers_is_in_the_list(prefix: str) -> None:
+    """Captions of the papers' own texts; table 5 of PT-BERT has three parts."""
+    if not PAPERS.is_dir():
+        pytest.skip(f"the papers are not at {PAPERS}")
+    captions: set[str] = set()
+    for number in TEXTS[prefix]:
+        (path,) = PAPERS.glob(f"{number}_*.txt")
+        found = re.findall(r"^(Table|Figure) (\d+):", path.read_text(encoding="utf-8"), re.MULTILINE)
+        captions |= {f"{prefix}-{kind.lower()}{number}" for kind, number in found}
+    listed = {re.sub(r"(?<=table5)[abc]$", "", name) for name in ITEMS if name.startswith(f"{prefix}-")}
+    assert captions <= listed
+    assert listed - captions <= {"ptbert-log", "promptbert-section4.2"}
+
+
+def test_every_published_table_belongs_to_one_item() -> None:
+    tables = {(line.table.paper, line.table.table) for line in published().lines}
+    named = [(one.paper, table) for one in ITEMS.values() for table in one.tables]
+    assert sorted(named) == sorted(tables)
+
+
+@pytest.mark.parametrize("chosen", [EVERYTHING, SMALL], ids=["as printed", "small"])
+@pytest.mark.parametrize("name", [name for name, one in ITEMS.items() if one.steps])
+def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: Chosen) -> None:
+    found = ITEMS[name]
+    for step in steps_of(found, chosen):
+        command, words = click_command(step.command)
+        known = {one.removeprefix("--") for option in command.params for one in option.opts}
+        line = arguments(found, step, chosen, known)
+        assert not any("{" in part for part in line)
+        with command.make_context(step.command, [*words, *line]) as context:
+            given = context.params
+        if step.command == "run":
+            methods = parse_methods(given["methods"], all_recipes())
+            for spec in methods:
+                spec.resolve({"backbone": "zoo-mini"})
+            assert choose_tasks(merged(suites_named(given["suites"])), given["tasks"])
+            assert given["allow_missing"]
+            if chosen is SMALL:
+                assert (given["seeds"], given["train_sentences"], given["limit"]) == (1, 2560, 20)
+                assert given["backbone"] == (None if found.own_backbones else "zoo-mini")
+            else:
+                assert given["train_sentences"] in (1_000_000, None)
+                if given["backbone"] is not None:
+                    assert given["backbone"].split("/")[0] in ("google-bert", "FacebookAI")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in ITEMS.items() if one.tables and any(s.command == "run" for s in one.steps)]
+)
+def test_every_recipe_of_a_printed_row_is_measured(name: str) -> None:
+    """Or an analysis of the item makes the row's values."""
+    found = ITEMS[name]
+    measured = {recipe_of(method)[0]: None for method in methods_of(found, EVERYTHING)}
+    settings = [recipe_of(method) for method in methods_of(found, EVERYTHING)]
+    for line in found.lines():
+        for recipe in line.row.recipes:
+            base, overrides = recipe_of(recipe)
+            read = any(step.read is not None for step in found.steps)
+            assert base in measured or read, (name, recipe)
+            assert (base, overrides) in settings or read or not overrides, (name, recipe)
+
+
+def test_what_a_user_chooses_replaces_the_paper_s_and_leaves_out_its_other_backbones() -> None:
+    found = item("promptbert-table3")
+    known = {"methods", "suite", "backbone", "train-sentences", "seeds", "results", "allow-missing"}
+    lines = [arguments(found, step, EVERYTHING, known) for step in steps_of(found, EVERYTHING)]
+    assert [line[line.index("--backbone") + 1] for line in lines] == [
+        "google-bert/bert-base-uncased",
+        "google-bert/bert-base-cased",
+        "FacebookAI/roberta-base",
+    ]
+    (step,) = steps_of(found, SMALL)
+    line = arguments(found, step, SMALL, known)
+    assert line[line.index("--backbone") + 1] == "zoo-mini" and "--limit" not in line  # not known here
+
+
+@pytest.mark.parametrize(("sentences", "every"), [(None, 125), (1_000_000, 125), (25_600, 20), (2_560, 2), (64, 1)])
+def test_a_short_training_is_evaluated_often_enough_for_a_figure(sentences: int | None, every: int) -> None:
+    chosen = Chosen(results=Path("out"), options={"train-sentences": sentences})
+    assert f"simcse:eval_every={every}" in methods_of(item("ptbert-figure3"), chosen)
+
+
+CONTENT = yaml.safe_load((ROOT / "configs" / "papers" / "ptbert.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda c: c.update(papers="x"), "unknown key 'papers'. Did you mean 'paper'"),
+        (lambda c: c["items"]["ptbert-table3"].update(differ=[]), "ptbert-table3: unknown key 'differ'"),
+        (lambda c: c["items"]["ptbert-table3"].update(none="x"), "give either steps"),
+        (lambda c: c["items"]["ptbert-figure1"].pop("none"), "give either steps"),
+        (lambda c: c["items"]["ptbert-table3"]["steps"][0].update(option={}), "unknown key 'option'"),
+        (lambda c: c["items"]["ptbert-table1"]["steps"][1]["read"].update(colum="x"), "unknown key 'colum'"),
+        (lambda c: c["items"]["ptbert-table1"]["steps"][1]["read"].update(where={"a": 1}), "expected names with text"),
+    ],
+)
+def test_a_wrong_list_is_refused_with_the_place(change: Any, words: str) -> None:
+    content = copy.deepcopy(CONTENT)
+    change(content)
+    with pytest.raises(UsageError) as caught:
+        _read(content, "here.yaml")
+    assert words in str(caught.value) and str(caught.value).startswith("here.yaml")
+
+
+def test_an_unknown_name_is_told_with_what_is_near() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'ptbert-table3'"):
+        item("ptbert-tabel3")
+
+
+def test_the_handbook_has_every_name_and_the_wheel_the_list() -> None:
+    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+    for name, found in ITEMS.items():
+        assert f"`{name}`" in page
+        for one in (*found.differs, *([found.none] if found.none else [])):
+            assert one in page, (name, one)
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert shipped["targets"]["wheel"]["force-include"]["configs/papers"] == "benchmark/configs/papers"
