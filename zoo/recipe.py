@@ -207,10 +207,16 @@ class RecipeSpec:
     stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
-        """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves."""
+        """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves.
+
+        Raises UsageError for a wrong value, and for a key that is stated and has no effect (the recipe's class may tell
+        by a static method `without_effect` of the parameters, which returns what is wrong).
+        """
         cls = METHODS.get(self.method)
         known = {f.name for f in dataclasses.fields(cls.Recipe)}
         base = {k: v for k, v in (defaults or {}).items() if k in known}
+        if problem := getattr(cls.Recipe, "without_effect", lambda _: None)(self.parameters):
+            raise UsageError(f"recipe {self.name} ({self.origin}): {problem}.")
         return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
 
 

@@ -12,6 +12,7 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.contrastive import set_dropout
@@ -34,6 +35,7 @@ class SBERTRecipe(BackboneRecipe):
     """The defaults are the paper's (section 3.1); "open" marks what it does not state."""
 
     pooling: Literal["mean", "max", "cls"] = "mean"  # of the last layer, [CLS] and [SEP] included, also in training
+    test_pooling: Pooling | None = later(None)  # noqa: RUF009  # None: as in training
     concatenation: Concatenation = "u;v;|u-v|"
     head_bias: bool = False  # softmax(W_t (u, v, |u - v|)) has none; the released code's has one
     head_rate: float = later(1.0)  # the heads' learning rate, of the encoder's; not the papers', see FastLinear
@@ -77,8 +79,8 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's, of the last layer."""
-        how: Pooling = self.recipe.pooling
+        """The recipe's, as it is at test."""
+        how: Pooling = self.recipe.pooling if self.recipe.test_pooling is None else self.recipe.test_pooling
         return how
 
     @classmethod
@@ -90,7 +92,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
             picks_checkpoint=recipe.eval_every is not None,
             training_passes=1.0 * recipe.epochs,
             fine_tunes=True,
-            exports=True,
+            exports=(recipe.test_pooling or recipe.pooling) in EXPORTED_POOLINGS,
         )
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
@@ -102,7 +104,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         recipe = self.recipe
         width = parts_of(recipe.concatenation) * self.dim
         heads = [FastLinear(width, task.classes, bias=recipe.head_bias, rate=recipe.head_rate) for task in tasks]
-        return PairObjective(PooledStates(self.backbone.model, self.pooling), heads, recipe.concatenation)
+        return PairObjective(PooledStates(self.backbone.model, recipe.pooling), heads, recipe.concatenation)
 
     def settings(self, tasks: list[PairTask]) -> TrainSettings:
         """Adam, a linear warm-up, then linearly to 0; the epochs are passes over the first task's pairs."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -31,13 +31,21 @@ class TransformRecipe(AverageRecipe):
     fit_on: Literal["corpus", "pairs", "target"] = "corpus"  # pairs: NLI's raw sentences; target: a task's own texts
     max_length: int | None = 64
 
+    @staticmethod
+    def without_effect(given: Mapping[str, Any]) -> str | None:
+        """Return what is wrong where a base and a key of the plain average are both stated, be it at its default."""
+        for name in ("layers", "max_length"):
+            if given.get("base") is not None and name in given:
+                return f"{name} is for the plain average; the base {given['base']!r} has its own settings"
+        return None
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.base is None:
             return
-        for field in fields(self):
-            if field.name in ("layers", "max_length") and getattr(self, field.name) != field.default:
-                raise ValueError(f"{field.name} is for the plain average; the base {self.base!r} has its own settings")
+        changed = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) != f.default}
+        if problem := self.without_effect(changed):
+            raise ValueError(problem)
         _, cls, recipe = base_of(self)
         traits = cls.traits(recipe)
         if traits.transductive and self.fit_on != "target":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError, TrainingError, UsageError
@@ -80,6 +81,59 @@ def test_a_flow_depends_on_the_seed() -> None:
 def test_a_base_that_cannot_be_is_told_with_the_recipe(recipe: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         build(Whitening.Recipe, recipe, "recipe x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sbert-whitening:layers=first-last-h1",
+        "sbert-flow:max_length=64",
+        "whitening-nli-h0:base=sbert",
+        "whitening:layers=last:base=cls",
+    ],
+)
+def test_a_key_of_the_plain_average_beside_a_base_is_refused_even_at_its_default(text: str) -> None:
+    spec = parse_methods(text, all_recipes())[0]
+    with pytest.raises(UsageError, match=r"is for the plain average; the base '.*' has its own settings"):
+        spec.resolve()
+
+
+@pytest.mark.parametrize(("name", "first"), [("sbert-whitening", 1), ("sbert-whitening-h0", 0)])
+def test_whitened_sbert_is_the_released_codes_arithmetic_on_first_and_last_layer(
+    name: str, first: int, tiny_bert: Path, pairs: Corpus
+) -> None:
+    """Averages of two layers, `compute_kernel_bias` and `transform_and_normalize` of the Keras code, in numpy."""
+    _, recipe = parse_methods(f"{name}:k=8", all_recipes())[0].resolve({"backbone": str(tiny_bert)})
+    encoder = Whitening(recipe, Runtime())
+    encoder.fit(pairs, run=Run(seed=0))
+    model, tokenizer = encoder.backbone.model, encoder.backbone.tokenizer
+
+    def average(text: str) -> Any:
+        with torch.inference_mode():
+            states = model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True).hidden_states
+        return (states[first][0].mean(0) + states[-1][0].mean(0)).double().numpy() / 2
+
+    vectors = np.array([average(text) for text in pairs.sentences])
+    u, s, _ = np.linalg.svd(np.cov(vectors.T))
+    kernel, bias = (u @ np.diag(1 / np.sqrt(s)))[:, :8], -vectors.mean(0, keepdims=True)
+    texts = pairs.sentences[:12]
+    wanted = (np.array([average(text) for text in texts]) + bias) @ kernel
+    wanted /= np.clip(np.sqrt((wanted**2).sum(1, keepdims=True)), 1e-8, np.inf)
+    found = encoder.encode(texts).astype(np.float64)
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)  # the columns' signs are free
+
+
+def test_the_base_is_trained_as_ever_and_pooled_as_it_states(tiny_bert: Path, pairs: Corpus) -> None:
+    plain, other = (
+        parse_methods(text, all_recipes())[0].resolve({"backbone": str(tiny_bert)})
+        for text in ("sbert", "sbert:test_pooling=first-last-h1")
+    )
+    one, two = plain[0](plain[1], Runtime()), other[0](other[1], Runtime())
+    one.fit(pairs, run=Run(seed=0))
+    two.fit(pairs, run=Run(seed=0))
+    assert one.backbone.weights_sha256() == two.backbone.weights_sha256()
+    assert (one.pooling, two.pooling) == ("mean", "first-last-h1")
+    assert plain[0].traits(plain[1]).exports and not other[0].traits(other[1]).exports
 
 
 def test_a_recipe_built_on_itself_is_refused(tmp_path: Path) -> None:
