@@ -14,7 +14,7 @@ from benchmark.leaderboard.rows import Table
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted({path.parent for path in ROOT.glob("leaderboards/*/records*")})
-NOT_TABLES = {"README.md", "pretraining.json"}
+NOT_TABLES = {"README.md", "pretraining.json", "overlap.json"}
 
 
 def rows(text: str) -> list[str]:
