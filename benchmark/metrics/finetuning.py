@@ -25,7 +25,8 @@ from zoo.engine.tokens import TokenTable
 from zoo.errors import MissingError
 from zoo.methods.base import BackboneEncoder
 from zoo.progress import Progress
-from zoo.training.loop import Collate, Objective, TrainSettings, train
+from zoo.training.loop import Collate, Objective, train
+from zoo.training.settings import TrainSettings
 from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, parts_of
 from zoo.training.vocabulary import training_only
 

@@ -20,8 +20,9 @@ from zoo.methods.contrastive import Pooler, TrainedPooler
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.recipe import all_recipes, parse_methods, portable_recipe
 from zoo.registry import method_identity
-from zoo.training.loop import Objective, TrainSettings
+from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
+from zoo.training.settings import TrainSettings
 from zoo.training.siamese import Concatenation, concatenated, labelled_task, parts_of
 
 

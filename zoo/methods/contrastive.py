@@ -21,7 +21,8 @@ from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, St
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.heads import TanhHead
 from zoo.recipe import later
-from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.loop import Objective, train
+from zoo.training.settings import TrainSettings
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
 """The five poolers of SimCSE's code; only "cls" has an MLP."""

@@ -24,8 +24,9 @@ from zoo.files import read_json, write_json
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, TrainedPooler, TrainedRecipe
 from zoo.recipe import later
-from zoo.training.loop import Objective, TrainSettings
+from zoo.training.loop import Objective
 from zoo.training.pairs import Groups
+from zoo.training.settings import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,8 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.base import count_parameters, positive
 from zoo.methods.transform import Transform, TransformRecipe
 from zoo.modules.glow import Glow, Mixing
-from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.loop import Objective, train
+from zoo.training.settings import TrainSettings
 
 _CHUNK = 16_384  # vectors mapped at a time
 _SAMPLE = 10_000  # vectors that the stated likelihoods are measured on

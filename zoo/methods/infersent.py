@@ -17,7 +17,7 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Trai
 from zoo.engine.tokens import TokenTable, tokenise
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, count_parameters, positive
-from zoo.training.loop import TrainSettings
+from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
     PairObjective,

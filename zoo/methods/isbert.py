@@ -22,7 +22,8 @@ from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
-from zoo.training.loop import Objective, TrainSettings
+from zoo.training.loop import Objective
+from zoo.training.settings import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.methods.contrastive import set_dropout
 from zoo.recipe import later
-from zoo.training.loop import TrainSettings
+from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
     FastLinear,

@@ -23,8 +23,9 @@ from zoo.methods.contrastive import POOLINGS, Contrastive, ContrastiveRecipe, Po
 from zoo.modules.templates import first_position
 from zoo.recipe import later
 from zoo.training.augment import generator, make_augmenter
-from zoo.training.loop import Objective, TrainSettings
+from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
+from zoo.training.settings import TrainSettings
 
 
 @dataclass(frozen=True, kw_only=True)

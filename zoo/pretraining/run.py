@@ -19,7 +19,8 @@ from zoo.pretraining.phases import DECAY, Phase, begin_decay, copy_file
 from zoo.pretraining.recipe import PretrainRecipe, rate_factor, stages
 from zoo.training.checkpoint import undisturbed
 from zoo.training.folder import LAST
-from zoo.training.loop import Training, TrainSettings
+from zoo.training.loop import Training
+from zoo.training.settings import TrainSettings
 
 Rows = Callable[[NDArray[np.int64], int], torch.Tensor]
 """Numbers of rows and their length -> token ids (n, length)."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-if TYPE_CHECKING:
-    from zoo.training.loop import TrainSettings
+from zoo.training.settings import TrainSettings
 
 _NO_DECAY = ("bias", "LayerNorm")  # in the names of parameters
 

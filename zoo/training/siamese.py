@@ -19,7 +19,8 @@ from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.labels import hash_fraction
-from zoo.training.loop import Collate, Objective, Training, TrainSettings
+from zoo.training.loop import Collate, Objective, Training
+from zoo.training.settings import TrainSettings
 
 Concatenation = Literal[
     "u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v", "u;v;|u-v|;max(u,v)^2"

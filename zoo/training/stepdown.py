@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime
-from zoo.training.loop import Collate, Objective, Training, TrainSettings
+from zoo.training.loop import Collate, Objective, Training
+from zoo.training.settings import TrainSettings
 
 RateAfter = Callable[[Sequence[float]], float]
 """The accuracies of the epochs so far -> the rate of the next epoch."""

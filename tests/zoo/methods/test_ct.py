@@ -16,9 +16,9 @@ from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import Interrupted, TrainingError, UsageError
 from zoo.methods.ct import CT, CTObjective
 from zoo.recipe import all_recipes
-from zoo.training.loop import TrainSettings
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.pairs import Groups
+from zoo.training.settings import TrainSettings
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if name.startswith("ct")}
 

@@ -17,7 +17,8 @@ from zoo.encoder import Run, Runtime
 from zoo.errors import Interrupted
 from zoo.progress import Progress
 from zoo.training.folder import BEFORE, LAST, LOG, read_log
-from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.loop import Objective, train
+from zoo.training.settings import TrainSettings
 
 X = torch.linspace(-1, 1, 40).reshape(-1, 1) ** torch.arange(1, 4)
 Y = X @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3

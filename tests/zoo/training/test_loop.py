@@ -23,7 +23,8 @@ from zoo.errors import CorruptError, Interrupted, TrainingError, ZooError
 from zoo.methods.contrastive import Contrastive
 from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
-from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.loop import Objective, train
+from zoo.training.settings import TrainSettings
 
 STEPS = 12
 BATCH = 8

@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from zoo.encoder import Run, Runtime
-from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.loop import Objective, train
 from zoo.training.optimizers import make_optimizer
+from zoo.training.settings import TrainSettings
 
 BASE = {"batch_size": 5, "learning_rate": 0.01, "epochs": 4, "eval_every": 4}
 

@@ -21,7 +21,8 @@ from safetensors.torch import save_file
 from torch import nn
 from zoo.encoder import Run, Runtime
 from zoo.errors import Interrupted
-from zoo.training.loop import Objective, TrainSettings, train
+from zoo.training.loop import Objective, train
+from zoo.training.settings import TrainSettings
 from zoo.training.processes import own_process
 
 class Regression(Objective):

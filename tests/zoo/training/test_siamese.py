@@ -16,7 +16,7 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
 from zoo.labels import hash_fraction
-from zoo.training.loop import TrainSettings
+from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     FastLinear,
     PairObjective,
