@@ -106,6 +106,11 @@ def print_beside(found: Item, rows: list[Any]) -> None:
         say(f"differs: {one}")
 
 
+def _possible(chosen: Chosen, found: Item, missing: list[str]) -> str:
+    backbone = chosen.given.get("backbone") or found.backbone
+    return "not here" if backbone in missing else "partly" if missing else "yes"
+
+
 def print_list(chosen: Chosen, name: str | None) -> None:
     """Print every table and figure, or those whose names begin so: what it is, what is missing, how long it takes."""
     from benchmark.leaderboard.needs import Survey
@@ -124,11 +129,13 @@ def print_list(chosen: Chosen, name: str | None) -> None:
             rows.append([one.name, "none", "", f"{one.what}: {one.none}"])
             continue
         demand = survey.demand(one)
-        time = "" if demand.seconds is None else f"about {clock(demand.seconds)}"
+        days = (demand.seconds or 0) / 86_400
+        time = "" if demand.seconds is None else f"about {f'{days:,.0f} days' if days > 2 else clock(demand.seconds)}"
         time += f"{' + ' if time else ''}{demand.more}" if demand.more else ""
         missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
         here = ", ".join(need.what for need in demand.needs if need.here)
         needs = f"; needs {here}" if here else ""
-        rows.append([one.name, "partly" if demand.missing else "yes", time, f"{one.what}{needs}{missing}"])
+        rows.append([one.name, _possible(chosen, one, demand.missing), time, f"{one.what}{needs}{missing}"])
     print_rows(["NAME", "POSSIBLE", "TIME", "WHAT"], rows)
+    say("not here: of the paper's backbone this machine has nothing; fetch it, or measure on another with --backbone.")
     say(f"Times: encoding and training, by sizes and a measured matrix product in {runtime.precision}; rough.")

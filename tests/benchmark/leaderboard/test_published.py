@@ -114,7 +114,7 @@ def test_recipes_and_tasks_that_it_names_exist_and_every_other_row_says_why_none
     assert {task for place in book.places.values() for task in (*place.same, *place.other)} <= tasks
     systems = {line.row.method for line in book.lines if line.row.cited}
     assert systems == {
-        "CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "Universal Sentence Encoder", "ConSERT",
+        "CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "Universal Sentence Encoder",
     }  # fmt: skip
 
 
@@ -266,7 +266,7 @@ def test_files_stand_beside_the_table_and_hold_what_they_should(tmp_path: Path) 
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in lines if line.startswith("|")]
     assert set(columns) == {14, 13}  # compared and not; cited
     content = json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))
-    assert {e["method"] for e in content["cited"]} == {"CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "ConSERT"}
+    assert {e["method"] for e in content["cited"]} == {"CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST"}
     assert not {e["method"] for e in content["cited"]} & {row["method"] for row in content["rows"]}
     assert [bool(row["published"]) for row in sorted(content["rows"], key=lambda r: r["method"])] == [False, True]
 
