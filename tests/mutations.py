@@ -223,8 +223,10 @@ def caught(mutation: Mutation, copy: Path) -> bool:
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:
     """Return what of a folder the tests named here do not need: history, caches, and the leaderboards' records."""
-    below = Path(folder).parent.name == "leaderboards"
-    return [n for n in names if n in (".git", "__pycache__") or n.endswith("_cache") or (below and "records" in n)]
+    left_out = {".git", "__pycache__"}
+    if Path(folder).parent.name == "leaderboards":
+        left_out |= {"records", "records.jsonl.xz", "pair_scores"}
+    return [name for name in names if name in left_out or name.endswith("_cache")]
 
 
 def main(numbers: list[int]) -> int:

@@ -59,10 +59,20 @@ def test_every_line_of_the_readme_s_table_is_a_line_of_the_leaderboard() -> None
     assert lines == table[: len(lines)]
 
 
-@pytest.mark.skip(reason="the published tables still have the columns of the version before; made again, this is green")
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def cases() -> list[Any]:
+    """One case per folder; the full run, whose marks take minutes, is a slow one."""
+    return [
+        pytest.param(folder, id=folder.name, marks=[pytest.mark.slow] if folder.name == "zoo-mini" else [])
+        for folder in FOLDERS
+    ]
+
+
+@pytest.mark.parametrize("folder", cases())
 def test_published_files_are_those_of_the_records(folder: Path) -> None:
     """Every file of a folder, whole: Markdown, CSV, JSON, LaTeX, the page's data; and no table beside them."""
+    content = json.loads(next(folder.glob("sts*.json")).read_text(encoding="utf-8"))
+    if "aggregation" not in content:  # of the version before this test: made again, it is held to its records
+        pytest.skip("its tables still have the columns of the version before; `zoo-bench leaderboard` makes them again")
     _, files, records = leaderboard_files(folder)
     assert records.corrupt == []
     assert differences(folder, files) == []
