@@ -20,6 +20,7 @@ from zoo.errors import UsageError
 from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, set_dropout
 from zoo.modules.heads import TanhHead
+from zoo.recipe import later
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
@@ -36,6 +37,7 @@ class PTBertRecipe(ContrastiveRecipe):
     states: Literal["tokens", "cls"] = "tokens"  # Y: all token states (Eq. 1), or [CLS] alone (the code)
     heads: int | None = 1  # d_k = model width (Eq. 2); None: as many as the backbone has (the code)
     biases: bool = False  # Eq. 1 has none; the code's linear maps do
+    attention_scale: float = later(1.0)  # of W_Q and W_K at the start, open: at 1 both softmaxes are nearly uniform
     attention_dropout: float = 0.0  # not in the paper; the code drops attention weights with 0.1
     pool: Literal["cls", "mean"] = "cls"  # row of h that is compared (Eq. 3 leaves n rows; open in the paper)
     mlp: bool = False  # Eq. 4 compares h itself; the code puts SimCSE's train-only MLP on h
@@ -44,7 +46,7 @@ class PTBertRecipe(ContrastiveRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "pseudo_tokens", "heads")
+        positive(self, "pseudo_tokens", "heads", "attention_scale")
         if not self.mlp_only_train:
             raise ValueError(
                 "mlp_only_train: false has no meaning here: h, which the MLP is put on, is not made at test"
@@ -101,6 +103,9 @@ class PTBertBranch(nn.Module):
             biases=recipe.biases,
             dropout=recipe.attention_dropout,
         )
+        with torch.no_grad():
+            self.attention.query.weight.mul_(recipe.attention_scale)
+            self.attention.key.weight.mul_(recipe.attention_scale)
         self.mlp = TanhHead(config.hidden_size, config.initializer_range) if recipe.mlp else nn.Identity()
         self.states, self.pool = recipe.states, recipe.pool
 

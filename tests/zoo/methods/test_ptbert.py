@@ -191,6 +191,41 @@ def test_padding_positions_do_not_matter(tiny_bert: Path, variant: str, pool: st
     torch.testing.assert_close(branch(*longer, branch.attention), wanted, rtol=0, atol=2e-6)
 
 
+def flatness(variant: str) -> tuple[float, float]:
+    """Mean cosine of h with V(V(mean of Y)), and of h with h after all pseudo tokens are drawn anew, on zoo-mini."""
+    cls, recipe = parse_methods(variant, RECIPES)[0].resolve()
+    encoder = cls(recipe, Runtime())
+    torch.manual_seed(0)
+    branch = encoder.objective().eval().query_branch
+    texts = [f"the {a} sees a {b} near the old {a} of the town" for a in ("cat", "dog") for b in ("river", "stone")]
+    rows = encoder.backbone.tokenizer(texts, return_tensors="pt", padding=True)
+    ids, mask = rows["input_ids"], rows["attention_mask"]
+    with torch.inference_mode():
+        h = branch(ids, mask, branch.attention)
+        y = branch.model(input_ids=ids, attention_mask=mask).last_hidden_state
+        mean = (y * mask.unsqueeze(2)).sum(1) / mask.sum(1, keepdim=True)
+        flat = branch.attention.value(branch.attention.value(mean))
+        branch.pseudo_tokens.weight.normal_()
+        again = branch(ids, mask, branch.attention)
+        cosine = nn.functional.cosine_similarity
+        return float(cosine(h, flat).mean()), float(cosine(h, again).mean())
+
+
+def test_the_papers_attention_starts_flat_and_the_scaled_start_does_not() -> None:
+    flat, redrawn = flatness("ptbert")
+    assert flat > 0.999 and redrawn > 0.999, "what moco-2linear-avg is the control for"
+    sharp, redrawn_sharp = flatness("ptbert-sharp")
+    assert sharp < 0.98 and redrawn_sharp < redrawn
+
+
+def test_a_scaled_start_scales_queries_and_keys_alone(tiny_bert: Path) -> None:
+    one, four = (objective(tiny_bert, v, queue_size=12, batch_size=4) for v in ("ptbert", "ptbert-sharp"))
+    a, b = one.query_branch.attention, four.query_branch.attention
+    torch.testing.assert_close(4 * a.query.weight, b.query.weight)
+    torch.testing.assert_close(4 * a.key.weight, b.key.weight)
+    torch.testing.assert_close(a.value.weight, b.value.weight)
+
+
 def test_queue_holds_the_newest_keys_own_batch_first() -> None:
     queue = Queue(256, 3)
     everything = torch.empty(0, 3)
