@@ -20,7 +20,7 @@ from zoo.errors import ContractError
 LEVEL = 0.05  # below it a difference counts as significant; intervals and sets of the best hold 1 - LEVEL
 
 _EQUAL = 1e-11  # what rounding in a double leaves between equal scores x100
-_FAR = 10.0  # standard normal: a lead that no bound on the largest of chance leads comes near
+_FAR = 6.0  # standard normal: a lead beyond what chance gives to the largest of any number of them
 
 Matrix = NDArray[np.float64]
 
