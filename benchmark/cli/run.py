@@ -54,6 +54,11 @@ from zoo.progress import clock
     help="Labelled pairs to train on: catalog names, files of premise, hypothesis, label, PPDB packs; joined by +"
     " [default: the suite's].",
 )
+@click.option(
+    "--dev",
+    help="Task whose development pairs pick checkpoints: STS-B, or stsb-dev-disjoint, which has no test pair of"
+    " STS12-16 [default: the suite's].",
+)
 @click.option("--tensorboard", type=click.Path(path_type=Path), help="Folder for TensorBoard's training curves.")
 @click.option("--train-pairs", type=click.IntRange(1), help="Use the first N of the labelled pairs.")
 @click.option("--train-sentences", type=click.IntRange(1), help="Draw N sentences of the corpus, the same N each time.")

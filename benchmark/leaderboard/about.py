@@ -8,6 +8,7 @@ from typing import Any
 
 from benchmark.leaderboard.conditions import setting
 from benchmark.records.schema import Environment, Record
+from benchmark.tasks.overlap import dev_overlap
 
 
 def _mean(parts: Sequence[Mapping[str, Any]], name: str) -> float | None:
@@ -49,6 +50,21 @@ def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
     by_seed = {r["seed"]: r["encoding"] or {} for r in records if (r["encoding"] or {}).get("texts_per_second")}
     speeds = {name: _mean(list(by_seed.values()), name) for name in ("texts_per_second", "tokens_per_second")}
     return {**first, **speeds}
+
+
+def _dev(records: Sequence[Record]) -> dict[str, Any]:
+    """Return the development set that picked the checkpoint of a row, and how much of it is test pairs.
+
+    Records of before name the set only; its size and overlap are known where it is one that was measured.
+    """
+    for record in records:
+        training = record["training"] or {}
+        if task := training.get("dev_task"):
+            pairs, in_test = training.get("dev_pairs"), training.get("dev_pairs_in_test")
+            if pairs is None and record["limit"] is None and (known := dev_overlap(task)) is not None:
+                pairs, in_test = known
+            return {"dev_task": task, "dev_pairs": pairs, "dev_pairs_in_test": in_test}
+    return {"dev_task": "", "dev_pairs": None, "dev_pairs_in_test": None}
 
 
 def _peak_memory(records: Sequence[Record]) -> float | None:
@@ -106,6 +122,7 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "corpus_pairs": corpus.get("pairs"),
         "test_texts_in_training": in_test,
         "test_texts_exact": exact,
+        **_dev(records),
         "transductive": first["method"]["traits"]["transductive"],
         "supervised": learns == "supervised",
         "setting": learns,

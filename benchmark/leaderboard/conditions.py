@@ -89,6 +89,19 @@ def contamination(about: dict[str, Any]) -> str:
     return f"⚠ {count:,} test text{' is' if count == 1 else 's are'} in the training text"
 
 
+def chosen_on(about: dict[str, Any]) -> str:
+    """Return the development set that picked the checkpoint, and how many of its pairs are test pairs; "" for none."""
+    task, pairs, in_test = about["dev_task"], about["dev_pairs"], about["dev_pairs_in_test"]
+    if not task:
+        return ""
+    name = f"checkpoint by {task}" + ("" if "dev" in task else " dev")
+    if pairs is None or in_test is None:
+        return name
+    if not in_test:
+        return f"{name} (none of its {pairs:,} pairs is an STS test pair)"
+    return f"{name} (⚠ {in_test:,} of its {pairs:,} pairs are STS test pairs)"
+
+
 def comparable(row: Row) -> tuple[Any, ...]:
     """Return what two rows must share for the larger of their scores to be the better one."""
     about = row.about
@@ -103,7 +116,7 @@ def conditions(row: Row) -> str:
     parts = [role(row), str(about["backbone"] or "no backbone"), about["precision"], learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
-    parts.append(contamination(about))
+    parts += [contamination(about), chosen_on(about)]
     if about["seeds"] > 1:
         parts.append(f"{about['seeds']} seeds")
     return ", ".join(filter(None, parts))

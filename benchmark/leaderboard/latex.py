@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from benchmark.leaderboard.conditions import GROUPS, comparable, contamination, group, learned_from
+from benchmark.leaderboard.conditions import GROUPS, chosen_on, comparable, contamination, group, learned_from
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import Value, shown
 
@@ -78,7 +78,13 @@ def latex(table: Table) -> str:
 def _described(row: Row) -> str:
     """Return a row's conditions beside its group, without what is no condition: seeds."""
     about = row.about
-    parts = [str(about["backbone"] or "no backbone"), about["precision"], learned_from(about), contamination(about)]
+    parts = [
+        str(about["backbone"] or "no backbone"),
+        about["precision"],
+        learned_from(about),
+        contamination(about),
+        chosen_on(about),
+    ]
     return ", ".join([*filter(None, parts), f"protocol {about['protocol']}"])
 
 

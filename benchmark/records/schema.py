@@ -128,6 +128,8 @@ class Training(TypedDict, total=False):
     facts: dict[str, Any]
     corpus: CorpusPart | None
     dev_task: str | None
+    dev_pairs: int  # of the development set that picked the checkpoint
+    dev_pairs_in_test: int | None  # how many of them are test pairs of STS12-16 or STS-B; None: not measured
     peak_from_mb: float | None
     overlap: Overlap
     corpus_sentences_in_test: int  # records of before: training sentences among all texts of the task

@@ -94,7 +94,12 @@ class Fitter:
     def _training_record(self, report: FitReport, plan: EncoderPlan, used_dev: bool) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
         result["corpus"] = plan.corpus_identity
-        result["dev_task"] = self.dev.name if self.dev is not None and used_dev else None
+        result["dev_task"] = None
+        if self.dev is not None and self.dev.data is not None and used_dev:
+            result["dev_task"] = self.dev.name
+            overlap = self.dev.data.dev_overlap()
+            if overlap is not None:
+                result |= {"dev_pairs": overlap.pairs, "dev_pairs_in_test": overlap.in_test}
         return result
 
 

@@ -22,6 +22,7 @@ class RunOptions:
     revision: str | None = None
     corpus: str | None = None
     pairs: str | None = None
+    dev: str | None = None  # the task whose development pairs pick checkpoints
     train_sentences: int | None = None
     train_pairs: int | None = None
     data: str | None = None

@@ -10,11 +10,12 @@ from benchmark.data.sources import DataSource
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, Texts, make_plan, resolve_methods
 from benchmark.run.runtime import make_runtime
+from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
 from zoo.encoder import Runtime
 from zoo.engine.backbone import check_backbone
-from zoo.errors import MissingError
+from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
 from zoo.progress import Progress
 from zoo.recipe import all_recipes, parse_methods
@@ -50,6 +51,8 @@ def prepare(
     if given is None:
         methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
     names = choose_tasks(suite, options.tasks)
+    if options.dev is not None:
+        TASKS.get(options.dev)  # a name that no task has ends here
     if write:
         check_writable(options.results)
     data = DataSource.from_options(options.data)
@@ -67,7 +70,9 @@ def prepare(
     needed = [method.traits for method in methods]
     corpus = _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else Texts()
     pairs = _pairs(options, suite, data, runtime) if any(traits.needs_pairs for traits in needed) else Texts()
-    dev = _dev_task(suite, loaded, data, options.limit)
+    dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
+    if options.dev is not None:
+        _check_dev(dev)
     plan = make_plan(
         methods,
         loaded,
@@ -106,8 +111,16 @@ def _pairs(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime
     return Texts(pairs)
 
 
-def _dev_task(suite: Suite, loaded: list[LoadedTask], data: DataSource, limit: int | None) -> LoadedTask:
+def _dev_task(name: str, loaded: list[LoadedTask], data: DataSource, limit: int | None) -> LoadedTask:
     for task in loaded:
-        if task.name == suite.dev:
+        if task.name == name:
             return task
-    return load_tasks([suite.dev], data, limit)[0]
+    return load_tasks([name], data, limit)[0]
+
+
+def _check_dev(dev: LoadedTask) -> None:
+    """Raise unless the task that was asked for has development pairs: nothing else takes its place."""
+    if dev.data is None:
+        raise MissingError(f"--dev {dev.name}: {dev.reason}")
+    if dev.data.dev_overlap() is None:
+        raise UsageError(f"--dev {dev.name} has no development pairs; use STS-B, stsb-dev-disjoint or SICK-R.")

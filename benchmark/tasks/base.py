@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,14 @@ Scores = dict[str, Any]
 
 A task whose `main` is a Spearman correlation over pairs adds `pairs` (PairScores): they are kept beside the record.
 """
+
+
+class DevOverlap(NamedTuple):
+    """How many development pairs there are, and how many of them are test pairs (None: not measured)."""
+
+    pairs: int
+    in_test: int | None
+
 
 Lookup = Callable[[Sequence[str]], "Vectors"]
 
@@ -64,6 +72,10 @@ class TaskData(ABC):
     def score_dev(self, vectors: Lookup) -> float:
         """Return the development score x100 that picks checkpoints; tasks without a dev split have none."""
         raise TypeError(f"{type(self).__name__} has no development split")
+
+    def dev_overlap(self) -> DevOverlap | None:
+        """Return the size of the development split and how much of it is tested on; None without pairs."""
+        return None
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
         """Return `alignment` and `uniformity` of the development split, for the training log; {} where undefined."""
@@ -140,6 +152,7 @@ class PairsData(TaskData):
         self.located, self.train = located, train
         self.subsets = {name: pairs.head(limit) for name, pairs in subsets.items()}
         self.dev = None if dev is None else dev.head(limit)
+        self.dev_in_test: Sequence[int] | None = None  # rows of `dev` that are test pairs; None: not measured
         self.others = list(others)
         self.rows = sum(len(pairs) for pairs in self.subsets.values())
 
@@ -182,6 +195,13 @@ class PairsData(TaskData):
             return super().score_dev(vectors)
         value = correlations(_compare(vectors, self.dev)[0], self.dev.gold)["spearman"]
         return float("nan") if value is None else 100 * value
+
+    def dev_overlap(self) -> DevOverlap | None:
+        """Return the number of development pairs, and of those that are test pairs."""
+        if self.dev is None:
+            return None
+        rows = self.dev_in_test
+        return DevOverlap(len(self.dev), None if rows is None else sum(row < len(self.dev) for row in rows))
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
         """Alignment of the dev pairs scored above 4, uniformity of all dev sentences (SimCSE, footnote 3)."""

@@ -1,16 +1,13 @@
-"""Pairs that stand in several tasks, and development pairs that are test pairs: found in the data, kept in a table.
+"""Pairs that stand in several tasks, and development pairs that are test pairs.
 
-`python -m benchmark.tasks.overlap DATA` reads the data and writes `overlap.json` here. A test makes it again.
-Records keep no texts, so tables and comparisons read from it which rows of two tasks are the same pair.
+Records keep no texts, so tables and comparisons read from `overlap.json` which rows of two tasks are the same pair.
+`python -m benchmark.tasks.find_overlap DATA` makes it from the data.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import json
-import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +18,10 @@ from numpy.typing import NDArray
 
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
-from benchmark.data.sources import DataSource
 from benchmark.metrics.bootstrap import Pool
-from benchmark.tasks import TASKS
-from benchmark.tasks.base import PairsData, Task
+from benchmark.tasks.base import DevOverlap, PairsData, TaskData
 from zoo.errors import UsageError
-from zoo.files import read_json, sha256_json, write_text
+from zoo.files import read_json, sha256_json
 
 TABLE = Path(__file__).with_name("overlap.json")
 _YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
@@ -38,6 +33,7 @@ POOLS: dict[str, tuple[str, ...]] = {  # tasks that a suite may have side by sid
         *("RW", "MTurk-287", "MTurk-771", "SimVerb-3500"),
     ),
 }
+DISJOINT = {"stsb-dev-disjoint": "STS-B", "stsb-dev-disjoint-raw": "STS-B-raw"}  # what is left of which
 DEV = {"STS-B": POOLS["sts"], "STS-B-raw": POOLS["sts-raw"]}  # development sets, and the tests looked through
 
 Key = frozenset[str]
@@ -53,64 +49,21 @@ def gold_sha256(gold: NDArray[Any]) -> str:
     return hashlib.sha256(gold.astype("float32").tobytes()).hexdigest()
 
 
-def tests_of(tasks: Sequence[str], data: DataSource) -> dict[str, PairsData]:
-    """Return the data of tasks over pairs; raises MissingError or CorruptError, UsageError for another kind of task."""
-    found = {}
-    for name in tasks:
-        task: Task = TASKS.get(name)
-        loaded = task.load(data)
-        if not isinstance(loaded, PairsData):
-            raise UsageError(f"{name} has no scored pairs.")
-        found[name] = loaded
-    return found
+def in_tests(dev: Pairs, tests: Mapping[str, TaskData]) -> list[int]:
+    """Return the rows of `dev` that are test pairs of any of the tasks."""
+    return sorted(set[int]().union(*in_each_test(dev, tests).values()))
 
 
-def in_tests(dev: Pairs, tests: Mapping[str, PairsData]) -> dict[str, list[int]]:
-    """Return the rows of `dev` that are test pairs, by task."""
+def in_each_test(dev: Pairs, tests: Mapping[str, TaskData]) -> dict[str, list[int]]:
+    """Return the rows of `dev` that are test pairs, by task; raises UsageError for a task that has no pairs."""
     mine = keys(dev)
     rows = {}
     for name, data in tests.items():
+        if not isinstance(data, PairsData):
+            raise UsageError(f"{name} has no scored pairs.")
         there = {key for pairs in data.subsets.values() for key in keys(pairs)}
         rows[name] = [row for row, key in enumerate(mine) if key in there]
     return rows
-
-
-def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
-    """Return, for each task, its rows that stand elsewhere too (or twice), and the number of the pair of each."""
-    places: dict[Key, list[tuple[str, int]]] = defaultdict(list)
-    golds = {}
-    for name, data in tests.items():
-        for row, key in enumerate(key for pairs in data.subsets.values() for key in keys(pairs)):
-            places[key].append((name, row))
-        golds[name] = np.concatenate([pairs.gold for pairs in data.subsets.values()])
-    several = [found for found in places.values() if len(found) > 1]
-    tasks: dict[str, Any] = {
-        name: {"gold_sha256": gold_sha256(gold), "pairs": len(gold), "rows": [], "ids": []}
-        for name, gold in golds.items()
-    }
-    for number, found in enumerate(several):
-        for name, row in found:
-            tasks[name]["rows"].append(row)
-            tasks[name]["ids"].append(number)
-    return {"shared": len(several), "tasks": tasks}
-
-
-def build(data: DataSource) -> dict[str, Any]:
-    """Return the table of everything that `POOLS` and `DEV` name."""
-    tests = {pool: tests_of(tasks, data) for pool, tasks in POOLS.items()}
-    dev = {}
-    for name, tasks in DEV.items():
-        loaded = next(found for found in tests.values() if name in found)
-        pairs = loaded[name].dev
-        assert pairs is not None
-        rows = in_tests(pairs, {task: loaded[task] for task in tasks})
-        dev[name] = {
-            "sha256": loaded[name].located.sha256,
-            "pairs": len(pairs),
-            "in_test": len(set().union(*rows.values())),
-            "by_task": {task: len(found) for task, found in rows.items()},
-        }
-    return {"pools": {pool: _shared(found) for pool, found in tests.items()}, "dev": dev}
 
 
 @dataclass(frozen=True)
@@ -163,21 +116,19 @@ def shared_with(task: str, others: Sequence[str]) -> int:
     return 0
 
 
-def dev_overlap(task: str) -> dict[str, Any] | None:
-    """Return `pairs` and `in_test` (how many of them are test pairs) of a development set; None: not measured."""
-    found: dict[str, Any] | None = _table()["dev"].get(task)
-    return found
+def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
+    """Return which of a task's development pairs are test pairs (see `DEV`); None where that was not measured.
+
+    With the digest of a task's data, only where it was measured on the same.
+    """
+    about = _table()["dev"].get(task)
+    return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Write the table anew from the data folder that is named."""
-    if len(arguments) != 1:
-        print("usage: python -m benchmark.tasks.overlap DATA", file=sys.stderr)
-        return 2
-    write_text(TABLE, json.dumps(build(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n")
-    print(f"written: {TABLE}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def dev_overlap(task: str) -> DevOverlap | None:
+    """Return how many development pairs a task has whole, and how many of them are test pairs; None: not measured."""
+    if task in DISJOINT:
+        pairs = _table()["dev"][DISJOINT[task]]["pairs"]
+        return DevOverlap(pairs - len(dev_rows_in_tests(DISJOINT[task]) or ()), 0)
+    rows = dev_rows_in_tests(task)
+    return None if rows is None else DevOverlap(_table()["dev"][task]["pairs"], len(rows))

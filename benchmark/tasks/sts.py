@@ -13,7 +13,9 @@ from functools import partial
 from benchmark.data.readers.pairs import Pairs, read_hub_rows, read_sts, read_stsb
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import PairsData, TaskData, TaskRow, check_rows
+from benchmark.tasks.overlap import DEV, DISJOINT, dev_rows_in_tests, in_tests
 from zoo.errors import CorruptError
+from zoo.files import sha256_json
 
 Splits = dict[str, Pairs]
 """The pairs of train, dev and test."""
@@ -70,13 +72,36 @@ def stsb_splits(located: Located) -> Splits:
 
 def cosine_of_test(located: Located, splits: Splits, limit: int | None) -> PairsData:
     """Test is scored, dev picks checkpoints, train only serves transductive fits."""
-    return PairsData(located, {"test": splits["test"]}, splits["dev"], limit=limit, train=splits["train"])
+    whole = "STS-B" if located.form == "tokenised" else "STS-B-raw"
+    in_test = dev_rows_in_tests(whole, located.sha256) if located.dataset.name == "STSBenchmark" else None
+    found = PairsData(located, {"test": splits["test"]}, splits["dev"], limit=limit, train=splits["train"])
+    found.dev_in_test = in_test
+    return found
 
 
 def cosine_of_dev(located: Located, splits: Splits, limit: int | None) -> PairsData:
     """Dev is scored, the others only serve transductive fits."""
     others = splits["test"].texts()
     return PairsData(located, {"dev": splits["dev"]}, others=others, limit=limit, train=splits["train"])
+
+
+def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
+    """Development pairs that are no test pair of STS12-16 or the STS Benchmark are scored, and pick checkpoints.
+
+    Data that the overlap was not measured on is looked through now, for which the STS tasks must be there.
+    """
+    located = data.locate(row.dataset, row.form)
+    splits, whole = stsb_splits(located), DISJOINT[row.name]
+    rows = dev_rows_in_tests(whole, located.sha256)
+    if rows is None:
+        tests = {test.name: test.load(data) for test in ROWS if test.name in DEV[whole]}
+        rows = in_tests(splits["dev"], tests)
+    left = splits["dev"].without(rows)
+    located = dataclasses.replace(located, sha256=sha256_json([located.sha256, rows]))
+    others = splits["test"].texts()
+    found = PairsData(located, {"dev": left}, left, others, limit=limit, train=splits["train"])
+    found.dev_in_test = []
+    return found
 
 
 def three_splits(
@@ -116,6 +141,13 @@ ROWS = (
         "STSBenchmark",
         partial(three_splits, splits=stsb_splits, use=cosine_of_dev),
         "tokenised",
+    ),
+    *(
+        TaskRow(name, f"STS Benchmark, dev without test pairs of STS12-16{more}", "STSBenchmark", disjoint, form)
+        for name, more, form in (
+            ("stsb-dev-disjoint", "", "tokenised"),
+            ("stsb-dev-disjoint-raw", ", untokenised", "raw"),
+        )
     ),
     TaskRow(
         "STS-B-raw",

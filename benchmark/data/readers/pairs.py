@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,11 @@ class Pairs:
     def head(self, limit: int | None) -> Pairs:
         """Return the first `limit` pairs (all with None)."""
         return Pairs(self.first[:limit], self.second[:limit], self.gold[:limit], self.blank)
+
+    def without(self, rows: Collection[int]) -> Pairs:
+        """Return the pairs but for those of some rows."""
+        left = [row for row in range(len(self)) if row not in set(rows)]
+        return Pairs([self.first[i] for i in left], [self.second[i] for i in left], self.gold[left], self.blank)
 
     def texts(self) -> list[str]:
         """Both sides, first all of one, then all of the other."""

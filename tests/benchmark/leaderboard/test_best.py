@@ -209,7 +209,8 @@ def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None
     for task, gold in golds.items():
         salts = [[ord(letter) for letter in "".join(sorted(key))] for key in keys(pairs[task])]
         predicted = gold + [np.random.default_rng(salt).normal() for salt in salts]  # the same for a pair
-        store.write(make_record("a", task), (predicted, gold))
+        record = make_record("a", task)
+        store.write({**record, "task": {**record["task"], "rows": len(gold)}}, (predicted, gold))
         (records[task],) = [r for r in store.all() if r["task"]["name"] == task]
     row = Row("a", "", {}, Value(None, None, 0), {})
     drawn = significance._draw({task: [(row, record)] for task, record in records.items()}, store)

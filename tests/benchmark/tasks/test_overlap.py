@@ -1,0 +1,172 @@
+"""Shared and development pairs against the data itself; what is left of STS-B dev; where runs and tables say so."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli, make_record
+
+from benchmark.data.corpora import normalised
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import DataSource
+from benchmark.leaderboard.conditions import conditions
+from benchmark.leaderboard.latex import latex
+from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.write import markdown
+from benchmark.records.query import scored_pairs
+from benchmark.records.schema import parse_record
+from benchmark.records.store import Records
+from benchmark.tasks import TASKS
+from benchmark.tasks.base import DevOverlap, PairsData
+from benchmark.tasks.find_overlap import build
+from benchmark.tasks.loaded import load_tasks
+from benchmark.tasks.overlap import DEV, POOLS, TABLE, dev_overlap, dev_rows_in_tests, gold_sha256, pool_of
+from benchmark.tasks.suites import suite
+
+SEVEN = suite("sts").tasks
+
+
+@functools.cache
+def pairs_of(data_dir: Path, task: str, split: Any = "test") -> Pairs:
+    """Return the pairs of one split."""
+    (loaded,) = load_tasks([task], DataSource(data_dir, hub=False), None)
+    return scored_pairs(loaded, split)
+
+
+def test_the_table_is_what_the_data_gives(data_dir: Path) -> None:
+    """`python -m benchmark.tasks.find_overlap DATA` would write the file that is here."""
+    assert json.loads(TABLE.read_text(encoding="utf-8")) == build(DataSource(data_dir, hub=False))
+
+
+@pytest.mark.parametrize("name", DEV)
+def test_development_pairs_that_are_test_pairs(data_dir: Path, name: str) -> None:
+    """1,131 of 1,500, each with the same gold score, by both texts' letters and digits; found here in another way."""
+    tested: dict[tuple[str, ...], list[float]] = {}
+    for task in DEV[name]:
+        pairs = pairs_of(data_dir, task)
+        for first, second, gold in zip(pairs.first, pairs.second, pairs.gold, strict=True):
+            tested.setdefault(tuple(sorted(map(normalised, (first, second)))), []).append(gold)
+    dev = pairs_of(data_dir, name, "dev")
+    golds = [tested.get(tuple(sorted(map(normalised, texts)))) for texts in zip(dev.first, dev.second, strict=True)]
+    found = [row for row, gold in enumerate(golds) if gold]
+    assert (len(dev), len(found)) == (1500, 1131)
+    assert dev_rows_in_tests(name) == found
+    assert dev_overlap(name) == DevOverlap(1500, 1131)
+    for row in found:
+        assert min(abs(gold - dev.gold[row]) for gold in golds[row] or ()) < 0.01
+
+
+def test_a_pool_s_places_are_the_pairs(data_dir: Path) -> None:
+    """Rows of two tasks have one place exactly where their texts are the same; 1,007 of STS-B's are of the years."""
+    names = [*POOLS["sts"], *POOLS["words"]]
+    places: dict[str, set[int]] = {}
+    for pool in ("sts", "words"):
+        by_place: dict[int, frozenset[str]] = {}
+        for task in POOLS[pool]:
+            pairs = pairs_of(data_dir, task)
+            found = pool_of(task, gold_sha256(pairs.gold))
+            assert found is not None
+            places[task] = set(found[1].tolist())
+            assert max(places[task]) < found[0].size
+            for place, *texts in zip(found[1].tolist(), pairs.first, pairs.second, strict=True):
+                key = frozenset(map(normalised, texts))
+                assert by_place.setdefault(place, key) == key
+        assert len(by_place) == len(set(by_place.values())) == found[0].size
+    stsb = pairs_of(data_dir, "STS-B")
+    _, mine = pool_of("STS-B", gold_sha256(stsb.gold)) or (None, np.array([]))
+    years = set[int]().union(*(places[task] for task in names[:5]))
+    assert sum(place in years for place in mine.tolist()) == 1007
+    assert pool_of("STS-B", "0" * 64) is None
+    assert pool_of("SICK-R", "0" * 64) is None
+
+
+@pytest.mark.parametrize("form", ["", "-raw"])
+def test_what_is_left_has_no_test_pair(data_dir: Path, form: str) -> None:
+    """369 pairs of STS-B dev, none of them in STS12-16 or STS-B test, scored and used for checkpoints."""
+    source = DataSource(data_dir, hub=False)
+    (loaded,) = load_tasks([f"stsb-dev-disjoint{form}"], source, None)
+    assert isinstance(loaded.data, PairsData) and loaded.data.dev is not None
+    dev, whole = loaded.data.dev, pairs_of(data_dir, f"STS-B{form}", "dev")
+    assert (len(dev), loaded.data.dev_overlap()) == (369, DevOverlap(369, 0))
+    assert dev_overlap(f"stsb-dev-disjoint{form}") == DevOverlap(369, 0)
+    tested = {
+        frozenset(map(normalised, texts))
+        for task in DEV[f"STS-B{form}"]
+        for pairs in [pairs_of(data_dir, task)]
+        for texts in zip(pairs.first, pairs.second, strict=True)
+    }
+    left = [frozenset(map(normalised, texts)) for texts in zip(dev.first, dev.second, strict=True)]
+    assert not tested & set(left)
+    every = [frozenset(map(normalised, texts)) for texts in zip(whole.first, whole.second, strict=True)]
+    assert [key for key in every if key not in tested] == left
+    (stsb,) = load_tasks([f"STS-B{form}"], source, None)
+    assert stsb.data is not None
+    assert stsb.data.dev_overlap() == DevOverlap(1500, 1131)
+    assert loaded.identity()["sha256"] != stsb.identity()["sha256"]
+    (cut,) = load_tasks([f"STS-B{form}"], source, 100)
+    assert cut.data is not None
+    assert cut.data.dev_overlap() == DevOverlap(100, sum(row < 100 for row in dev_rows_in_tests(f"STS-B{form}") or ()))
+
+
+def test_other_data_is_looked_through(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy that the table was not measured on: the same pairs are left out, found in the data at once."""
+    (known,) = load_tasks(["stsb-dev-disjoint"], DataSource(data_dir, hub=False), None)
+    monkeypatch.setattr("benchmark.tasks.sts.dev_rows_in_tests", lambda *_: None)
+    (found,) = load_tasks(["stsb-dev-disjoint"], DataSource(data_dir, hub=False), None)
+    assert found.identity() == known.identity()
+    stsb = TASKS.get("STS-B").load(DataSource(data_dir, hub=False))
+    assert stsb.dev_overlap() == DevOverlap(1500, None)
+
+
+def trained(name: str, **training: Any) -> list[Any]:
+    """Return records of a method that picked its checkpoint."""
+    return [make_record(name, task, 0, training={"dev_task": "STS-B", **training}) for task in SEVEN]
+
+
+def test_tables_say_what_picked_a_checkpoint() -> None:
+    """From the record, or from the table for records of before; in every condition, LaTeX's too; a trial knows less."""
+    old, new = trained("old"), trained("new", dev_task="stsb-dev-disjoint", dev_pairs=369, dev_pairs_in_test=0)
+    (table,) = build_tables([*old, *new, *(make_record("plain", task) for task in SEVEN)], [suite("sts")])
+    said = {row.name: conditions(row) for row in table.rows}
+    assert "checkpoint by STS-B dev (⚠ 1,131 of its 1,500 pairs are STS test pairs)" in said["old"]
+    assert "checkpoint by stsb-dev-disjoint (none of its 369 pairs is an STS test pair)" in said["new"]
+    assert "checkpoint" not in said["plain"]
+    for text in (said["old"], said["new"]):
+        assert text in markdown(table)
+    assert "checkpoint by STS-B dev" in latex(table) and "checkpoint by stsb-dev-disjoint" in latex(table)
+    (cut,) = build_tables([{**record, "limit": 50} for record in old], [suite("sts")])
+    assert conditions(cut.rows[0]).endswith("checkpoint by STS-B dev")
+
+
+def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None, tmp_path: Path) -> None:
+    """Another encoder and another row; the record says which pairs and how many of them are tested on."""
+    run = ("run", "--methods", "picking", "--tasks", "STS-B", "--data", data_dir)
+    run = (*run, "--out", tmp_path, "--seeds", "1", "--train-sentences", "20")
+    assert cli(*run).code == 0
+    assert cli(*run, "--dev", "stsb-dev-disjoint").code == 0
+    found = {r["training"]["dev_task"]: r for r in Records(tmp_path).all() if r["training"]}
+    whole, disjoint = found["STS-B"], found["stsb-dev-disjoint"]
+    assert (whole["training"]["dev_pairs"], whole["training"]["dev_pairs_in_test"]) == (1500, 1131)
+    assert (disjoint["training"]["dev_pairs"], disjoint["training"]["dev_pairs_in_test"]) == (369, 0)
+    for key in ("key", "row_key", "encoder_key"):
+        assert whole[key] != disjoint[key]  # type: ignore[literal-required]
+    for record in found.values():
+        parse_record(json.dumps(record).encode(), "here")
+
+
+def test_a_development_set_that_is_none(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    """A wrong name, a task without development pairs, and data that is not here: nothing takes their place."""
+    run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--out", tmp_path)
+    for name, code, text in (
+        ("stsb-dev-disjont", 2, "Did you mean 'stsb-dev-disjoint'"),
+        ("pocket-topics", 2, "has no development pairs"),
+        ("stsb-dev-disjoint", 1, "--dev stsb-dev-disjoint: "),
+    ):
+        answer = cli(*run, "--dev", name)
+        assert (answer.code, text in answer.err) == (code, True), answer.err
+    assert not list(tmp_path.glob("records/*/*"))
