@@ -90,7 +90,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
     from zoo.methods.simcse import SimCSE
-    from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain
+    from zoo.pretraining.pretrain import PretrainRecipe, Texts, Wishes, pretrain
 
     runtime = Runtime(device=device)
     recipe = SimCSE.Recipe(backbone=str(backbone(folder / "bert")), batch_size=16, eval_every=2)
@@ -126,10 +126,28 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     text = folder / "text.txt"
     text.write_text("\n".join(corpus.sentences * 12), encoding="utf-8")
     shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "row_length": 32}
-    small = PretrainRecipe(**shape, dropout=0.0, batch_rows=8, steps=4, held_out_rows=8)
     texts = Texts([text], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
-    facts = pretrain(small, texts, folder / f"model-{device}", runtime=runtime, run=Run(seed=0))
-    found["pretrained"] = [facts[name] for name in ("final_loss", "held_out_accuracy", "held_out_masked_tokens")]
+    own: dict[str, Any] = {"tokens": "random", "batch_rows": 8, "steps": 4, "decay_steps": 2, "held_out_rows": 8}
+    unlike = {"architecture": "roberta", "tokenizer": "byte-level-bpe", "vocabulary": 300, "vocabulary_loss": "full"}
+    taught = {"vocabulary_loss": "full", "teacher": recipe.backbone, "dropout": 0.0}
+    changes = {
+        "adamw": {},
+        "muon": {"optimizer": "muon", "row_stages": ((2, 64),)},
+        "roberta": unlike,
+        "taught": taught,
+    }
+    for name, changed in changes.items():
+        small = PretrainRecipe(**{**shape, **own, **changed})
+        wishes = Wishes(keep_at=(512,), keep_state=True)
+        place = folder / f"{name}-{device}"
+        run = Run(place / "training", seed=0)
+        facts = pretrain(small, texts, place, runtime=runtime, run=run, wishes=wishes)
+        found[name] = [facts[key] for key in ("final_loss", "held_out_accuracy", "held_out_masked_tokens")]
+    # From the kept state on, with an optimiser and random states that come from the disk.
+    place = next((folder / f"muon-{device}" / "kept").iterdir())
+    small = PretrainRecipe(**{**shape, **own, **changes["muon"]})
+    facts = pretrain(small, texts, place, runtime=runtime, run=Run(place / "training", seed=0), wishes=Wishes(finish=3))
+    found["finished"] = [facts["final_loss"], facts["steps"]]
     return found
 
 
