@@ -23,13 +23,13 @@ RECIPES = """avg-last burt cls consert clear ct esimcse flow isbert moco-reorder
 ptbert-repo sbert sif simcse simcse-mlm simcse-sup static-head whitening whitening-target pretrained""".split()
 
 
-def backbone(folder: Path) -> Path:
-    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer, and no dropout to differ by."""
+def backbone(folder: Path, dropout: float) -> Path:
+    """Write a random two-layer BERT, 32 wide, with MLM head and zoo-mini's tokenizer; without dropout none differs."""
     from transformers import BertConfig, BertForMaskedLM
 
     torch.manual_seed(0)
     shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = BertConfig(vocab_size=30522, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **shape)
+    config = BertConfig(vocab_size=30522, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout, **shape)
     BertForMaskedLM(config).save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(ROOT / "zoo" / "models" / "zoo-mini" / name, folder)
@@ -42,7 +42,7 @@ def encoders(device: str, folder: Path, precision: str = "fp32") -> dict[str, An
     from zoo.encoder import Runtime
     from zoo.recipe import all_recipes
 
-    model, runtime = str(backbone(folder / "bert")), Runtime(device=device, precision=precision)
+    model, runtime = str(backbone(folder / "bert", 0.1)), Runtime(device=device, precision=precision)
     found = {}
     for name in RECIPES:
         cls, recipe = all_recipes()[name].resolve()
@@ -89,16 +89,18 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     from zoo.conformance import _toy_corpus
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
-    from zoo.methods.simcse import SimCSE
     from zoo.pretraining.pretrain import PretrainRecipe, Texts, Wishes, pretrain
+    from zoo.recipe import all_recipes
 
     runtime = Runtime(device=device)
-    recipe = SimCSE.Recipe(backbone=str(backbone(folder / "bert")), batch_size=16, eval_every=2)
+    cls, recipe = all_recipes()["moco-reorder"].resolve()  # its views differ by their words
+    own: dict[str, Any] = {"backbone": str(backbone(folder / "bert", 0.0)), "batch_size": 16, "queue_size": 32}
+    recipe = dataclasses.replace(recipe, **own, eval_every=2)
     corpus = _toy_corpus()
     found: dict[str, Any] = {}
 
     def fit(stop_at: int) -> list[float]:
-        encoder = SimCSE(recipe, runtime)
+        encoder = cls(recipe, runtime)
         asked = iter(range(10_000))
         run = Run(
             seed=1,
@@ -115,7 +117,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
         found["stopped"] = "step 3" in str(error)
     found["resumed"] = fit(stop_at=-1)
 
-    encoder = SimCSE(recipe, runtime)
+    encoder = cls(recipe, runtime)
     sides = corpus.sentences[:20], corpus.sentences[20:40]
     gold = np.linspace(0, 1, 20)
     with fine_tuned_by_score(encoder, sides, gold, lambda: float(encoder.encode(["a"]).mean()), Run(seed=0)):
@@ -127,17 +129,13 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     text.write_text("\n".join(corpus.sentences * 12), encoding="utf-8")
     shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "row_length": 32}
     texts = Texts([text], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
-    own: dict[str, Any] = {"tokens": "random", "batch_rows": 8, "steps": 4, "decay_steps": 2, "held_out_rows": 8}
+    few: dict[str, Any] = {"tokens": "random", "batch_rows": 8, "steps": 4, "decay_steps": 2, "held_out_rows": 8}
     unlike = {"architecture": "roberta", "tokenizer": "byte-level-bpe", "vocabulary": 300, "vocabulary_loss": "full"}
     taught = {"vocabulary_loss": "full", "teacher": recipe.backbone, "dropout": 0.0}
-    changes = {
-        "adamw": {},
-        "muon": {"optimizer": "muon", "row_stages": ((2, 64),)},
-        "roberta": unlike,
-        "taught": taught,
-    }
+    muon = {"optimizer": "muon", "row_stages": ((2, 64),)}
+    changes: dict[str, dict[str, Any]] = {"adamw": {}, "muon": muon, "roberta": unlike, "taught": taught}
     for name, changed in changes.items():
-        small = PretrainRecipe(**{**shape, **own, **changed})
+        small = PretrainRecipe(**{**shape, **few, **changed})
         wishes = Wishes(keep_at=(512,), keep_state=True)
         place = folder / f"{name}-{device}"
         run = Run(place / "training", seed=0)
@@ -145,7 +143,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
         found[name] = [facts[key] for key in ("final_loss", "held_out_accuracy", "held_out_masked_tokens")]
     # From the kept state on, with an optimiser and random states that come from the disk.
     place = next((folder / f"muon-{device}" / "kept").iterdir())
-    small = PretrainRecipe(**{**shape, **own, **changes["muon"]})
+    small = PretrainRecipe(**{**shape, **few, **muon})
     facts = pretrain(small, texts, place, runtime=runtime, run=Run(place / "training", seed=0), wishes=Wishes(finish=3))
     found["finished"] = [facts["final_loss"], facts["steps"]]
     return found
