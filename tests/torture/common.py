@@ -26,7 +26,6 @@ DIFFERING = (
     "peak_from_mb",
     "encoding",
     "command",
-    "sha256",
 )
 
 
@@ -234,7 +233,7 @@ def tiny_bert(folder: Path, seed: int = 0) -> Path:
 def comparable(value: Any) -> Any:
     """Return a record without what two equal runs may differ in."""
     if isinstance(value, dict):
-        return {k: comparable(v) for k, v in value.items() if k not in DIFFERING or (k == "sha256" and "name" in value)}
+        return {k: comparable(v) for k, v in value.items() if k not in DIFFERING}
     return [comparable(v) for v in value] if isinstance(value, list) else value
 
 
@@ -242,7 +241,9 @@ def results_of(folder: Path) -> dict[str, Any]:
     """Return what is comparable of a results folder: every record, the scores of pairs, the fitted encoders."""
     found: dict[str, Any] = {}
     for path in sorted((folder / "records").rglob("*.json")):
-        found[path.relative_to(folder).as_posix()] = comparable(json.loads(path.read_text(encoding="utf-8")))
+        record = json.loads(path.read_text(encoding="utf-8"))
+        record.pop("sha256", None)  # over what may differ as well
+        found[path.relative_to(folder).as_posix()] = comparable(record)
     for path in sorted((folder / "encoders").rglob("fit.json")):
         fit = json.loads(path.read_text(encoding="utf-8"))
         found[path.relative_to(folder).as_posix()] = {"files": fit["files"], "training": comparable(fit["training"])}
