@@ -16,6 +16,7 @@ from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
 
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError, MissingError
+from zoo.files import sha256_json
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_VERSION = 1
@@ -267,7 +268,10 @@ def check_record(record: Any, where: str) -> TypeGuard[Record]:
 
 
 def parse_record(content: bytes, where: str) -> Record:
-    """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`."""
+    """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`.
+
+    The sha256 that a file of one record ends with, over all the rest, is checked; a record without one is read too.
+    """
     try:
         text = content.decode("utf-8")
         record = _DECODER.decode(text)
@@ -284,6 +288,9 @@ def parse_record(content: bytes, where: str) -> Record:
         deep = True
     if deep:
         raise CorruptError(f"{where}: lists or objects inside each other more than {_DEEPEST} deep.")
+    said = record.pop("sha256", None) if isinstance(record, dict) else None
+    if said is not None and said != sha256_json(record):
+        raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)
     return record
 

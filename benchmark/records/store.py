@@ -29,7 +29,7 @@ from benchmark.records.schema import (
     plain,
 )
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.files import read_arrays, sha256_file, slug, write_arrays, write_text
+from zoo.files import read_arrays, sha256_file, sha256_json, slug, write_arrays, write_text
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -254,7 +254,9 @@ def _read(path: Path) -> Record:
 def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
     """Return a record as a file holds it, and as it is read again; raises CorruptError where it is none."""
     try:
-        content = json.dumps(plain(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        values = plain({key: value for key, value in record.items() if key != "sha256"})
+        values["sha256"] = sha256_json(values)
+        content = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         return content, parse_record(content.encode("utf-8"), where)
     except (TypeError, RecursionError) as error:
         raise CorruptError(f"{where} cannot be kept as JSON: {error}.") from error

@@ -303,3 +303,32 @@ def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> 
         (record,) = store.all()
         assert store.corrupt == []
         assert record["encoding"]["padding"] == [round(record["scores"]["main"] * 10)] * 5000
+
+
+def test_no_flipped_bit_of_a_record_changes_what_it_says(tmp_path: Path) -> None:
+    """Each bit of the file: the record as it was written, or left out and named."""
+    store = Records(tmp_path)
+    path = store.write(make_record(main=0.7125))
+    whole, (wanted,) = path.read_bytes(), store.all()
+    left_out = 0
+    for bit in range(0, 8 * len(whole), 3):
+        content = bytearray(whole)
+        content[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(content)
+        store = Records(tmp_path)
+        found = store.all()
+        assert found == [wanted] or (not found and len(store.corrupt) == 1), (bit, found)
+        left_out += not found
+    assert left_out > 0.9 * 8 * len(whole) / 3
+
+
+def test_a_record_without_a_sum_is_read(tmp_path: Path) -> None:
+    """As versions before 0.2 wrote them."""
+    store = Records(tmp_path)
+    path = store.write(make_record())
+    (wanted,) = store.all()
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert "sha256" in content and "sha256" not in wanted
+    del content["sha256"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert Records(tmp_path).all() == [wanted]
