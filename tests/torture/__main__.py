@@ -1,10 +1,9 @@
-"""python -m tests.torture: kills, processes, disk, flips, fuzz, bulk, found. Exit code 1 when anything did not hold."""
+"""python -m tests.torture: kills, processes, disk, flips. Exit code 1 when anything did not hold."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -16,18 +15,12 @@ def main(arguments: list[str] | None = None) -> int:
         ("processes", "several processes on one folder, some of them killed", 20),
         ("disk", "a full disk at so many sizes", 50),
         ("flips", "one flipped bit in any file that is read", 2000),
-        ("fuzz", "so many inputs for every reader", 20_000),
-        ("plugins", "misbehaving encoders", 60),
-        ("bulk", "so many rows of hostile CSV and JSON, within 2 GB", 1_000_000),
     ):
         one = commands.add_parser(name, help=help_text)
         one.add_argument("count", type=int, nargs="?", default=count)
         one.add_argument("--seed", type=int, default=0)
-        if name in ("fuzz", "flips", "bulk"):
+        if name == "flips":
             one.add_argument("--only", help="only what has this in its name")
-    found = commands.add_parser("found", help="the reproductions of what was found once; --tree runs another checkout")
-    found.add_argument("--tree", type=Path, help="folder of the checkout whose commands are run")
-    found.add_argument("--only")
     options = parser.parse_args(arguments)
     if options.what == "kills":
         from tests.torture.kills import kills
@@ -41,25 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
         from tests.torture.disk import disk
 
         return disk(options.count, options.seed)
-    if options.what == "flips":
-        from tests.torture.flips import flips
+    from tests.torture.flips import flips
 
-        return flips(options.count, options.seed, options.only)
-    if options.what == "fuzz":
-        from tests.torture.fuzz import fuzz
-
-        return fuzz(options.count, options.seed, options.only)
-    if options.what == "plugins":
-        from tests.torture.plugins import plugins
-
-        return plugins(options.count, options.seed)
-    if options.what == "bulk":
-        from tests.torture.bulk import bulk
-
-        return bulk(options.count, options.only)
-    from tests.torture.found import found as reproduce
-
-    return reproduce(options.tree, options.only)
+    return flips(options.count, options.seed, options.only)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,19 @@
+"""Each torture, small: no difference, no silent wrong result, no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(("what", "count"), [("kills", 4), ("processes", 1), ("disk", 4), ("flips", 110)])
+def test_nothing_gives_way(what: str, count: int) -> None:
+    command = [sys.executable, "-m", "tests.torture", what, str(count)]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
+    assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-3000:]
+    assert f"{count} tried, 0 wrong" in answer.stdout
