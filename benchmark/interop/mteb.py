@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmark.records.meaning import judged
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
 from zoo.errors import UsageError
@@ -42,7 +43,7 @@ def export(results: Path, out: Path) -> list[Path]:
     Raises UsageError for a cell measured on two versions of its data.
     """
     written = []
-    for record in Records(results).all():
+    for record in judged(Records(results).all()):
         task = TASKS.get(record["task"]["name"])
         if task is None or record["status"] != "ok" or record["limit"] is not None:
             continue
@@ -66,12 +67,12 @@ def _revision(record: Record) -> str:
 
 def task_result(record: Record) -> dict[str, Any]:
     """Return a finished record of an STS task as MTEB's TaskResult; scores are fractions there as here."""
-    correlation = scores_of(record)["all"]
+    correlation = scores_of(record).get("all", {})
     score = {
         "hf_subset": "default",
         "languages": ["eng-Latn"],
         "main_score": main_score(record),
-        "cosine_spearman": correlation["spearman"],
+        "cosine_spearman": correlation.get("spearman"),
         "cosine_pearson": correlation.get("pearson"),
     }
     return {

@@ -8,6 +8,7 @@ first bytes of the predictions stand before all second ones and so on, because x
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import lzma
@@ -147,8 +148,9 @@ class Pack:
         for number, line in enumerate(self.lines):
             by_key[key_in(line)].append(number)
         self._by_key, self._parsed = dict(by_key), [None] * len(self.lines)
+        self._where = str(self.path)
 
-    @property
+    @functools.cached_property
     def path(self) -> Path:
         """The file of the records."""
         return self.folder / RECORDS
@@ -158,7 +160,7 @@ class Pack:
         found = self._parsed[number]
         if found is None:
             try:
-                found = parse_record(self.lines[number], f"{self.path}:{number + 2}")
+                found = parse_record(self.lines[number], f"{self._where}:{number + 2}")
             except CorruptError as error:
                 found = error
             self._parsed[number] = found

@@ -6,6 +6,7 @@ Reading renames nothing and needs no right to write. A run alone (`set_aside=Tru
 
 from __future__ import annotations
 
+import functools
 import gc
 import hashlib
 import json
@@ -68,7 +69,7 @@ class Records:
 
     def path(self, name: str, task: str, key: str) -> Path:
         """Return where the record of a cell lies: by method, then task and the start of its key."""
-        return self.folder / "records" / slug(name) / f"{slug(task)}-{key[:16]}.json"
+        return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
         """Return the folder of an encoder that learned something: `encoder`, fit.json and the training's log."""
@@ -193,7 +194,7 @@ class Records:
         asides = sorted((self.folder / "records").glob("*/*.json.corrupt"))
         there = {self.place(record) for record in records} if asides else set()
         for aside in asides:
-            if self._place_of(aside.with_suffix("")) not in there:
+            if (aside.parent.name, aside.stem) not in there:
                 self.corrupt.append(
                     (aside, f"{aside} was set aside as damaged and not measured again; run the method or delete it.")
                 )
@@ -220,11 +221,14 @@ class Records:
 
     def place(self, record: Record) -> tuple[str, str]:
         """Return what records are sorted by: the folder and the name of the file, loose or not."""
-        return self._place_of(self._path_of(record))
+        return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
-    @staticmethod
-    def _place_of(path: Path) -> tuple[str, str]:
-        return path.parent.name, path.name
+
+_slug = functools.lru_cache(4096)(slug)
+
+
+def _place(name: str, task: str, key: str) -> tuple[str, str]:
+    return _slug(name), f"{_slug(task)}-{key[:16]}.json"
 
 
 def read_records(store: Records) -> list[Record]:

@@ -96,6 +96,7 @@ def contents_or_leftovers(folder: Path) -> dict[str, Any]:
     return contents(folder)
 
 
+@pytest.mark.slow
 def test_sigkill_at_random_moments(loose: Path, tmp_path: Path) -> None:
     """Another process packs and is killed; every record is there, and the next packing ends it."""
     moments, expected = random.Random(5), contents(loose)
@@ -134,6 +135,7 @@ def test_what_a_run_writes_meanwhile_stays(results: Path, monkeypatch: pytest.Mo
     assert np.array_equal(store.pair_scores(record)[0], gold.astype(np.float32))
 
 
+@pytest.mark.slow
 def test_each_flipped_bit_is_found(tmp_path: Path) -> None:
     """A bit in any byte of any file: the right records and scores, or one sentence with the file's name."""
     store, gold = Records(tmp_path), np.arange(12) / 3
@@ -261,11 +263,11 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (record,) = store.all()
     path = store.pairs_file(record)
     assert path is not None
-    bomb = gzip.compress(bytes(200 << 20))
+    bomb = gzip.compress(bytes(80 << 20))
     path.write_bytes(bomb)
     assert record["pairs"] is not None
     record["pairs"]["sha256"] = hashlib.sha256(bomb).hexdigest()
-    packed = lzma.compress(bytes(200 << 20), preset=0)
+    packed = lzma.compress(bytes(80 << 20), preset=0)
     monkeypatch.setattr("benchmark.records.packed.MOST_RECORDS_BYTES", 1 << 20)
     tracemalloc.start()
     try:
