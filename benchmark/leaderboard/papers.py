@@ -189,7 +189,7 @@ def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -
     if "limit-pairs" in known and chosen.given.get("limit"):
         given["limit-pairs"] = chosen.given["limit"]
     options |= given
-    if "results" in known and "out" not in options:
+    if "results" in known and ("out" not in options or step.command.startswith("analyze ")):
         options["results"] = str(chosen.results)
     if "allow-missing" in known:
         options["allow-missing"] = True
