@@ -47,8 +47,8 @@ def encoders(device: str, folder: Path, precision: str = "fp32") -> dict[str, An
     for name in RECIPES:
         cls, recipe = all_recipes()[name].resolve()
         fields = {**SMALL, "backbone": model, "model": model}
-        known = {key: value for key, value in fields.items() if hasattr(recipe, key)}
-        recipe = type(recipe)(**{**vars(recipe), **known})
+        own = {field.name for field in dataclasses.fields(recipe)}
+        recipe = dataclasses.replace(recipe, **{key: value for key, value in fields.items() if key in own})
         found[name] = {what: wrong for what, wrong in check(cls, recipe, runtime, name) if wrong}
     return found
 

@@ -44,7 +44,11 @@ results_option = click.option(
 )
 data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
 methods_option = click.option(
-    "--methods", required=True, help="Recipes: names, globs, files, name:key=value; comma-separated."
+    "--methods",
+    required=True,
+    help="Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
+    " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"
+    " quotes. `zoo-bench methods` lists the names.",
 )
 precision_option = click.option(
     "--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True

@@ -50,6 +50,7 @@ def pretrain_command(options: dict[str, Any]) -> int:
     from zoo.encoder import Run
     from zoo.errors import UsageError
     from zoo.files import check_writable, write_json
+    from zoo.pretraining.models import find_with_tokenizer
     from zoo.pretraining.pretrain import Wishes, pretrain, score_checkpoint
     from zoo.pretraining.recipe import read_pretrain_recipe, recipe_line
     from zoo.pretraining.setting import find_names
@@ -64,6 +65,8 @@ def pretrain_command(options: dict[str, Any]) -> int:
         raise UsageError("pretrain needs either --out FOLDER, or --score CHECKPOINT.")
     # All names are looked up before any text is read.
     find_names(recipe)
+    if options["score"] is not None:
+        find_with_tokenizer(options["score"], "--score")
     if out is not None:
         check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)
