@@ -16,7 +16,9 @@ def markdown_text(text: str) -> str:
             part = text[at : at + 2]  # whatever stands behind it begins nothing
         elif part == "`":
             part = _code_span(text, at)
-        made.append("\\<" if part == "<" else part)
+        # Backticks that nothing ends would begin a code span with those of the next cell.
+        escaped = part == "<" or set(part) == {"`"}
+        made.append("".join(f"\\{sign}" for sign in part) if escaped else part)
         at += len(part)
     return "".join(made)
 

@@ -61,13 +61,18 @@ def suites_named(names: str) -> list[Suite]:
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
-    """Return the suites named; without names, those that have one of the tasks, and pocket where there is neither."""
+    """Return the suites named; without names, pocket where it has the tasks or none are named, else those that do."""
     if names is not None:
         return suites_named(names)
-    patterns = [part.strip() for part in (tasks or "").split(",") if part.strip()]
-    known = all_suites().values()
-    found = [one for one in known if any(fnmatch.filter(map(str.lower, one.tasks), p.lower()) for p in patterns)]
-    return found or suites_named("pocket")
+    patterns = [part.strip().lower() for part in (tasks or "").split(",") if part.strip()]
+
+    def has(one: Suite, pattern: str) -> bool:
+        return bool(fnmatch.filter([task.lower() for task in one.tasks], pattern))
+
+    pocket = suite("pocket")
+    if all(has(pocket, pattern) for pattern in patterns):
+        return [pocket]
+    return [one for one in all_suites().values() if any(has(one, p) for p in patterns)] or [pocket]
 
 
 def merged(suites: Sequence[Suite]) -> Suite:

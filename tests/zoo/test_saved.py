@@ -19,6 +19,7 @@ ONE_RECIPE_A_METHOD = {
     "bag-of-words": "bag-of-words",
     "cls": "cls",
     "avg": "avg-last",
+    "max": "max",
     "static": "static-freq",
     "wordvectors": "glove",
     "sif": "sif",
@@ -34,16 +35,19 @@ ONE_RECIPE_A_METHOD = {
     "sbert": "sbert",
     "burt": "burt",
     "infersent": "infersent:lstm_dim=8",
+    "infersent-words": "infersent-glove:lstm_dim=8",
+    "consert-joint": "consert-joint",
+    "consert-continued": "consert-sup",
     "prompt": "prompt",
     "promptbert": "promptbert",
     "optiprompt": "optiprompt",
 }
-NO_BACKBONE = ("random", "bag-of-words", "wordvectors", "sif")
+NO_BACKBONE = ("random", "bag-of-words", "wordvectors", "sif", "infersent-words")
 
 
 def test_every_method_is_here() -> None:
-    """`pretrained` has other words for its backbone, and a test of its own."""
-    assert {*ONE_RECIPE_A_METHOD, "pretrained"} == set(METHODS.names())
+    """`pretrained` has other words for its backbone, `vectors` a file of the user's; both have tests of their own."""
+    assert {*ONE_RECIPE_A_METHOD, "pretrained", "vectors"} == set(METHODS.names())
 
 
 @pytest.mark.parametrize("method", ONE_RECIPE_A_METHOD)

@@ -58,6 +58,9 @@ def test_every_task_loads_with_the_counts_of_the_catalog(name: str, data_dir: Pa
         return
     data = task.load(DataSource(data_dir, hub=False))
     split = "dev" if name == "STS-B-dev" else "test"
+    if name.removesuffix("-raw") == "stsb-dev-disjoint":  # 1,500 pairs without those that are test pairs as well
+        assert data.rows == 369
+        return
     assert data.rows == catalog()[task.dataset].rows[split]
     expected = PAPERS.get(name.removesuffix("-raw"))
     assert expected in (None, data.rows)

@@ -22,6 +22,7 @@ from zoo.methods.pooled import Average
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS, method_identity
 
+KIND = "sentence_transformers.models.Transformer"
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
 
 
@@ -160,7 +161,7 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
 
 def _model(folder: Path, tiny_bert: Path, path: str) -> Path:
     shutil.copytree(tiny_bert, folder)
-    (folder / "modules.json").write_text(json.dumps([{"path": ""}, {"path": path}]))
+    (folder / "modules.json").write_text(json.dumps([{"path": "", "type": KIND}, {"path": path, "type": KIND}]))
     (folder / path).mkdir(parents=True, exist_ok=True)
     shutil.copy(tiny_bert / "model.safetensors", folder / path / "model.safetensors")
     return folder
@@ -179,9 +180,9 @@ def test_weights_of_any_named_module_are_in_the_hash(tiny_bert: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("listed", "error", "message"),
     [
-        ([{"path": "../outside"}], UsageError, "outside its folder"),
-        (None, CorruptError, "no list of modules"),
-        ([{"path": 3}], CorruptError, "no list of modules"),
+        ([{"path": "../outside", "type": KIND}], UsageError, "outside its folder"),
+        (None, CorruptError, "does not list the modules"),
+        ([{"path": 3, "type": KIND}], CorruptError, "no path or no type"),
     ],
 )
 def test_modules_outside_or_unreadable_are_refused(

@@ -18,7 +18,7 @@ from benchmark.run.claims import Claims
 from benchmark.run.options import RunOptions
 from zoo.errors import UsageError
 
-VARIES = ("started", "seconds", "command", "encoding", "environment", "code")
+VARIES = ("started", "seconds", "command", "encoding", "environment", "code", "sha256")
 
 
 def words(tiny_bert: Path, out: Path, *more: object) -> list[str]:
@@ -34,7 +34,8 @@ def records(folder: Path) -> dict[str, dict[str, Any]]:
     for path in (folder / "records").rglob("*.json"):
         record = json.loads(path.read_text("utf-8"))
         training = record["training"] and {k: v for k, v in record["training"].items() if "second" not in k}
-        training and training.pop("peak_memory_mb", None)
+        for name in ("peak_memory_mb", "peak_from_mb"):
+            training and training.pop(name, None)
         found[record["key"]] = {k: v for k, v in record.items() if k not in VARIES} | {"training": training}
     return found
 

@@ -195,12 +195,12 @@ def test_the_organisers_files_come_first(data_dir: Path, tmp_path: Path, monkeyp
             lines = "".join(f"word{split}{i}\ta phrase of {kind} {i}\n" for i in range(rows))
             (folder / f"en.{split}Set.{kind}Instances-v2").write_text(lines, encoding="utf-8")
     with pytest.raises(CorruptError, match="50 items instead of the organisers' 11722"):
-        semeval.SemEval5a().load(source)
+        TASKS.get("SemEval2013-5a").load(source)
     monkeypatch.setattr(semeval, "_ORGANISERS_ROWS", {"train": 50, "test": 50})
-    data = semeval.SemEval5a().load(source)
+    data = TASKS.get("SemEval2013-5a").load(source)
     assert (data.rows, data.located.form, data.located.source) == (50, "organisers", "folder")
     assert np.bincount(data.parts[0].labels).tolist() == [20, 30]
-    assert data.located.sha256 != semeval.SemEval5a().load(DataSource(data_dir, hub=False)).located.sha256
+    assert data.located.sha256 != TASKS.get("SemEval2013-5a").load(DataSource(data_dir, hub=False)).located.sha256
     (folder / "en.testSet.positiveInstances-v2").unlink()
     with pytest.raises(CorruptError, match=r"lacks en.testSet.positiveInstances-v2"):
-        semeval.SemEval5a().load(source)
+        TASKS.get("SemEval2013-5a").load(source)
