@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import math
 import os
 import signal
 import sys
@@ -239,24 +240,33 @@ def comparable(value: Any) -> Any:
 
 def results_of(folder: Path) -> dict[str, Any]:
     """Return what is comparable of a results folder: every record, the scores of pairs, the fitted encoders."""
+    from zoo.files import read_arrays, sha256_file
+
     found: dict[str, Any] = {}
     for path in sorted((folder / "records").rglob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         record.pop("sha256", None)  # over what may differ as well
+        (record.get("pairs") or {}).pop("sha256", None)  # their scores are compared themselves
         found[path.relative_to(folder).as_posix()] = comparable(record)
     for path in sorted((folder / "encoders").rglob("fit.json")):
         fit = json.loads(path.read_text(encoding="utf-8"))
         found[path.relative_to(folder).as_posix()] = {"files": fit["files"], "training": comparable(fit["training"])}
     for path in sorted((folder / "records").rglob("*.gz")):
-        found[path.relative_to(folder).as_posix()] = path.read_bytes()
+        arrays = read_arrays(path, sha256_file(path))
+        found[path.relative_to(folder).as_posix()] = {name: array.tolist() for name, array in arrays.items()}
     return found
 
 
 def differences(one: Any, other: Any, where: str = "") -> list[str]:
-    """Return where two plain values differ."""
+    """Return where two plain values differ, by more than float32 rounds where other texts share a batch."""
     if isinstance(one, dict) and isinstance(other, dict):
         keys = sorted(one.keys() | other.keys())
         return [line for key in keys for line in differences(one.get(key), other.get(key), f"{where}/{key}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = zip(one, other, strict=True)
+        return [line for i, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}/{i}")]
+    if isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6):
+        return []
     return [] if one == other else [f"{where}: {str(one)[:200]} and {str(other)[:200]}"]
 
 
