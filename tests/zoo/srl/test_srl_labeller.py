@@ -162,7 +162,7 @@ def test_a_damaged_table_is_named(tmp_path: Path, line: str) -> None:
     path.write_text(f"# fine\n{line}\n")
     with pytest.raises(CorruptError, match=r"verbs\.txt, line 2"):
         read_table(path)
-    with pytest.raises(MissingError, match="lacks"):
+    with pytest.raises(MissingError, match="does not exist"):
         read_table(tmp_path / "absent.txt")
 
 

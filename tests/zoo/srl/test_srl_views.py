@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.errors import CorruptError, ZooError
+from zoo.errors import CorruptError
 from zoo.progress import Progress
 from zoo.srl.labeller import Frame
 from zoo.srl.spacy_labeller import SpacyLabeller
@@ -159,11 +159,12 @@ def test_what_stops_a_worker_stops_the_run_and_keeps_the_rest(tmp_path: Path) ->
     assert views == [*VIEWS, *["stop"] * 4]
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_any_work(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(ZooError, match="cannot write to"):
-        srl_views(SENTENCES, tmp_path / "file", make=partial(Parrot, tmp_path / "log"))
-    assert calls(tmp_path / "log") == []
+    make = partial(Parrot, tmp_path / "log")
+    views = srl_views(SENTENCES, tmp_path / "file", make=make, progress=Progress())
+    assert views == srl_views(SENTENCES, tmp_path / "folder", make=make)
+    assert "semantic roles are not kept" in capsys.readouterr().err
 
 
 def test_real_views_are_cached_under_the_user_s_cache(labeller: SpacyLabeller) -> None:
