@@ -243,7 +243,7 @@ def test_the_full_check_names_the_part_that_fails(cls: type[Encoder], where: str
 def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any]:
     defaults = {**SMALL, "backbone": str(folder), "model": str(folder), "pooling": "mean", **more}
     cls, recipe = RECIPES[name].resolve()
-    known = {key: value for key, value in defaults.items() if hasattr(recipe, key)}
+    known = {key: value for key, value in defaults.items() if key in type(recipe).__dataclass_fields__}
     return cls, type(recipe)(**{**vars(recipe), **known})
 
 
