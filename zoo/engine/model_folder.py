@@ -15,7 +15,7 @@ _LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have rows
 
 
 def load_pretrained(kind: Any, folder: Path, **options: Any) -> Any:
-    """Return `kind.from_pretrained(folder)`, from this disk and never with Python code that the folder brings."""
+    """Return what `kind` loads from a folder on this disk, never with Python code that the folder brings."""
     return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
 
