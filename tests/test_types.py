@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import zoo
 from zoo.encoder import Encoder
 from zoo.registry import METHODS
 
-ROOT = Path(zoo.__file__).parents[1]
+# The checkout, not the installed package: there is no setting of mypy beside that one.
+ROOT = Path(__file__).parents[1]
 CLASSES: list[type[Encoder]] = [
     cls for _, cls in METHODS.load_all() if cls is not None and cls.__module__.startswith("zoo.methods.")
 ]
