@@ -49,7 +49,7 @@ def differences(folder: Path, files: dict[str, str]) -> list[str]:
     return found + [f"{name} is made of no record" for name in sorted(tables - set(files) - NOT_TABLES)]
 
 
-def test_every_line_of_the_readme_s_table_is_a_line_of_the_leaderboard() -> None:
+def test_the_readmes_table_is_the_top_of_the_leaderboard() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"<!-- top of leaderboards/zoo-mini/sts.md -->\n(.*?)<!-- end -->", readme, re.DOTALL)
     assert shown is not None
@@ -116,7 +116,7 @@ def test_an_invented_row_is_found(shipped: tuple[Path, dict[str, str]], kind: st
     assert found.startswith(f"sts.{kind}")
 
 
-def test_an_invented_cell_of_the_page_and_a_table_of_no_record_are_found(shipped: tuple[Path, dict[str, str]]) -> None:
+def test_an_invented_cell_and_a_table_of_no_record_are_found(shipped: tuple[Path, dict[str, str]]) -> None:
     folder, files = shipped
     page = folder / "index.html"
     page.write_text(page.read_text(encoding="utf-8").replace('"mean":50.0', '"mean":58.0', 1), encoding="utf-8")

@@ -153,7 +153,7 @@ def test_mpnet_reads_as_many_tokens_as_it_has_positions(architecture: Callable[[
 
 @pytest.mark.parametrize("cls", [SimCSE, MoCo, PTBert])
 @pytest.mark.parametrize("kind", ["albert", "modernbert"])
-def test_without_dropout_there_is_one_view_and_training_is_refused(
+def test_without_dropout_is_one_view_and_training_is_refused(
     kind: str, cls: Any, architecture: Callable[[str], Path]
 ) -> None:
     corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)])

@@ -273,7 +273,7 @@ def test_every_registered_method_is_among_the_checked_recipes() -> None:
 
 
 @pytest.mark.parametrize("name", ["cls", "avg-last", "static-freq", "whitening", "simcse", "ptbert", "pretrained"])
-def test_fingerprint_changes_with_weights_precision_and_recipe_only(name: str, tiny_bert: Path) -> None:
+def test_fingerprint_follows_weights_precision_and_recipe(name: str, tiny_bert: Path) -> None:
     cls, recipe = recipe_for(name, tiny_bert)
     made = cls(recipe, Runtime())
     first = made.fingerprint()

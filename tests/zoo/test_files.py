@@ -60,7 +60,7 @@ def test_a_failing_rename_leaves_the_old_file_and_nothing_else(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("error", [ValueError("half way"), KeyboardInterrupt()], ids=["error", "interrupt"])
-def test_a_writer_that_raises_leaves_the_old_file_and_nothing_else(tmp_path: Path, error: BaseException) -> None:
+def test_a_writer_that_raises_leaves_the_old_file_alone(tmp_path: Path, error: BaseException) -> None:
     path = tmp_path / "x.txt"
     write_text(path, "old")
     with pytest.raises(type(error)), atomic_path(path) as temporary:
@@ -79,7 +79,7 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("writer", ["write_json", "write_tensors"])
-def test_a_file_that_cannot_grow_is_a_zoo_error_and_leaves_no_part(tmp_path: Path, writer: str) -> None:
+def test_a_file_that_cannot_grow_is_told_and_leaves_no_part(tmp_path: Path, writer: str) -> None:
     """A real failing write: the process may not write files beyond 10,000 bytes (EFBIG, as ENOSPC in the middle)."""
     pytest.importorskip("resource")
     target = tmp_path / "big.file"
@@ -166,7 +166,7 @@ def test_slug_leaves_a_safe_name_as_it_is() -> None:
 @example("a/b", "a b")
 @example("x" * 300, "x" * 301)
 @example("é", "e\u0301")
-def test_different_names_get_slugs_that_differ_even_without_case(a: str, b: str) -> None:
+def test_different_names_get_different_slugs_without_case(a: str, b: str) -> None:
     if a != b:
         assert slug(a).lower() != slug(b).lower()
 

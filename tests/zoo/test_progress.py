@@ -56,7 +56,7 @@ def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "")
 
 
-def test_words_go_to_standard_error_and_leave_standard_output_to_results(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_go_to_standard_error_results_to_output(capsys: pytest.CaptureFixture[str]) -> None:
     Progress().say("hello")
     assert capsys.readouterr() == ("", "hello\n")
 

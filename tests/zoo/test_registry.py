@@ -143,7 +143,7 @@ def test_asking_again_for_a_broken_name_gives_the_same_reason(
     assert reasons[0] == reasons[1]
 
 
-def test_an_entry_point_with_a_built_in_name_is_an_error_each_time(
+def test_an_entry_point_with_a_built_in_name_is_an_error(
     registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     """The second call must not go on silently with the plugins that came before the clash."""
@@ -153,7 +153,7 @@ def test_an_entry_point_with_a_built_in_name_is_an_error_each_time(
             registry.names()
 
 
-def test_a_class_registered_by_decorator_and_by_its_entry_point_is_one(
+def test_a_class_of_decorator_and_entry_point_is_one(
     registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     entry_points["static"] = "zoo.methods.static:Static"
@@ -164,7 +164,7 @@ def test_a_class_registered_by_decorator_and_by_its_entry_point_is_one(
     assert registry.get("static") is Static
 
 
-def test_a_class_may_be_registered_before_its_entry_point_is_read(
+def test_a_class_may_be_registered_before_its_entry_point(
     registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
     """Reading a package's entry point for a method runs its module, which registers its task by decorator."""
@@ -176,7 +176,7 @@ def test_a_class_may_be_registered_before_its_entry_point_is_read(
     assert registry.get("static") is Static
 
 
-def test_a_plugin_file_that_raises_is_rolled_back_and_listed_with_file_and_line(tmp_path: Path) -> None:
+def test_a_plugin_that_raises_is_rolled_back_and_listed(tmp_path: Path) -> None:
     plugin = tmp_path / "half.py"
     code = "from zoo import register_method\nfrom zoo.methods.pooled import Cls\n"
     code += "@register_method('half-registered')\nclass Half(Cls):\n    pass\n\nraise ValueError('second thoughts')\n"

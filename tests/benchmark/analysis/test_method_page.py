@@ -145,7 +145,7 @@ def test_the_card_says_cost_and_flags(tmp_path: Path, cli: Cli) -> None:
         assert said in words(out)
 
 
-def test_a_recipes_name_stands_for_its_variants_and_a_wrong_one_gets_help(results: Path, cli: Cli) -> None:
+def test_a_recipe_stands_for_its_variants_wrong_names_get_help(results: Path, cli: Cli) -> None:
     """`simcse` was measured with an override only; `bettter` was not measured at all."""
     out = results / "page.html"
     assert cli("report", "simcse", "--results", results, "--out", out).code == 0

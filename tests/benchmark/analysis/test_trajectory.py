@@ -43,7 +43,7 @@ def test_the_chart_holds_every_evaluation_of_every_method(cli: Cli, tiny_bert: P
     assert (tmp_path / "chart" / "trajectory.png").stat().st_size > 1000
 
 
-def test_a_training_with_few_evaluations_is_refused_with_the_remedy() -> None:
+def test_training_with_few_evaluations_is_refused_with_remedy() -> None:
     record = make_record("simcse", "STS-B-dev")
     record["training"] = {
         "dev_curves": {"alignment": {"100": 0.1, "200": 0.1}, "uniformity": {"100": -2.0, "200": -2.1}}

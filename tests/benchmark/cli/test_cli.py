@@ -125,7 +125,7 @@ def test_a_wrong_request_ends_with_2_and_writes_nothing(
     assert [path for path in everything(tmp_path) if path.is_file()] == []
 
 
-def test_a_recipe_file_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path: Path) -> None:
+def test_a_recipe_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path: Path) -> None:
     """File and line are named."""
     for text, parts in (
         ("method: cls\nsummary: x\nparameters: {max_length: 3, max_length: 4}\n", ("mine.yaml:3", "duplicate")),
@@ -362,7 +362,7 @@ def test_damaged_data_is_never_measured(cli: Cli, data_dir: Path, tmp_path: Path
     assert not any('"ok"' in p.read_text() for p in (tmp_path / "out").rglob("records/*/*.json"))
 
 
-def test_without_a_corpus_only_the_methods_that_need_one_go_without(cli, tmp_path, data_dir) -> None:
+def test_without_a_corpus_only_methods_that_need_one_are_na(cli, tmp_path, data_dir) -> None:
     """`--suite sts` trains on a corpus that no hub has: its absence must not stop the training-free methods."""
     senteval = tmp_path / "data"
     (senteval / "downstream").parent.mkdir()

@@ -30,7 +30,7 @@ def test_what_cannot_be_measured_or_is_unknown_is_told(cli: Cli) -> None:
     assert "--list has all" in cli("reproduce").err
 
 
-def test_an_analysis_of_a_paper_ends_in_a_page_with_theirs_beside_ours(cli: Cli, tmp_path: Path) -> None:
+def test_a_papers_analysis_ends_in_a_page_with_both_numbers(cli: Cli, tmp_path: Path) -> None:
     arguments = ("reproduce", "promptbert-table7", "--backbone", "zoo-mini", "--results", tmp_path, "--device", "cpu")
     dry = cli(*arguments, "--dry-run")
     assert dry.code == 0 and "zoo-bench analyze top-tokens --period" in dry.out and not list(tmp_path.iterdir())

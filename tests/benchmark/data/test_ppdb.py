@@ -108,7 +108,7 @@ def test_a_missing_or_cut_pack_is_told(tmp_path: Path) -> None:
     assert not is_pack(tmp_path / "plain.txt") and not is_pack(tmp_path / "nowhere") and not is_pack(tmp_path)
 
 
-def test_filters_leave_out_what_the_paper_leaves_out_and_count_why() -> None:
+def test_filters_leave_out_what_the_paper_does_and_count_why() -> None:
     def pair(target: str, paraphrase: str, relation: str = "Equivalence") -> PPDBPair:
         return PPDBPair(target, paraphrase, relation, 0.5)
 

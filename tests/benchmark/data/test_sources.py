@@ -50,9 +50,7 @@ def online(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return asked
 
 
-def test_the_folder_comes_before_the_cache_and_the_cache_before_the_hub(
-    data_dir: Path, tmp_path: Path, online: list[str]
-) -> None:
+def test_folder_comes_before_cache_and_cache_before_hub(data_dir: Path, tmp_path: Path, online: list[str]) -> None:
     """folder > cache > hub, and the record's `source` says which."""
     folder, cache = tmp_path / "folder", tmp_path / "cache"
     folder.mkdir()
@@ -195,7 +193,7 @@ def test_other_rows_on_the_hub_have_another_sha256(hub_pairs: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
-def test_a_wrong_number_of_hub_rows_is_refused_and_nothing_is_kept(split: str, hub_pairs: Path, tmp_path: Path) -> None:
+def test_wrong_hub_row_counts_are_refused_and_nothing_kept(split: str, hub_pairs: Path, tmp_path: Path) -> None:
     """The catalog's counts decide; no file of the refused copy stays in the cache."""
     path = hub_pairs / f"{split}.jsonl"
     path.write_text(path.read_text() + json.dumps({"score": 1, "sentence1": "a", "sentence2": "b"}) + "\n")

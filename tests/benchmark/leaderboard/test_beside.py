@@ -48,7 +48,7 @@ def test_rows_stand_under_the_printed_rows_of_their_settings(tmp_path: Path) -> 
     assert "| **SimCSE_32** | theirs | 76.25 |" in page and "| simcse | ours | 70.00 |" in page
 
 
-def test_another_backbone_is_left_out_when_one_is_chosen_and_told_when_it_stands_there(tmp_path: Path) -> None:
+def test_another_backbone_is_left_out_or_told(tmp_path: Path) -> None:
     written(tmp_path, "simcse", suite("sts").tasks, row="a")
     written(tmp_path, "simcse", suite("sts").tasks, backbone="zoo-mini", main=0.4, row="b")
     chosen = Chosen(results=tmp_path, options={"backbone": "zoo-mini"})
@@ -63,7 +63,7 @@ def test_trials_are_shown_as_trials(tmp_path: Path) -> None:
     assert "a trial on cut data" in ours.verdict
 
 
-def test_hard_pairs_come_from_the_analysis_and_all_pairs_from_the_table(tmp_path: Path) -> None:
+def test_hard_pairs_are_of_the_analysis_all_pairs_of_the_table(tmp_path: Path) -> None:
     tasks = suite("sts").tasks[:5]
     written(tmp_path, "simcse", tasks, main=0.7)
     chosen = Chosen(results=tmp_path)

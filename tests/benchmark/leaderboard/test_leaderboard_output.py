@@ -22,7 +22,7 @@ from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError
 
 
-def test_commands_stand_below_the_table_and_can_be_pasted_into_a_shell() -> None:
+def test_commands_below_the_table_can_be_pasted_into_a_shell() -> None:
     """Every command once, in the order they were given, quoted where a shell needs it."""
     odd = ["zoo-bench", "run", "--methods", "cls,avg-*", "--corpus", "my texts.txt"]
     records = complete("a", command=odd) + complete("b", started="2026-01-01T00:00:00Z")

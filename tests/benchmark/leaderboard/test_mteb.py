@@ -66,7 +66,7 @@ def test_a_file_has_mtebs_shape_and_our_numbers() -> None:
     assert result["date"] == stamp.timestamp()
 
 
-def test_seeds_and_methods_have_folders_of_their_own_and_trials_none(tmp_path: Path) -> None:
+def test_seeds_and_methods_have_own_folders_and_trials_none(tmp_path: Path) -> None:
     found = exported(
         tmp_path,
         sts_record("m", "STS12-raw", 0),

@@ -101,7 +101,7 @@ def test_every_recipe_of_a_printed_row_is_measured(name: str) -> None:
             assert (base, overrides) in settings or read or not overrides, (name, recipe)
 
 
-def test_what_a_user_chooses_replaces_the_paper_s_and_leaves_out_its_other_backbones() -> None:
+def test_a_users_choice_replaces_the_papers_backbones() -> None:
     found = item("promptbert-table3")
     known = {"methods", "suite", "backbone", "train-sentences", "seeds", "results", "allow-missing"}
     lines = [arguments(found, step, EVERYTHING, known) for step in steps_of(found, EVERYTHING)]
@@ -116,7 +116,7 @@ def test_what_a_user_chooses_replaces_the_paper_s_and_leaves_out_its_other_backb
 
 
 @pytest.mark.parametrize(("sentences", "every"), [(None, 125), (1_000_000, 125), (25_600, 20), (2_560, 2), (64, 1)])
-def test_a_short_training_is_evaluated_often_enough_for_a_figure(sentences: int | None, every: int) -> None:
+def test_short_training_is_evaluated_enough_for_a_figure(sentences: int | None, every: int) -> None:
     chosen = Chosen(results=Path("out"), options={"train-sentences": sentences})
     assert f"simcse:eval_every={every}" in methods_of(item("ptbert-figure3"), chosen)
 

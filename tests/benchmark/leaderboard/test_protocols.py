@@ -27,7 +27,7 @@ def line_of(text: str, name: str) -> str:
     return next(line for line in text.splitlines() if f" {name} |" in line)
 
 
-def test_a_row_of_another_protocol_is_not_compared_with_the_best(tmp_path: Path) -> None:
+def test_another_protocols_row_is_not_compared_with_the_best(tmp_path: Path) -> None:
     """As good as the best, on the same pairs: marked under the same protocol, named as not compared under another."""
     gold = np.round(np.random.default_rng(0).uniform(0, 5, 120), 1)
     marked = {}

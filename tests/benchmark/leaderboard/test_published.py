@@ -79,7 +79,7 @@ def test_every_number_of_the_reference_is_kept_with_all_it_says(reference: Any) 
     assert len(ours) == 947
 
 
-def test_every_average_that_is_not_the_mean_of_its_row_is_marked() -> None:
+def test_an_average_that_is_not_its_rows_mean_is_marked() -> None:
     """By our own arithmetic; the reference's tolerance is half a unit of the last printed digit."""
     wrong = 0
     for line in published().lines:
@@ -95,13 +95,13 @@ def test_every_average_that_is_not_the_mean_of_its_row_is_marked() -> None:
     assert wrong == 16
 
 
-def test_the_averages_the_reference_calls_wrong_are_the_marked_ones(reference: Any) -> None:
+def test_averages_the_reference_calls_wrong_are_marked(reference: Any) -> None:
     wrong = {(c["paper"], c["table"], c["method"], c["setting"]) for c in reference["avg_checks"] if not c["ok"]}
     marked = {(x.table.paper, x.table.table, x.row.method, x.row.setting) for x in published().lines if x.row.slip}
     assert wrong <= marked
 
 
-def test_recipes_and_tasks_that_it_names_exist_and_every_other_row_says_why_none_does() -> None:
+def test_named_recipes_exist_other_rows_say_why_none_does() -> None:
     recipes, tasks = all_recipes(), set(TASKS.names())
     book = published()
     for line in book.lines:
@@ -160,7 +160,7 @@ def test_elsewhere_the_reason_is_told(name: str, suite_name: str, backbone: str,
     assert found.compared == []
 
 
-def test_dev_scores_stand_beside_dev_scores_and_the_period_beside_the_period() -> None:
+def test_dev_and_period_scores_stand_beside_their_own_kind() -> None:
     assert one("simcse-crop", "PT-BERT, table 4", "sts-dev").compared == ["STS-B-dev"]
     assert one("prompt-repo", "PromptBERT, table 5").compared == [*suite("sts").tasks, AVERAGE]
     assert one("promptbert-sup-transfer", "PromptBERT, table 15", "transfer").compared[-1] == AVERAGE
@@ -248,7 +248,7 @@ def test_a_value_that_we_do_not_have_is_not_compared() -> None:
     assert found.verdict().endswith("STS15, Avg: ours is n/a")
 
 
-def test_rows_that_share_a_name_and_overrides_of_the_place_keep_their_recipe() -> None:
+def test_rows_of_one_name_and_overrides_keep_their_recipe() -> None:
     assert recipe_of("simcse [0123abcd]") == ("simcse", {})
     assert recipe_of("simcse:backbone=a/b:revision=x:steps=3") == ("simcse", {"steps": 3})
 
@@ -271,7 +271,7 @@ def test_files_stand_beside_the_table_and_hold_what_they_should(tmp_path: Path) 
     assert [bool(row["published"]) for row in sorted(content["rows"], key=lambda r: r["method"])] == [False, True]
 
 
-def test_a_table_without_a_counterpart_and_a_trial_have_no_such_file(tmp_path: Path) -> None:
+def test_a_table_without_counterpart_or_a_trial_has_no_file(tmp_path: Path) -> None:
     plain = build_tables(records("nothing-published", suite("sts").tasks), [suite("sts")])
     trial = build_tables(records("simcse", suite("sts").tasks, limit=50), [suite("sts")])
     write_tables([*plain, *trial], tmp_path)

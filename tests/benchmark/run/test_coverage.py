@@ -151,7 +151,7 @@ def test_the_bias_removal_table_comes_from_one_command(
     assert len({record["scores"]["main"] for record in found.values() if record["scores"]}) >= 4
 
 
-def test_old_records_are_still_valid_and_the_bundled_models_static_ones_keep_their_keys() -> None:
+def test_old_records_stay_valid_and_static_ones_keep_their_keys() -> None:
     """A field that came later stays out of the key at its default, and is in it at any other value."""
     paths = sorted(ROOT.glob("leaderboards/*/records/*/*.json"))
     if not paths:

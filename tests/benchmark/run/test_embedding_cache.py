@@ -98,7 +98,7 @@ def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "damage", [lambda b: b[: len(b) // 2], lambda b: b[:-9] + bytes([b[-9] ^ 1]) + b[-8:], lambda b: b""]
 )
-def test_a_damaged_segment_is_set_aside_and_its_texts_are_encoded_again(damage: Any) -> None:
+def test_a_damaged_segment_is_set_aside_and_encoded_again(damage: Any) -> None:
     said: list[str] = []
     cache = EmbeddingCache(say=said.append)
     add(cache, "k", TEXTS)
@@ -130,7 +130,7 @@ def test_a_matrix_larger_than_the_cache_is_not_kept() -> None:
     assert cache_bytes() == 0
 
 
-def test_a_cache_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_told_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file where the folder should be")
     said: list[str] = []
     add(EmbeddingCache(say=said.append), "k", TEXTS)
@@ -171,7 +171,7 @@ def test_a_size_that_is_no_number_is_told(size: str) -> None:
         EmbeddingCache(float(size))
 
 
-def test_a_store_encodes_what_the_cache_lacks_and_obtains_no_encoder_for_the_rest(fakes: None) -> None:
+def test_a_store_encodes_only_what_the_cache_lacks(fakes: None) -> None:
     asked: list[str] = []
 
     class Asked(Bag):
@@ -225,7 +225,7 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
         assert "cached" not in before[key]["encoding"]
 
 
-def test_a_deleted_record_needs_neither_training_nor_the_weights(
+def test_a_deleted_record_needs_no_training_and_no_weights(
     fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
 ) -> None:
     common = ("run", "--methods", "fitted", "--seeds", 1, "--out", tmp_path / "a", *FAST)
@@ -240,7 +240,7 @@ def test_a_deleted_record_needs_neither_training_nor_the_weights(
     assert {key: unlike(record) for key, record in after.items()} == {k: unlike(r) for k, r in before.items()}
 
 
-def test_a_fitted_encoder_is_fitted_in_each_folder_and_equal_weights_are_not_encoded_again(
+def test_each_folder_fits_and_equal_weights_are_encoded_once(
     fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
 ) -> None:
     common = ("run", "--methods", "fitted", "--seeds", 2, "--tasks", "pocket-words", *FAST)
@@ -262,7 +262,7 @@ def test_without_the_cache_everything_is_encoded(fakes: None, cli: Cli, tmp_path
     assert cache_bytes() == 0
 
 
-def test_a_transductive_encoder_is_never_answered_from_the_cache(
+def test_transductive_encoders_are_not_read_from_the_cache(
     fakes: None, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:
     learned: list[int] = []

@@ -61,9 +61,7 @@ def records(out: Path) -> dict[tuple[str, str, int | None], dict[str, Any]]:
         ("batch-dependent", "depend on the order"),
     ],
 )
-def test_a_broken_method_is_recorded_and_the_others_are_measured(
-    bad: str, reason: str, cli: Cli, tmp_path: Path
-) -> None:
+def test_a_broken_method_is_recorded_and_others_are_measured(bad: str, reason: str, cli: Cli, tmp_path: Path) -> None:
     """The sweep goes on, the exit code and the summary tell."""
     tasks = ("pocket-pairs", "pocket-words")
     common = ("--seeds", 1, "--tasks", ",".join(tasks), "--out", tmp_path, *FAST)
@@ -110,7 +108,7 @@ def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Pat
     assert found["constant", "pocket-topics", None]["scores"]["main"] is None
 
 
-def test_a_reason_that_is_not_valid_unicode_does_not_stop_the_sweep(cli: Cli, tmp_path: Path) -> None:
+def test_a_reason_of_invalid_unicode_does_not_stop_the_sweep(cli: Cli, tmp_path: Path) -> None:
     """A file name of other bytes in an error message (a lone surrogate in Python) must not end the run."""
     answer = cli("run", "--methods", "crash-surrogate,bag", "--tasks", "pocket-words", "--out", tmp_path, *FAST)
     assert answer.code == 1
@@ -181,7 +179,7 @@ def test_allow_missing_does_not_excuse_a_failure(cli: Cli, tmp_path: Path) -> No
     assert cli(*arguments, *FAST).code == 1
 
 
-def test_a_finished_cell_is_kept_and_a_failed_one_is_tried_again(cli: Cli, tmp_path: Path) -> None:
+def test_a_finished_cell_is_kept_a_failed_one_tried_again(cli: Cli, tmp_path: Path) -> None:
     """The second run measures nothing that has a score; a failed cell gets another chance."""
     arguments = ("run", "--methods", "bag,fitted", "--seeds", 2, "--out", tmp_path, *FAST)
     assert cli(*arguments).code == 0
@@ -210,7 +208,7 @@ def test_a_new_task_uses_the_saved_encoder(cli: Cli, tmp_path: Path) -> None:
     assert all(record["training"]["steps"] == 1 for record in everything.values())
 
 
-def test_damage_to_a_saved_encoder_is_found_and_it_is_trained_again(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
+def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
     """A truncated safetensors file is one warning and a new training with the same result."""
     common = ("run", "--methods", "simcse:batch_size=8", "--backbone", tiny_bert, "--seeds", 1, "--out", tmp_path)
     common = (*common, "--train-sentences", 48, "--tasks", "pocket-words", *FAST)

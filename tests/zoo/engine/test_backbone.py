@@ -33,7 +33,7 @@ def test_bundled_backbone_is_found_by_name() -> None:
     assert set(source.identity()) == {"name", "revision", "sha256"}
 
 
-def test_folder_is_found_and_its_identity_does_not_name_the_place(tiny_bert: Path, copied: Path) -> None:
+def test_a_folder_is_found_its_identity_does_not_name_it(tiny_bert: Path, copied: Path) -> None:
     first, second = find_backbone(str(tiny_bert)), find_backbone(str(copied))
     assert first.sha256 == second.sha256
     assert str(tiny_bert.parent) not in json.dumps(first.identity())
@@ -59,7 +59,7 @@ def test_roberta_positions_start_after_the_padding_row(tiny_roberta: Path) -> No
             backbone.model(torch.full((1, 129), 7))
 
 
-def test_a_missing_hub_model_offline_is_told_at_once_with_the_remedy() -> None:
+def test_a_missing_hub_model_offline_is_told_with_the_remedy() -> None:
     started = time.perf_counter()
     with pytest.raises(MissingError) as caught:
         find_backbone("nobody/no-such-model")
@@ -114,7 +114,7 @@ def test_a_folder_without_model_is_told(tmp_path: Path, copied: Path) -> None:
         find_backbone(str(copied))
 
 
-def test_pickle_is_refused_unless_allowed_and_then_gives_the_same_vectors(tiny_bert: Path, copied: Path) -> None:
+def test_pickle_is_refused_unless_allowed_same_vectors_then(tiny_bert: Path, copied: Path) -> None:
     weights_to_pickle(copied)
     with pytest.raises(UsageError, match="--allow-pickle"):
         Cls(Cls.Recipe(backbone=str(copied)), RUNTIME)
@@ -169,7 +169,7 @@ def test_damaged_configuration_is_told(copied: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "tokenizer_config.json"])
-def test_identity_changes_with_a_byte_of_any_file_that_is_loaded(copied: Path, name: str) -> None:
+def test_identity_changes_with_a_byte_of_any_loaded_file(copied: Path, name: str) -> None:
     before = find_backbone(str(copied)).sha256
     content = bytearray((copied / name).read_bytes())
     content[-1] ^= 1
@@ -185,7 +185,7 @@ def test_identity_ignores_what_is_not_loaded(copied: Path) -> None:
     assert find_backbone(str(copied)).sha256 == before
 
 
-def test_identity_covers_pickled_weights_when_they_are_the_ones_loaded(copied: Path) -> None:
+def test_identity_covers_pickled_weights_that_are_loaded(copied: Path) -> None:
     weights = load_file(copied / "model.safetensors")
     weights_to_pickle(copied)
     before = find_backbone(str(copied), allow_pickle=True).sha256

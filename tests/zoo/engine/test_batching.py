@@ -140,7 +140,7 @@ def test_a_text_longer_than_the_budget_goes_alone() -> None:
 
 
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), MemoryError()])
-def test_out_of_memory_halves_the_budget_and_the_result_is_the_same(error: BaseException) -> None:
+def test_out_of_memory_halves_the_budget_with_equal_result(error: BaseException) -> None:
     lengths = np.random.default_rng(2).integers(1, 30, 200).tolist()
     largest: list[int] = []
 
@@ -197,7 +197,7 @@ def test_out_of_memory_with_one_text_is_told_with_advice() -> None:
         run_table([50, 3], forward, 64)
 
 
-def test_small_batch_out_of_memory_still_halves_down_to_one_text() -> None:
+def test_small_batch_out_of_memory_halves_down_to_one_text() -> None:
     """Few short texts, far below the budget: only what was really tried can be halved."""
     tried: list[int] = []
 
@@ -248,7 +248,7 @@ def test_max_length_of_the_recipe_cuts(tiny_bert: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"x", ["a"], {"a": 1}], ids=lambda b: type(b).__name__)
-def test_a_non_string_is_named_with_its_place_among_the_texts_given(average: Average, bad: Any) -> None:
+def test_a_non_string_is_named_with_its_place(average: Average, bad: Any) -> None:
     with pytest.raises(ContractError, match=f"text 2 is {type(bad).__name__}"):
         average.encode(["a", "a", bad])
 

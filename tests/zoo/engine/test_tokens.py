@@ -67,7 +67,7 @@ def test_rows_without_tokens_are_padding_only(tokenizer: Any) -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=40), st.integers(1, 200))
-def test_batches_hold_every_row_once_longest_first_within_the_budget(lengths: list[int], budget: int) -> None:
+def test_batches_hold_each_row_once_longest_first_in_budget(lengths: list[int], budget: int) -> None:
     batches = length_sorted_batches(np.array(lengths, dtype=np.int64), budget)
     flat = [int(i) for batch in batches for i in batch]
     assert sorted(flat) == list(range(len(lengths)))
@@ -131,7 +131,7 @@ def _loaded(folder: Path) -> Any:
     ),
     st.sampled_from([0, 60, 10_000]),
 )
-def test_remembered_rows_equal_tokenised_ones_whatever_came_before(
+def test_remembered_rows_equal_rows_tokenised_again(
     tiny_bert: Path, calls: list[tuple[list[int], int | None, bool]], most_characters: int
 ) -> None:
     """Any order of calls with any limits, with memory for nothing, for some texts, for all."""
@@ -143,7 +143,7 @@ def test_remembered_rows_equal_tokenised_ones_whatever_came_before(
         assert same(memory.tokenise(tokenizer, texts, **options), tokenise(tokenizer, texts, **options))
 
 
-def test_equal_tokenizers_share_rows_and_other_limits_only_cut_again(tiny_bert: Path) -> None:
+def test_equal_tokenizers_share_rows_other_limits_cut_again(tiny_bert: Path) -> None:
     one, two = (Counting(AutoTokenizer.from_pretrained(tiny_bert)) for _ in range(2))
     memory = TokenMemory()
     memory.tokenise(one, TEXTS, max_length=512)

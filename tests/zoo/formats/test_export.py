@@ -82,7 +82,7 @@ def test_a_trained_encoder_is_exported_as_it_was_trained(tiny_bert: Path, tmp_pa
     assert not np.allclose(vectors, before, atol=1e-2)
 
 
-def test_a_whitened_pretrained_encoder_keeps_all_modules_and_lower_case(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_whitened_pretrained_encoder_keeps_all_modules(tiny_bert: Path, tmp_path: Path) -> None:
     """Of a folder that the library itself saved: pooling, Dense and Normalize, then the whitening."""
     modules = pytest.importorskip("sentence_transformers.models")
     torch.manual_seed(1)

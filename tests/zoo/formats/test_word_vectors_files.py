@@ -56,7 +56,7 @@ def test_every_form_gives_the_same_words_and_vectors(form: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("header", [True, False])
-def test_a_long_file_is_read_whole_and_its_numbers_are_those_of_python(header: bool, tmp_path: Path) -> None:
+def test_a_long_file_is_read_whole_with_pythons_numbers(header: bool, tmp_path: Path) -> None:
     """More lines than are parsed at once, numbers of every length."""
     values = np.random.default_rng(0).normal(size=(9000, 4)) * np.geomspace(1e-9, 1e9, 9000)[:, None]
     lines = [f"w{i} " + " ".join(map(repr, row)) for i, row in enumerate(values.tolist())]

@@ -125,7 +125,7 @@ def test_a_negative_is_any_other_phrase_and_all_are_drawn_alike() -> None:
 
 
 @pytest.mark.parametrize("name", ["burt", "burt-human", "burt-k1"])
-def test_paraphrase_identification_has_each_pair_and_its_k_negatives(name: str, tiny_bert: Path) -> None:
+def test_paraphrases_have_each_pair_and_its_k_negatives(name: str, tiny_bert: Path) -> None:
     encoder, corpus = BURT(recipe_of(name, tiny_bert), Runtime()), pairs()
     task = encoder.tasks(corpus, Run(seed=2))[1]
     k = encoder.recipe.negatives
@@ -154,7 +154,7 @@ def test_paraphrase_identification_has_each_pair_and_its_k_negatives(name: str, 
     assert (again.second == task.second).all() and (other.second != task.second).any()
 
 
-def test_classification_takes_all_three_classes_and_never_nli_s_entailment(tiny_bert: Path) -> None:
+def test_classification_takes_all_classes_not_nlis_entailment(tiny_bert: Path) -> None:
     nli, _, ptc = BURT(BURT.Recipe(backbone=str(tiny_bert)), Runtime()).tasks(pairs(), Run())
     assert (len(nli), len(ptc)) == (30, 30)
     assert not set(nli.first) & set(ptc.first)

@@ -119,7 +119,7 @@ def test_the_loss_is_twice_the_script_share_of_nt_xent(tiny_bert: Path) -> None:
     assert values[1] == pytest.approx(0.3 * values[0], rel=1e-5)
 
 
-def test_token_cutoff_clears_a_share_of_each_sentences_own_tokens() -> None:
+def test_token_cutoff_clears_a_share_of_each_sentences_tokens() -> None:
     torch.manual_seed(0)
     mask = torch.tensor([[1] * 10, [1] * 5 + [0] * 5])
     cut = cut_tokens(torch.ones(2, 10, 3), mask, 0.4)

@@ -52,7 +52,7 @@ def test_the_three_recipes_say_how_they_differ(tiny_bert: Path) -> None:
     assert (st["learning_rate"], st["rates"], st["steps"]) == (1e-5, (), None)
 
 
-def test_positives_are_one_sentence_and_disjoint_negatives_are_all_new() -> None:
+def test_positives_are_one_sentence_negatives_are_all_new() -> None:
     drawn = groups()
     first, second = drawn.pairs(np.arange(drawn.count))
     assert first.shape == second.shape == (drawn.count, 4)
@@ -70,7 +70,7 @@ def test_shared_negatives_are_paired_with_the_positive_sentence() -> None:
     assert len(set(second.ravel())) == 96
 
 
-def test_independent_draws_are_uniform_and_a_function_of_seed_and_number() -> None:
+def test_independent_draws_are_uniform_and_set_by_the_seed() -> None:
     drawn = groups(20, once=False, passes=1000)
     first, second = drawn.pairs(np.arange(2000))
     counts = np.bincount(np.concatenate([first.ravel(), second[:, 1:].ravel()]), minlength=20)
@@ -198,9 +198,7 @@ def test_rmsprop_adds_epsilon_to_the_root_as_keras_does() -> None:
 
 
 @pytest.mark.parametrize("name", ["ct-repo", "ct-st"])
-def test_dropout_is_off_in_the_code_and_on_in_sentence_transformers(
-    name: str, tiny_bert: Path, pocket_sentences: list[str]
-) -> None:
+def test_dropout_is_off_in_the_code_on_in_st(name: str, tiny_bert: Path, pocket_sentences: list[str]) -> None:
     encoder = CT(recipe_of(name, tiny_bert, steps=1), Runtime())
     corpus = Corpus("p", pocket_sentences[:40])
     encoder.fit(corpus, run=Run(seed=1))

@@ -72,7 +72,7 @@ def test_likelihood_rises_in_training_and_on_unseen_sentences(
     assert bits(encoder, unseen) < gaussian - 0.05
 
 
-def test_the_loss_is_bits_per_dimension_in_float32_even_under_bf16(tiny_bert: Path) -> None:
+def test_loss_is_bits_per_dimension_in_float32_under_bf16(tiny_bert: Path) -> None:
     encoder = make(tiny_bert)
     vectors = torch.randn(9, 32)
     loss = NegativeLogLikelihood(encoder.glow)
@@ -161,7 +161,7 @@ def test_an_interrupted_training_ends_like_an_unbroken_one(
     assert resumed.facts() == unbroken.facts()
 
 
-def test_a_target_flow_learns_each_tasks_texts_with_the_seed_of_the_run(
+def test_a_target_flow_learns_each_task_with_the_runs_seed(
     tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
 ) -> None:
     encoder = make(tiny_bert, fit_on="target", **FAST)

@@ -66,9 +66,7 @@ def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:
         ("no gain", [50.0, 49.0, 51.0], 0.1 * 0.99 / 5 * 0.99 * 0.99),
     ],
 )
-def test_the_rate_is_divided_when_accuracy_falls_or_is_no_new_best(
-    when: Any, accuracies: list[float], wanted: float
-) -> None:
+def test_the_rate_is_divided_unless_accuracy_is_a_new_best(when: Any, accuracies: list[float], wanted: float) -> None:
     assert InferSent.Recipe(shrink_when=when).rate_after(accuracies) == pytest.approx(wanted, rel=1e-12)
 
 
@@ -88,7 +86,7 @@ def numpy_lstm(x: np.ndarray, w: np.ndarray, u: np.ndarray, b: np.ndarray) -> li
     return states
 
 
-def test_vectors_are_the_largest_states_of_both_directions_whatever_the_padding() -> None:
+def test_vectors_are_both_directions_largest_states_any_padding() -> None:
     torch.manual_seed(0)
     words = torch.randn(20, 5)
     head = BiLSTMMax(words, 4)
@@ -189,7 +187,7 @@ def test_the_rate_follows_the_accuracies_and_ends_the_training(
     assert report.steps == 10 and report.best_step == 4
 
 
-def test_resumed_training_is_bit_equal_on_either_side_of_an_epoch(
+def test_resumed_training_is_bit_equal_around_an_epochs_end(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe, corpus = recipe_of("infersent", tiny_bert, batch_size=60, epochs=4), nli()

@@ -155,7 +155,7 @@ def test_warm_up_is_a_share_of_the_steps(tiny_bert: Path, pocket_sentences: list
     assert (settings.schedule, settings.weight_decay) == ("linear", 0.01)
 
 
-def test_save_and_load_keep_the_head_and_the_fingerprint_sees_it(
+def test_saving_keeps_the_head_and_the_fingerprint_sees_it(
     tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
 ) -> None:
     encoder = make(tiny_bert)

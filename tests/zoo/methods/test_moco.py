@@ -67,7 +67,7 @@ def test_the_key_encoder_starts_as_a_copy_without_gradient(tiny_bert: Path) -> N
     assert all(torch.equal(k, q) and not k.requires_grad and q.requires_grad for k, q in pairs)
 
 
-def test_esimcse_has_in_batch_positives_with_gradient_and_only_past_keys_as_extra_negatives(tiny_bert: Path) -> None:
+def test_esimcse_positives_have_gradient_extra_keys_are_past(tiny_bert: Path) -> None:
     recipe = MoCo.Recipe(
         backbone=str(tiny_bert), batch_size=3, queue_size=5, positives="query", momentum=0.995, augment=("repeat:0.32",)
     )
@@ -174,7 +174,7 @@ def test_the_control_applies_one_linear_map_twice(tiny_bert: Path) -> None:
         torch.testing.assert_close(objective.query_branch(ids, torch.ones_like(ids)), wanted)
 
 
-def test_only_the_keys_view_is_augmented_and_a_batch_is_always_augmented_alike(tiny_bert: Path) -> None:
+def test_only_the_keys_view_is_augmented_and_a_batch_alike(tiny_bert: Path) -> None:
     encoder = MoCo(MoCo.Recipe(backbone=str(tiny_bert), augment=("delete:0.3",), queue_size=64), Runtime())
     ids, mask, view_ids, view_mask = batches(encoder, 8, 1)[0]
     plain = MoCo(MoCo.Recipe(backbone=str(tiny_bert)), Runtime())

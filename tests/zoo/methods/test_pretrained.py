@@ -67,17 +67,17 @@ def test_dense_and_normalize_give_the_librarys_vectors(tiny_bert: Path, tmp_path
     assert encoder.dim == 20 and encoder.library is None
 
 
-def test_a_dense_module_with_another_activation_goes_through_the_library(tiny_bert: Path, tmp_path: Path) -> None:
+def test_dense_with_another_activation_uses_the_library(tiny_bert: Path, tmp_path: Path) -> None:
     dense = modules.Dense(32, 12, activation_function=torch.nn.GELU())
     assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
 
 
-def test_a_dense_module_with_a_residual_goes_through_the_library(tiny_bert: Path, tmp_path: Path) -> None:
+def test_dense_with_a_residual_uses_the_library(tiny_bert: Path, tmp_path: Path) -> None:
     dense = modules.Dense(32, 32, activation_function=torch.nn.Identity(), use_residual=True)
     assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
 
 
-def test_an_unknown_module_goes_through_the_library_and_keeps_the_contract(tiny_bert: Path, tmp_path: Path) -> None:
+def test_an_unknown_module_uses_the_library_keeps_contract(tiny_bert: Path, tmp_path: Path) -> None:
     folder = build(tmp_path / "m", tiny_bert, modules.LayerNorm(32))
     assert assert_same(folder).library is not None
     findings = check(Pretrained, Pretrained.Recipe(model=str(folder)), Runtime(), "foreign")
@@ -111,7 +111,7 @@ def in_subfolder(folder: Path) -> Path:
     return folder
 
 
-def test_a_transformer_in_its_own_subfolder_loads_saves_and_loads_again(tiny_bert: Path, tmp_path: Path) -> None:
+def test_a_transformer_in_a_subfolder_loads_and_saves(tiny_bert: Path, tmp_path: Path) -> None:
     folder = in_subfolder(build(tmp_path / "m", tiny_bert))
     encoder = assert_same(folder)
     encoder.save(tmp_path / "saved")
@@ -128,7 +128,7 @@ def test_lower_casing_of_the_folder_is_kept(tiny_cased: Path, tmp_path: Path) ->
     assert_same(folder)
 
 
-def test_a_plain_checkpoint_needs_a_pooling_and_then_is_that_pooling(tiny_bert: Path) -> None:
+def test_a_plain_checkpoint_needs_a_pooling_and_then_has_it(tiny_bert: Path) -> None:
     with pytest.raises(UsageError, match="pooling=cls") as caught:
         ours(tiny_bert)
     assert caught.value.exit_code == 2 and str(tiny_bert) in str(caught.value)
@@ -140,9 +140,7 @@ def test_a_plain_checkpoint_needs_a_pooling_and_then_is_that_pooling(tiny_bert: 
 
 
 @pytest.mark.parametrize("kind", ["my_package.Normalize", "custom_st.Transformer"])
-def test_a_module_of_foreign_code_is_not_taken_for_the_stock_one_of_its_name(
-    tiny_bert: Path, tmp_path: Path, kind: str
-) -> None:
+def test_foreign_code_is_not_taken_for_the_stock_module(tiny_bert: Path, tmp_path: Path, kind: str) -> None:
     folder = build(tmp_path / "m", tiny_bert, modules.Normalize())
     listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     listed[0 if kind.endswith("Transformer") else 2]["type"] = kind

@@ -75,7 +75,7 @@ def test_attention_equals_numpy_head_by_head(heads: int, biases: bool) -> None:
 
 
 @pytest.mark.parametrize(("heads", "biases"), [(1, False), (12, True)])
-def test_gradients_of_both_passes_equal_finite_differences_of_the_equations(heads: int, biases: bool) -> None:
+def test_gradients_of_both_passes_equal_finite_differences(heads: int, biases: bool) -> None:
     """Along random directions of P, Y and every weight: autograd against central differences of the numpy form."""
     layer = attention(heads, biases)
     rng = np.random.default_rng(heads)
@@ -126,7 +126,7 @@ def test_with_cls_alone_the_pseudo_tokens_do_nothing(m: int, heads: int) -> None
 
 @pytest.mark.parametrize("m", [1, 16, 128])
 @pytest.mark.parametrize("heads", [1, 12])
-def test_with_cls_alone_neither_pseudo_tokens_nor_query_and_key_maps_get_a_gradient(m: int, heads: int) -> None:
+def test_cls_alone_gives_pseudo_tokens_and_maps_no_gradient(m: int, heads: int) -> None:
     layer = attention(heads)
     p = nn.Parameter(torch.randn(m, DIM).double())
     y = torch.randn(5, 1, DIM).double()
@@ -139,7 +139,7 @@ def test_with_cls_alone_neither_pseudo_tokens_nor_query_and_key_maps_get_a_gradi
         assert module.weight.grad.abs().max() <= 1e-14 * largest
 
 
-def test_repo_recipe_gives_its_pseudo_tokens_no_gradient_in_the_whole_objective(tiny_bert: Path) -> None:
+def test_repo_recipe_gives_its_pseudo_tokens_no_gradient(tiny_bert: Path) -> None:
     repo = objective(tiny_bert, "ptbert-repo", queue_size=12, batch_size=4, attention_dropout=0.0).eval()
     repo(*batch()).backward()
     grad = repo.query_branch.pseudo_tokens.weight.grad
@@ -211,7 +211,7 @@ def flatness(variant: str) -> tuple[float, float]:
         return float(cosine(h, flat).mean()), float(cosine(h, again).mean())
 
 
-def test_the_papers_attention_starts_flat_and_the_scaled_start_does_not() -> None:
+def test_the_papers_attention_starts_flat_the_scaled_does_not() -> None:
     flat, redrawn = flatness("ptbert")
     assert flat > 0.999 and redrawn > 0.999, "what moco-2linear-avg is the control for"
     sharp, redrawn_sharp = flatness("ptbert-sharp")
@@ -237,7 +237,7 @@ def test_queue_holds_the_newest_keys_own_batch_first() -> None:
         assert torch.equal(held, everything[:256])
 
 
-def test_queue_takes_a_smaller_last_batch_and_one_larger_than_itself() -> None:
+def test_queue_takes_a_smaller_batch_and_one_above_its_size() -> None:
     queue = Queue(10, 1)
     queue.push(torch.arange(8.0)[:, None])
     assert queue.push(torch.arange(100.0, 105)[:, None])[:, 0].tolist() == [100, 101, 102, 103, 104, 0, 1, 2, 3, 4]
@@ -297,7 +297,7 @@ def test_momentum_update_is_the_convex_sum_of_eq_5() -> None:
     assert all(torch.equal(kept[name], tensor) for name, tensor in query.state_dict().items())
 
 
-def test_momentum_moves_every_part_of_the_key_branch_after_a_step(tiny_bert: Path) -> None:
+def test_momentum_moves_each_part_of_the_key_branch(tiny_bert: Path) -> None:
     made = objective(tiny_bert, "ptbert", queue_size=12, batch_size=4, pseudo_tokens=4)
     before = copy.deepcopy(made.key_branch.state_dict())
     with torch.no_grad():
@@ -356,7 +356,7 @@ def test_released_code_returns_keys_with_the_query_attention(tiny_bert: Path) ->
         assert torch.equal(first, made.queue.keys) is not changes
 
 
-def test_training_changes_the_backbone_and_the_test_vector_is_its_cls(tiny_bert: Path) -> None:
+def test_training_changes_the_backbone_test_vector_is_cls(tiny_bert: Path) -> None:
     recipe = PTBert.Recipe(backbone=str(tiny_bert), batch_size=4, pseudo_tokens=4, queue_size=8)
     encoder = PTBert(recipe, Runtime())
     before = encoder.encode(["a dog"])

@@ -63,7 +63,7 @@ def test_the_head_is_three_classes_of_three_vectors(tiny_bert: Path, bias: bool)
     assert (settings.steps, settings.warmup_steps, settings.adam_betas) == (2, 1, (0.9, 0.999))
 
 
-def test_phrase_pairs_are_left_and_a_corpus_without_nli_is_refused(tiny_bert: Path) -> None:
+def test_phrase_pairs_are_left_out_and_no_nli_is_refused(tiny_bert: Path) -> None:
     encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert)), Runtime())
     pairs = nli()
     mixed = Corpus("m", [*pairs.sentences, "big dog", "large dog"], [*(pairs.labels or ()), "ppdb:entailment"])
@@ -75,9 +75,7 @@ def test_phrase_pairs_are_left_and_a_corpus_without_nli_is_refused(tiny_bert: Pa
 
 
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_the_test_vector_is_the_pooled_last_layer_and_survives_saving(
-    pooling: Any, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_the_test_vector_is_the_pooled_last_layer_also_saved(pooling: Any, tiny_bert: Path, tmp_path: Path) -> None:
     encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert), pooling=pooling, learning_rate=1e-3), Runtime())
     mark = encoder.fingerprint()
     report = encoder.fit(nli(), run=Run(seed=1))

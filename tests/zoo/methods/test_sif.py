@@ -155,7 +155,7 @@ def test_save_and_load_keep_weights_and_directions(weighting: str, path: Path, c
         SIF.load(tmp_path)
 
 
-def test_a_fit_without_a_corpus_and_values_without_meaning_are_told(path: Path) -> None:
+def test_no_corpus_and_values_without_meaning_are_told(path: Path) -> None:
     with pytest.raises(ContractError, match="--corpus"):
         make(path).fit(None, run=Run())
     with pytest.raises(ValueError, match="components"):

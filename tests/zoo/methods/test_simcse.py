@@ -96,7 +96,7 @@ def test_head_starts_as_bert_initialises_linear_maps() -> None:
     assert not head.dense.bias.any()
 
 
-def test_training_changes_the_weights_and_the_test_vector_is_cls_without_the_mlp(tiny_bert: Path) -> None:
+def test_training_changes_weights_test_vector_has_no_mlp(tiny_bert: Path) -> None:
     encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), batch_size=4, learning_rate=1e-3), Runtime())
     before, mark = encoder.backbone.weights_sha256(), encoder.fingerprint()
     report = encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1))
@@ -134,7 +134,7 @@ TRIPLETS = [("a dog runs", "an animal moves", "a dog sleeps"), ("two men talk", 
 
 
 @pytest.mark.parametrize("weight", [0.0, float(np.log(2))])
-def test_the_supervised_loss_equals_numpy_with_weighted_hard_negatives(tiny_bert: Path, weight: float) -> None:
+def test_supervised_loss_equals_numpy_with_hard_negatives(tiny_bert: Path, weight: float) -> None:
     """SimCSE Eq. 5 and 8: alpha multiplies exp(cos(h_i, own hard negative) / temperature) only."""
     encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), supervised=True, hard_negative_weight=weight), Runtime())
     torch.manual_seed(0)
@@ -155,7 +155,7 @@ def test_the_supervised_loss_equals_numpy_with_weighted_hard_negatives(tiny_bert
     assert loss == pytest.approx(total / 2, abs=1e-5)
 
 
-def test_triplets_pair_what_a_premise_entails_with_what_contradicts_it() -> None:
+def test_triplets_pair_entailment_with_contradiction() -> None:
     sentences, labels = [], []
     for premise, hypothesis, label in [
         ("p", "e1", "entailment"), ("p", "n", "neutral"), ("q", "e", "entailment"), ("p", "c1", "contradiction"),
@@ -176,7 +176,7 @@ def nli(times: int = 4) -> Corpus:
     return Corpus("nli", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
 
 
-def test_the_supervised_test_vector_passes_through_the_mlp_and_survives_saving(tiny_bert: Path, tmp_path: Path) -> None:
+def test_supervised_test_vector_has_the_mlp_also_saved(tiny_bert: Path, tmp_path: Path) -> None:
     recipe = SimCSE.Recipe(backbone=str(tiny_bert), supervised=True, mlp_only_train=False, batch_size=4, epochs=2)
     encoder = SimCSE(recipe, Runtime())
     assert SimCSE.traits(recipe).needs_pairs and not SimCSE.traits(recipe).needs_corpus
@@ -208,7 +208,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("pooler", LAYERS)
-def test_the_five_poolers_train_and_test_alike_and_only_cls_has_an_mlp(tiny_bert: Path, pooler: str) -> None:
+def test_five_poolers_train_and_test_alike_only_cls_has_mlp(tiny_bert: Path, pooler: str) -> None:
     layers = LAYERS[pooler]
     encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), pooler=pooler), Runtime())
     objective = encoder.objective().eval()
@@ -244,7 +244,7 @@ def test_the_mlm_companion_refuses_a_checkpoint_without_head(tiny_bert: Path, tm
         SimCSE(SimCSE.Recipe(backbone=str(tmp_path / "headless"), mlm_weight=0.1), Runtime()).objective()
 
 
-def test_masking_chooses_the_declared_share_and_never_a_special_token() -> None:
+def test_masking_takes_the_declared_share_and_no_special_token() -> None:
     torch.manual_seed(0)
     ids = torch.randint(1000, 2000, (200, 50))
     ids[:, 0], ids[:, -1] = 101, 102
@@ -274,7 +274,7 @@ class WithEqualViews(SimCSE):
 
 
 @pytest.mark.parametrize("fields", [{}, {"mlm_weight": 0.1}])
-def test_the_gradient_cache_gives_the_gradient_of_the_whole_batch(
+def test_the_gradient_cache_gives_the_whole_batchs_gradient(
     tiny_mlm: Path, pocket_sentences: list[str], fields: dict[str, float]
 ) -> None:
     """With dropout off both ways see the same network; one step of plain SGD-like AdamW shows the gradient."""

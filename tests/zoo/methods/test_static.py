@@ -82,9 +82,7 @@ def test_every_stage_equals_the_slow_definition(backbone: str, stage: str, reque
         )
 
 
-def test_a_capital_survives_freq_in_a_cased_vocabulary_and_not_in_an_uncased_one(
-    tiny_bert: Path, tiny_cased: Path
-) -> None:
+def test_a_capital_survives_freq_only_in_a_cased_vocabulary(tiny_bert: Path, tiny_cased: Path) -> None:
     """docs/methods.md: matching is case-sensitive and precedes lowering."""
     assert AutoTokenizer.from_pretrained(tiny_cased).tokenize("A dog") == ["A", "dog"]
     for folder, same in ((tiny_bert, True), (tiny_cased, False)):
@@ -127,7 +125,7 @@ def test_every_stage_removes_something_more(tiny_cased: Path) -> None:
         assert np.abs(before - after).max() > 1e-4
 
 
-def test_a_vocabulary_of_another_kind_is_refused_only_where_tokens_are_removed(copied: Path) -> None:
+def test_another_vocabulary_is_refused_where_tokens_go(copied: Path) -> None:
     path = copied / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"##s"', '"##§s"'), encoding="utf-8")
     with pytest.raises(UsageError, match="remove: none"):
@@ -158,7 +156,7 @@ def test_the_output_matrix_is_the_mlm_heads_rows(tiny_bert: Path, tmp_path: Path
     assert np.allclose(of["input"], of["output"]) is tied
 
 
-def test_a_checkpoint_without_mlm_head_is_refused_for_the_output_matrix(tiny_bert: Path, tmp_path: Path) -> None:
+def test_no_mlm_head_is_refused_for_the_output_matrix(tiny_bert: Path, tmp_path: Path) -> None:
     BertModel(BertConfig.from_pretrained(tiny_bert)).save_pretrained(tmp_path / "m")
     AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "m")
     with pytest.raises(UsageError, match="no MLM head"):

@@ -92,16 +92,14 @@ def test_a_base_that_cannot_be_is_told_with_the_recipe(recipe: dict[str, Any], w
         "whitening:layers=last:base=cls",
     ],
 )
-def test_a_key_of_the_plain_average_beside_a_base_is_refused_even_at_its_default(text: str) -> None:
+def test_a_key_of_the_average_beside_a_base_is_refused(text: str) -> None:
     spec = parse_methods(text, all_recipes())[0]
     with pytest.raises(UsageError, match=r"is for the plain average; the base '.*' has its own settings"):
         spec.resolve()
 
 
 @pytest.mark.parametrize(("name", "first"), [("sbert-whitening", 1), ("sbert-whitening-h0", 0)])
-def test_whitened_sbert_is_the_released_codes_arithmetic_on_first_and_last_layer(
-    name: str, first: int, tiny_bert: Path, pairs: Corpus
-) -> None:
+def test_whitened_sbert_is_the_released_codes_arithmetic(name: str, first: int, tiny_bert: Path, pairs: Corpus) -> None:
     """Averages of two layers, `compute_kernel_bias` and `transform_and_normalize` of the Keras code, in numpy."""
     _, recipe = parse_methods(f"{name}:k=8", all_recipes())[0].resolve({"backbone": str(tiny_bert)})
     encoder = Whitening(recipe, Runtime())
@@ -143,7 +141,7 @@ def test_a_recipe_built_on_itself_is_refused(tmp_path: Path) -> None:
         parse_methods(str(path), all_recipes())[0].resolve()
 
 
-def test_the_command_line_names_a_base_and_the_backbone_reaches_it(tiny_bert: Path) -> None:
+def test_the_command_line_names_a_base_given_the_backbone(tiny_bert: Path) -> None:
     spec = parse_methods("whitening:base=simcse:k=9", all_recipes())[0]
     cls, recipe = spec.resolve({"backbone": str(tiny_bert)})
     method, base_cls, own = base_of(recipe)
@@ -211,7 +209,7 @@ def test_without_a_base_the_files_are_as_they_were(tiny_bert: Path, tmp_path: Pa
     assert read_tensors(tmp_path / "whitening.safetensors")[1] == {"rank": "None"}
 
 
-def test_a_pairs_trained_base_is_whitened_on_the_sentences_of_the_pairs(tiny_bert: Path, pairs: Corpus) -> None:
+def test_a_base_trained_on_pairs_is_whitened_on_their_texts(tiny_bert: Path, pairs: Corpus) -> None:
     encoder = make(Whitening, tiny_bert, base="simcse-sup:batch_size=20:epochs=1", k=6)
     report = encoder.fit(pairs, run=Run(seed=0))
     mean, _, _ = whitening(encoder.base.encode(pairs.sentences), 6, 1e-6)

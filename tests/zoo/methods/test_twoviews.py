@@ -36,7 +36,7 @@ def test_shuffled_positions_permute_the_attended_ones_only() -> None:
     assert positions[0].tolist() != list(range(2, 11))
 
 
-def test_cutoff_clears_the_same_share_of_features_at_every_position() -> None:
+def test_cutoff_clears_the_same_share_at_all_positions() -> None:
     torch.manual_seed(0)
     cut = cut_features(torch.ones(3, 4, 20), 0.2)
     assert (cut.sum(2) == 16).all()
@@ -44,7 +44,7 @@ def test_cutoff_clears_the_same_share_of_features_at_every_position() -> None:
     assert not torch.equal(cut[0], cut[1])
 
 
-def test_the_embedding_views_reach_the_encoder_and_leave_no_hook(tiny_bert: Path) -> None:
+def test_embedding_views_reach_the_encoder_leave_no_hook(tiny_bert: Path) -> None:
     recipe = TwoViews.Recipe(
         backbone=str(tiny_bert), pooler="avg_top2", shuffle=(False, True), cutoff=(0.2, 0.0), dropout=0.0
     )

@@ -43,7 +43,7 @@ def test_kernel_is_u_over_root_lambda_of_the_svd_up_to_sign(vectors: np.ndarray)
         np.testing.assert_allclose(ours * np.sign(ours @ theirs), theirs, atol=1e-8 + 1e-6 * np.abs(theirs).max())
 
 
-def test_fewer_samples_than_dimensions_stay_finite_and_report_the_rank() -> None:
+def test_fewer_samples_than_dimensions_stay_finite() -> None:
     x = np.random.default_rng(1).normal(size=(6, 20))
     mean, kernel, rank = whitening(x, None, 1e-6)
     assert rank == 5
@@ -137,7 +137,7 @@ def test_a_fit_without_a_corpus_is_told(tiny_bert: Path) -> None:
     assert not make(tiny_bert, fit_on="target").fit(None, run=Run()).fitted
 
 
-def test_real_vectors_have_the_identity_as_their_covariance_in_float32(pocket_sentences: list[str]) -> None:
+def test_real_vectors_get_the_identity_covariance_in_float32(pocket_sentences: list[str]) -> None:
     encoder = make("zoo-mini", k=None)
     x = encoder.base.encode(pocket_sentences[:900])
     encoder.learn(x, Run())

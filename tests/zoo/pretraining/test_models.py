@@ -68,7 +68,7 @@ def test_a_folder_is_the_librarys_own_and_a_backbone(architecture: str, folders:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_states_where_they_are_read_are_those_of_the_whole_forward(architecture: str, folders: dict[str, Path]) -> None:
+def test_states_that_are_read_equal_the_whole_forwards(architecture: str, folders: dict[str, Path]) -> None:
     """The loss and its gradients with the last layer computed at the masked positions, and everywhere."""
     recipe = replace(ARCHITECTURES[architecture], vocabulary_loss="full")
     tokenizer = AutoTokenizer.from_pretrained(folders[architecture])

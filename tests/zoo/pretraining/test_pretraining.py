@@ -106,7 +106,7 @@ def test_rows_are_packed_without_padding(text: Path, tokenizer, tmp_path: Path) 
     assert (rows[:, 0] == tokenizer.cls_token_id).all() and (rows[:, -1] == tokenizer.sep_token_id).all()
 
 
-def test_held_out_rows_are_never_trained_on_and_come_from_everywhere() -> None:
+def test_held_out_rows_are_not_trained_on_come_from_all_over() -> None:
     training, held = split_rows(10_000, 320)
     assert len(np.intersect1d(training, held)) == 0 and len(training) + len(held) == 10_000
     assert held.min() < 100 and held.max() > 9_900
@@ -170,7 +170,7 @@ def test_sinusoids_have_the_norm_and_rotate() -> None:
     assert np.allclose(np.diag(gram, 3), gram[0, 3], atol=1e-5), "similarity depends on the distance only"
 
 
-def test_two_runs_with_one_seed_are_bit_equal_and_another_seed_is_not(text: Path, tmp_path: Path) -> None:
+def test_runs_with_one_seed_are_bit_equal_with_two_they_differ(text: Path, tmp_path: Path) -> None:
     for name in "ab":
         run_pretraining(text, tmp_path / name)
     a, _ = read_tensors(tmp_path / "a" / "model" / "model.safetensors")
@@ -195,7 +195,7 @@ def test_a_stopped_run_resumes_to_the_same_weights_and_log(text: Path, tmp_path:
     assert logs[0] == logs[1]
 
 
-def test_200_steps_killed_at_100_and_resumed_are_bit_equal_to_unbroken_ones(text: Path, tmp_path: Path) -> None:
+def test_200_steps_killed_at_100_resume_bit_equal(text: Path, tmp_path: Path) -> None:
     long = PretrainRecipe(**{**TINY.__dict__, "steps": 200, "dropout": 0.1})
     ends = []
     for name, stop_after in (("first", None), ("second", None), ("cut", 100)):
@@ -230,7 +230,7 @@ def test_the_result_is_a_plain_transformers_folder(text: Path, tmp_path: Path, t
     assert json.loads((folder / "pretraining.json").read_text())["held_out_accuracy"] == facts["held_out_accuracy"]
 
 
-def test_a_checkpoint_is_scored_on_the_rows_and_masks_of_the_training(text: Path, tmp_path: Path) -> None:
+def test_a_checkpoint_is_scored_on_the_trainings_rows_and_masks(text: Path, tmp_path: Path) -> None:
     recipe = PretrainRecipe(**{**TINY.__dict__, "store": "float32"})
     facts = run_pretraining(text, tmp_path / "run", recipe)
     folder = str(tmp_path / "run" / "model")

@@ -51,7 +51,7 @@ def train(model: Model, optimizers: list[Any], steps: int, first: int = 0) -> No
             optimizer.zero_grad()
 
 
-def test_hidden_matrices_are_neither_token_vectors_nor_the_output() -> None:
+def test_hidden_matrices_are_not_token_vectors_or_the_output() -> None:
     model, _ = models()
     assert [tuple(matrix.shape) for matrix in hidden_matrices(model)] == [(32, 16), (16, 32), (32, 16), (16, 32)]
 

@@ -70,7 +70,7 @@ def test_the_normaliser_is_right_on_average() -> None:
     assert np.std(sums) > 0
 
 
-def test_frequent_tokens_are_the_frequent_ones_and_draws_follow_the_counts() -> None:
+def test_frequent_tokens_and_draws_follow_the_counts() -> None:
     vocabulary = SampledVocabulary(COUNTS, 8, 20_000)
     torch.manual_seed(0)
     tokens, _ = vocabulary.draw()

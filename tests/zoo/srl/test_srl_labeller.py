@@ -44,7 +44,7 @@ def test_a_model_without_parser_is_refused(tmp_path: Path) -> None:
         make_labeller(str(tmp_path / "blank"))
 
 
-def test_the_identity_names_the_versions_and_changes_with_the_rules(
+def test_identity_names_the_versions_and_follows_the_rules(
     labeller: SpacyLabeller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     identity = labeller.identity()

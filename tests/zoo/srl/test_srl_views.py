@@ -54,7 +54,7 @@ def calls(log: Path) -> list[int]:
     return [int(line.split()[1]) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
 
 
-def test_the_order_is_arg0_pred_neg_arg1_and_all_predicates_follow_each_other() -> None:
+def test_the_order_is_arg0_pred_neg_arg1_per_predicate() -> None:
     words = ("cats", "not", "in", "eat", "up", "fish", "and", "sleep")
     frames = [Frame(words, (3, 4), arg0=(0,), arg1=(5,), neg=(1,)), Frame(words, (7,), arg0=(0,))]
     assert srl_sequence(frames) == "cats eat up not fish cats sleep"

@@ -160,7 +160,7 @@ def test_reorder_shuffles_the_share_of_places_it_declares() -> None:
     assert_distributed(outcomes("reorder:1.0", FOUR, ordinary), everything)
 
 
-def test_exchange_is_uniform_over_the_cycles_of_the_places_it_declares() -> None:
+def test_exchange_is_uniform_over_cycles_of_declared_places() -> None:
     """No sentence of two units or more stays as it is; int(0.5 * 4) = 2 places, and 2 also at a rate of 0.2."""
     pairs = Counter()
     for first, second in itertools.combinations(range(4), 2):
@@ -228,7 +228,7 @@ def test_deleted_spans_are_uniform_over_all_placements() -> None:
     assert_distributed(outcomes("span-delete:2x0.22", example, ordinary), wanted)
 
 
-def test_swapped_spans_are_uniform_over_all_placements_and_matchings() -> None:
+def test_swapped_spans_are_uniform_over_places_and_matchings() -> None:
     letters = [100 + i for i in range(8)]
     one_pair: Counter[Any] = Counter()
     for (a, b), (c, d) in placements(8, [2, 2]):
@@ -247,7 +247,7 @@ def test_swapped_spans_are_uniform_over_all_placements_and_matchings() -> None:
     assert_distributed(outcomes("span-reorder:2x0.2", sentence([1] * 5), ordinary), two_pairs)
 
 
-def test_repo_reorder_moves_the_last_special_too_but_not_the_first() -> None:
+def test_repo_reorder_moves_the_last_special_not_the_first() -> None:
     wanted = {(CLS, *order): 1.0 for order in itertools.permutations([A, B, SEP])}
     assert_distributed(outcomes("reorder-repo", sentence([1, 1]), lambda view, _: tuple(view.tolist())), wanted)
 

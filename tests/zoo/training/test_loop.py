@@ -102,9 +102,7 @@ def test_resumed_training_is_bit_equal(
     np.testing.assert_array_equal(resumed.encode(["a dog"]), whole.encode(["a dog"]))
 
 
-def test_killed_after_a_newer_best_file_the_older_checkpoint_still_resumes_bit_equal(
-    tiny_bert: Path, tmp_path: Path, corpus: Corpus
-) -> None:
+def test_killed_after_a_newer_best_file_resumes_bit_equal(tiny_bert: Path, tmp_path: Path, corpus: Corpus) -> None:
     """Killed between the best file of step 8 and the next checkpoint: the one on disk is of step 6, its best of 4."""
     scores = {4: 1.0, 8: 2.0, 12: 1.5}
 
@@ -145,7 +143,7 @@ def test_killed_after_a_newer_best_file_the_older_checkpoint_still_resumes_bit_e
     assert report.best_step == 8
 
 
-def test_other_seeds_train_other_weights_and_the_same_seed_the_same(tiny_bert: Path, corpus: Corpus) -> None:
+def test_the_seed_decides_the_trained_weights(tiny_bert: Path, corpus: Corpus) -> None:
     made = []
     for seed in (1, 1, 2):
         encoder = make(SimCSE, tiny_bert)
@@ -306,7 +304,7 @@ def test_gradients_are_clipped_to_norm_one() -> None:
     assert max(norms) == pytest.approx(1.0, abs=1e-4)
 
 
-def test_evaluation_leaves_the_loss_curve_random_state_and_mode_alone(tmp_path: Path) -> None:
+def test_evaluation_leaves_loss_random_state_and_mode_alone(tmp_path: Path) -> None:
     """The evaluation draws from every generator, reseeds them, and switches modes."""
     plain, objective = Regression(dropout=0.5), Regression(dropout=0.5)
     modes: list[bool] = []
@@ -356,7 +354,7 @@ class Exploding(Regression):
         return loss * (math.nan if len(self.seen) == 8 else 1.0)
 
 
-def test_a_loss_that_is_nan_stops_at_that_step_and_keeps_the_last_checkpoint(tmp_path: Path) -> None:
+def test_a_nan_loss_stops_and_keeps_the_last_checkpoint(tmp_path: Path) -> None:
     objective = Exploding()
     order: list[list[int]] = []
 
@@ -412,7 +410,7 @@ class Starved(Regression):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
 
-def test_out_of_memory_in_training_gives_advice_and_never_a_smaller_batch() -> None:
+def test_out_of_memory_gives_advice_and_no_smaller_batch() -> None:
     objective = Starved()
     with pytest.raises(TrainingError, match=r"batch_size 10.*not made smaller silently.*train_max_length"):
         fit(objective)
@@ -435,7 +433,7 @@ def test_a_checkpoint_of_another_training_says_what_to_delete(tmp_path: Path) ->
         fit(other, run=Run(folder=tmp_path, seed=1))
 
 
-def test_checkpoints_hold_no_pickle_and_old_best_files_are_removed(tmp_path: Path) -> None:
+def test_checkpoints_hold_no_pickle_old_best_files_are_removed(tmp_path: Path) -> None:
     values = iter([1.0, 2.0, 3.0, 4.0])
     run = Run(folder=tmp_path, seed=1, checkpoint_steps=2)
     fit(Regression(), run=run, score=lambda: next(values))
@@ -460,7 +458,7 @@ def test_a_stop_before_the_first_step_resumes_to_the_whole_run(tmp_path: Path) -
     assert_equal(resumed.state_dict(), whole.state_dict())
 
 
-def test_a_log_left_from_an_earlier_run_without_checkpoint_is_begun_anew(tmp_path: Path) -> None:
+def test_a_log_without_a_checkpoint_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text('{"old": 1}\n', encoding="utf-8")
     fit(Regression(), run=Run(folder=tmp_path, seed=1))
     assert not any("old" in line for line in log_of(tmp_path))

@@ -81,7 +81,7 @@ def test_dev_scores_are_asked_within_epochs_and_at_their_ends() -> None:
 
 
 @pytest.mark.parametrize("folder", [False, True])
-def test_training_ends_after_so_many_scores_without_a_better_one(folder: bool, tmp_path: Path) -> None:
+def test_training_ends_after_n_scores_without_a_better_one(folder: bool, tmp_path: Path) -> None:
     run = Run(tmp_path if folder else None, seed=0, checkpoint_steps=1)
     scores = [50.0, 60.0, 59.0, 61.0, 60.0, 61.0, 3.0, 99.0]
     asked = fit(scores, run, patience=3)

@@ -118,7 +118,7 @@ def test_stopped_and_resumed_they_end_as_if_never_stopped(train_in, tmp_path: Pa
     assert not torch.equal(first, second)
 
 
-def test_without_a_folder_each_process_draws_its_own_random_numbers(train_in, tmp_path: Path) -> None:
+def test_without_a_folder_each_process_draws_for_itself(train_in, tmp_path: Path) -> None:
     assert train_in("nowhere", 2, stop_after=-1) == 0
     first, second = (load_file(tmp_path / "nowhere" / f"end-2-{rank}.safetensors") for rank in (0, 1))
     assert torch.equal(first["weight"], second["weight"]) and not torch.equal(first["draws"], second["draws"])
@@ -155,9 +155,7 @@ save_file({**flat, "loss": torch.tensor(report.final_loss)}, where)
 
 
 @pytest.mark.parametrize("method", ["simcse", "ptbert"])
-def test_negatives_are_gathered_so_that_two_processes_give_the_gradient_of_one(
-    tmp_path: Path, tiny_bert: Path, method: str
-) -> None:
+def test_two_processes_give_the_gradient_of_one(tmp_path: Path, tiny_bert: Path, method: str) -> None:
     """Three batches of 8 are shared 4 and 4, the last, of 6, 3 and 3; gradients are compared before the update."""
     program = tmp_path / "program.py"
     program.write_text(CONTRASTIVE)

@@ -100,7 +100,7 @@ def test_the_loss_of_each_task_equals_numpy(how: Any, number: int) -> None:
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_a_faster_head_is_a_linear_map_with_a_learning_rate_of_its_own(bias: bool) -> None:
+def test_a_faster_head_is_a_linear_map_with_its_own_rate(bias: bool) -> None:
     """Against Adam with the rate multiplied, on a plain linear map of the same start."""
     torch.manual_seed(4)
     plain = nn.Linear(6, 3, bias=bias).double()
@@ -119,7 +119,7 @@ def test_a_faster_head_is_a_linear_map_with_a_learning_rate_of_its_own(bias: boo
     assert (plain(features) - start).abs().max() > 0.1
 
 
-def test_the_first_task_has_every_second_batch_and_the_others_share_the_rest() -> None:
+def test_the_first_task_has_every_second_batch() -> None:
     assert [turn(step, 3)[0] for step in range(8)] == [0, 1, 0, 2, 0, 1, 0, 2]
     assert [turn(step, 2)[0] for step in range(4)] == [0, 1, 0, 1]
     assert [turn(step, 1) for step in range(3)] == [(0, 0), (0, 1), (0, 2)]
@@ -179,7 +179,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, steps: int = 24, run: Run | None = 
     return (report, objective), spy
 
 
-def test_every_task_is_trained_in_its_turn_and_in_epochs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_task_is_trained_in_turn_in_its_own_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     (report, _), spy = trained(monkeypatch)
     assert [number for number, _ in spy.steps] == [0, 1, 0, 2] * 6
     for task, size in enumerate(SIZES):
