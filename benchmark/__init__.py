@@ -6,15 +6,34 @@ Importing this package imports no torch; the names below are loaded when they ar
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmark.api import Results, RunOptions, evaluate, leaderboard
+    from benchmark.api import Results, RunOptions, compare, evaluate, leaderboard
 
-__all__ = ["Results", "RunOptions", "evaluate", "leaderboard"]
+__all__ = ["Results", "RunOptions", "compare", "evaluate", "leaderboard"]
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(importlib.import_module("benchmark.api"), name)
     raise AttributeError(f"module 'benchmark' has no attribute {name!r}")
+
+
+class _Tables(ModuleType):
+    """The subpackage benchmark.leaderboard, which bears the name of a function here and is called as that function."""
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return importlib.import_module("benchmark.api").leaderboard(*arguments, **options)
+
+
+class _Package(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "leaderboard" and type(value) is ModuleType:  # set by the import system, whoever imports it first
+            value.__class__ = _Tables
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -4,41 +4,46 @@ Example:
     >>> import benchmark
     >>> results = benchmark.evaluate("avg-last", tasks="pocket-words")
     >>> results.to_frame().columns.tolist()
-    ['pocket-words', 'Avg.']
+    ['pocket-words', 'Conditions']
 """
 
 from __future__ import annotations
 
 import dataclasses
-import io
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
-from benchmark.leaderboard.files import leaderboard_files, make_leaderboard
+from benchmark.analysis.compared import Compared, compare_rows
+from benchmark.data.sources import DataSource
+from benchmark.leaderboard.files import Leaderboard, leaderboard_files, write_leaderboard
 from benchmark.leaderboard.rows import Table
-from benchmark.leaderboard.write import print_table
+from benchmark.leaderboard.show import frame_of, html_of, text_of
+from benchmark.records.query import label
 from benchmark.records.schema import Record
+from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.claims import Claims
-from benchmark.run.options import RunOptions
+from benchmark.run.options import RESULTS, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
 from benchmark.run.workers import run_workers
-from zoo.errors import MissingError, ZooError
+from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import Progress
 
 if TYPE_CHECKING:
     import pandas
 
 __all__ = [
+    "Compared",
     "Finished",
+    "Leaderboard",
     "Prepared",
     "Results",
     "RunOptions",
+    "compare",
     "evaluate",
     "execute",
     "execute_in_workers",
@@ -90,19 +95,56 @@ def _work(options: RunOptions, claims: Claims, progress: Progress, command: Sequ
 
 
 def leaderboard(
-    results: Path,
+    results: str | Path | Results,
     *,
-    out: Path | None = None,
+    out: str | Path | None = None,
     suites: str | None = None,
     aggregation: Literal["all", "mean", "wmean"] = "all",
     by_condition: bool = False,
-) -> list[tuple[Path, str]]:
-    """Write and print the tables of a results folder, of the suites named (comma-separated) or all; the page has all.
+) -> Leaderboard:
+    """Make the tables of a results folder, of the suites named (comma-separated) or all, and write them to `out`.
 
-    `aggregation` chooses the score of tasks with subsets; `by_condition` splits each table by what its rows learned
-    from. Returns the damaged records. Raises MissingError where there is no record of these suites.
+    Without `out` they go into the results folder. `aggregation` chooses the score of tasks with subsets; `by_condition`
+    splits each table by what its rows learned from. Raises MissingError where there is no record of these suites.
     """
-    return make_leaderboard(results, out or results, suites, aggregation, by_condition)
+    folder = _folder_of(results)
+    return write_leaderboard(folder, folder if out is None else Path(out), suites, aggregation, by_condition)
+
+
+def compare(
+    a: str | Results,
+    b: str | Results,
+    *,
+    results: str | Path | Results | None = None,
+    suites: str | None = None,
+    tasks: str | None = None,
+    resamples: int = 10_000,
+    pairs: int = 0,
+    texts: bool = True,
+    data: str | Path | None = None,
+) -> Compared:
+    """Return how A differs from B pair by pair: differences, intervals and p-values with the noise of pairs and seeds.
+
+    A and B are two `Results` of one row each, or the names of two rows of `results` (default: the folder that the
+    command line writes). `suites` or `tasks` (comma-separated) choose what is compared; without either, all that both
+    were measured on. `pairs` adds the N pairs of each task that differ most, with their texts.
+
+    Raises UsageError for names that are not there or mean several rows, MissingError where nothing can be compared.
+    """
+    named: dict[str, Any] = {"suites": suites, "tasks": tasks, "resamples": resamples, "pairs": pairs}
+    source = DataSource.from_options(None if data is None else str(data), hub=False) if texts and pairs else None
+    if isinstance(a, str) and isinstance(b, str):
+        return compare_rows(_folder_of(RESULTS if results is None else results), a, b, data=source, **named)
+    if isinstance(a, str) or isinstance(b, str) or results is not None:
+        raise UsageError("compare takes two names of rows in one results folder, or two Results, and not one of each.")
+    with TemporaryDirectory(prefix="zoo-bench-") as joined:
+        for one in (a, b):
+            one.save(joined)
+        return compare_rows(Path(joined), a.row(), b.row(), data=source, **named)
+
+
+def _folder_of(results: str | Path | Results) -> Path:
+    return results.folder if isinstance(results, Results) else Path(results)
 
 
 @dataclass(frozen=True)
@@ -116,28 +158,27 @@ class Results:
     _temporary: TemporaryDirectory[str] | None = None  # lives as long as the results that were not asked to be kept
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the scores x100, mean over seeds: a row per method, a column per measured task, their mean."""
-        import pandas
+        """Return the scores x100, mean over seeds: a row per method, a column per task, their mean, the conditions."""
+        return frame_of(self.tables)
 
-        rows = [
-            {"Method": row.name, **{task: row.values[task].mean for task in row.values}, "Avg.": row.average.mean}
-            for table in self.tables
-            for row in table.rows
-        ]
-        return pandas.DataFrame(rows).set_index("Method").dropna(axis="columns", how="all")
+    def row(self) -> str:
+        """Return the label of its only row; raises UsageError where it has several."""
+        labels = sorted({label([record]) for record in self.records})
+        if len(labels) > 1:
+            raise UsageError(f"the results have several rows ({', '.join(labels)}); name two of them: results=...")
+        return labels[0]
 
     def __str__(self) -> str:
-        stream = io.StringIO()
-        for table in self.tables:
-            print_table(table, stream)
-        return stream.getvalue().rstrip()
+        return text_of(self.tables)
 
     def _repr_html_(self) -> str:
-        return str(self.to_frame().to_html(float_format="{:.2f}".format, na_rep="n/a"))
+        return html_of(self.tables)
 
     def save(self, folder: str | Path) -> Path:
-        """Copy the records into a results folder, where `leaderboard` and `compare` read them; returns the folder."""
-        shutil.copytree(self.folder / "records", Path(folder) / "records", dirs_exist_ok=True)
+        """Write the records into a results folder, where `leaderboard` and `compare` read them; returns the folder."""
+        mine, kept = Records(self.folder), Records(Path(folder))
+        for record in self.records:
+            kept.write(record, mine.pair_scores(record) if record.get("pairs") else None)
         return Path(folder)
 
 
@@ -147,6 +188,7 @@ def evaluate(
     *,
     name: str | None = None,
     results: str | Path | None = None,
+    quiet: bool = False,
     **options: Any,
 ) -> Results:
     """Measure an encoder and return its scores.
@@ -155,7 +197,7 @@ def evaluate(
     sentence-transformers model, or a function that takes a list of texts and returns an array (n, dim). `tasks` names
     suites or tasks, also with globs. `options` are the fields of `RunOptions`: data, seeds, backbone, corpus,
     train_sentences, device, precision, limit ... Records are kept in the folder `results` where one is given, and what
-    is measured there is not measured again.
+    is measured there is not measured again. Progress goes to standard error unless `quiet`.
 
     Raises UsageError for unknown names, MissingError where nothing could be measured, and the reason of the first
     failed cell.
@@ -176,7 +218,8 @@ def evaluate(
         results=folder,
         **given,
     )
-    prepared = prepare(chosen, given=None if isinstance(encoder, str) else encoder, name=name)
+    given_encoder = None if isinstance(encoder, str) else encoder
+    prepared = prepare(chosen, given=given_encoder, name=name, progress=Progress.silent() if quiet else None)
     finished = execute(prepared, chosen, command=["benchmark.evaluate"])
     if finished.outcome.failed:
         what, reason = finished.outcome.failed[0]

@@ -86,14 +86,14 @@ def shipped(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     sys.path.insert(0, str(Path(__file__).parent / "benchmark"))
     from fakes import make_record
 
-    from benchmark.leaderboard.files import make_leaderboard
+    from benchmark.leaderboard.files import write_leaderboard
     from benchmark.records.store import Records
     from benchmark.tasks.suites import suite
 
     for name, level in (("first", 0.5), ("second", 0.4)):
         for task in suite("sts").tasks:
             Records(tmp_path).write(make_record(name, task, main=level))
-    make_leaderboard(tmp_path, tmp_path)
+    write_leaderboard(tmp_path, tmp_path)
     return tmp_path, leaderboard_files(tmp_path)[1]
 
 

@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
     from zoo.registry import register_method
-    from zoo.saved import create, fit, load, save
+    from zoo.saved import create, encode, fit, load, save
 
 _LAZY = {
     "Corpus": "zoo.encoder",
@@ -24,6 +24,7 @@ _LAZY = {
     "Runtime": "zoo.encoder",
     "Traits": "zoo.encoder",
     "create": "zoo.saved",
+    "encode": "zoo.saved",
     "fit": "zoo.saved",
     "load": "zoo.saved",
     "register_method": "zoo.registry",
@@ -40,6 +41,7 @@ __all__ = [
     "Traits",
     "__version__",
     "create",
+    "encode",
     "fit",
     "load",
     "register_method",

@@ -12,7 +12,7 @@ from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 
 if TYPE_CHECKING:
-    from zoo.encoder import Encoder, Runtime
+    from zoo.encoder import Encoder, Runtime, Vectors
 
 _METHOD = "method.json"
 
@@ -31,6 +31,19 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
     return cls(recipe, runtime or Runtime())
 
 
+def encode(encoder: Encoder[Any] | str | Path, texts: str | Sequence[str], runtime: Runtime | None = None) -> Vectors:
+    """Return the vectors of texts (n, dim), float32, or of one string (dim,).
+
+    `encoder` is an encoder, a recipe as `create` takes it, or the path of a folder as `load` takes it.
+    """
+    if isinstance(encoder, str):
+        encoder = create(encoder, runtime)
+    elif isinstance(encoder, Path):
+        encoder = load(encoder, runtime)
+    vectors = encoder.encode([texts] if isinstance(texts, str) else list(texts))
+    return vectors[0] if isinstance(texts, str) else vectors
+
+
 def fit(
     method: str,
     sentences: Sequence[str],
@@ -43,17 +56,20 @@ def fit(
     """Return the encoder of one recipe, trained on sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
 
     Nothing picks a checkpoint: the last one is kept. `folder` holds checkpoints, from which the same call goes on.
-    Raises UsageError for a recipe that is not known, or more than one.
+    Raises UsageError for a recipe that is not known, or more than one, and for one string in place of sentences.
     """
     from zoo.encoder import Corpus, Run
 
+    if isinstance(sentences, str):
+        raise UsageError("fit takes a list of sentences, not one string; put them into a list.")
     encoder = create(method, runtime)
     encoder.fit(Corpus("sentences", sentences, labels), run=Run(None if folder is None else Path(folder), seed))
     return encoder
 
 
-def save(encoder: Encoder, folder: Path) -> None:
+def save(encoder: Encoder, folder: str | Path) -> None:
     """Write the encoder, its method's name and the sha256 of each file, so that `load` needs the folder alone."""
+    folder = Path(folder)
     encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
     said = {"method": METHODS.name_of(type(encoder)), "class": type(encoder).__qualname__, "files": files}

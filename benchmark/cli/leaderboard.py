@@ -36,9 +36,10 @@ def command(
     strict: bool,
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
-    corrupt = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
+    made = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
+    made.show()
     if mteb is not None:
         from benchmark.interop.mteb import export
 
         say(f"written: {len(export(results, mteb))} result files in MTEB's form below {mteb}")
-    return 1 if corrupt and strict else 0
+    return 1 if made.corrupt and strict else 0

@@ -114,7 +114,7 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(prepared.suites)
     try:
-        api.leaderboard(options.results, suites=suites)
+        api.leaderboard(options.results, suites=suites).show()
     except MissingError:
         tell(f"no table: no task of {suites} has a record in {options.results}")
     return exit_code(outcome, allow_missing=options.allow_missing)

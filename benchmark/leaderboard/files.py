@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
+from benchmark.leaderboard.show import frame_of, html_of, text_of
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.conflicts import one_digest
@@ -18,6 +21,9 @@ from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError
 from zoo.files import write_text
 from zoo.progress import print_safe
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def leaderboard_files(
@@ -45,22 +51,46 @@ def leaderboard_files(
     return named, files | {"index.html": page(tables, found)}, records
 
 
-def make_leaderboard(
+@dataclass(frozen=True)
+class Leaderboard:
+    """Tables that were made and written. It prints as the tables, is a DataFrame, and shows as HTML in a notebook."""
+
+    tables: list[Table]
+    written: list[Path]  # the Markdown files; .csv, .json, .tex and index.html lie beside them
+    corrupt: list[tuple[Path, str]]  # damaged records, which are left out
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return the scores x100, mean over seeds: a row per method, a column per task, their mean, the conditions."""
+        return frame_of(self.tables)
+
+    def show(self) -> None:
+        """Print the tables, in what the terminal can show, and where they were written."""
+        for table in self.tables:
+            print_table(table)
+        print_safe(self._places(), sys.stdout)
+
+    def _places(self) -> str:
+        return f"written: {', '.join(map(str, self.written))} (and .csv, .json, .tex, index.html beside them)"
+
+    def __str__(self) -> str:
+        return f"{text_of(self.tables)}\n{self._places()}"
+
+    def _repr_html_(self) -> str:
+        return html_of(self.tables)
+
+
+def write_leaderboard(
     results: Path,
     out: Path,
     suite_names: str | None = None,
     aggregation: Aggregation = "all",
     by_condition: bool = False,
-) -> list[tuple[Path, str]]:
-    """Write and print the tables of a results folder (see `leaderboard_files`); returns what was left out."""
+) -> Leaderboard:
+    """Make and write the tables of a results folder (see `leaderboard_files`)."""
     tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition)
     for name, text in files.items():
         write_text(out / name, text)
-    for table in tables:
-        print_table(table)
-    listed = ", ".join(str(out / name) for name in files if name.endswith(".md"))
-    print_safe(f"written: {listed} (and .csv, .json, .tex, index.html beside them)", sys.stdout)
-    return records.corrupt
+    return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)
 
 
 def read_completed(records: Records) -> list[Record]:

@@ -28,7 +28,7 @@ def lengths(texts: list[str]) -> Any:
 def test_a_recipe_gives_what_the_command_gives(cli: Cli, tmp_path: Path) -> None:
     results = benchmark.evaluate("avg-last", **WORDS)
     frame = results.to_frame()
-    assert frame.index.tolist() == ["avg-last"] and frame.columns.tolist() == ["pocket-words"]
+    assert frame.index.tolist() == ["avg-last"] and frame.columns.tolist() == ["pocket-words", "Conditions"]
     words = "run --methods avg-last --tasks pocket-words --precision fp32 --results".split()
     assert cli(*words, tmp_path).code == 0
     (record,) = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]
@@ -69,6 +69,48 @@ def test_results_are_kept_where_they_are_saved(tmp_path: Path, cli: Cli) -> None
     assert answer.code == 0 and "lengths" in answer.out
 
 
+def test_two_results_are_compared_as_the_command_compares_their_records(cli: Cli, tmp_path: Path) -> None:
+    one, two = (benchmark.evaluate(name, quiet=True, **WORDS) for name in ("avg-last", "cls"))
+    compared = benchmark.compare(one, two, tasks="pocket-words", resamples=200)
+    for results in (one, two):
+        results.save(tmp_path)
+    words = ("--results", tmp_path, "--task", "pocket-words", "--resamples", 200)
+    assert json.loads(cli("compare", "avg-last", "cls", *words, "--json").out) == compared.as_dict()
+    named = benchmark.compare("avg-last", "cls", results=tmp_path, tasks="pocket-words", resamples=200)
+    assert named.as_dict() == compared.as_dict()
+    line = compared.to_frame().loc[("pocket-words", "pocket-words")]
+    assert line["A - B"] == pytest.approx(100 * (one.records[0]["scores"]["main"] - two.records[0]["scores"]["main"]))
+    assert line["Low"] <= line["A - B"] <= line["High"] and "200 resamples" in str(compared)
+    assert "<table" in compared._repr_html_() and "A: avg-last [" in compared._repr_html_()
+    with pytest.raises(UsageError, match="not one of each"):
+        benchmark.compare(one, "cls")
+
+
+def test_the_leaderboard_is_what_the_command_writes(cli: Cli, tmp_path: Path) -> None:
+    benchmark.evaluate("avg-last", results=tmp_path / "results", quiet=True, **WORDS)
+    made = benchmark.leaderboard(tmp_path / "results", out=tmp_path / "ours")
+    answer = cli("leaderboard", "--results", tmp_path / "results", "--out", tmp_path / "theirs")
+    assert answer.code == 0
+    for path in (tmp_path / "theirs").iterdir():
+        assert path.read_bytes() == (tmp_path / "ours" / path.name).read_bytes()
+    assert made.written == [tmp_path / "ours" / "pocket.md"] and str(made.written[0]) in str(made)
+    assert made.to_frame().index.tolist() == ["avg-last"] and "zoo-mini, fp32" in made._repr_html_()
+
+
+def test_the_function_and_the_package_of_one_name(tmp_path: Path) -> None:
+    """Whichever is imported first: `benchmark.leaderboard(...)` is called, and the package's modules are imported."""
+    call = "try: benchmark.leaderboard(sys.argv[1])\nexcept zoo.errors.MissingError as error: print(error)"
+    for first in ("", "import benchmark.leaderboard.rows", "from benchmark.leaderboard import write"):
+        code = f"import sys, zoo.errors\n{first}\nimport benchmark\n{call}\nimport benchmark.leaderboard.page as page"
+        answer = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+        assert (answer.returncode, "no records in" in answer.stdout) == (0, True), answer.stderr
+
+
+def test_names_and_texts_are_escaped_in_a_notebook() -> None:
+    shown = benchmark.evaluate(lengths, name="<b>&", quiet=True, **WORDS)._repr_html_()
+    assert "&lt;b&gt;&amp;" in shown and "<b>" not in shown
+
+
 @pytest.mark.parametrize(
     ("encoder", "error", "message"),
     [
@@ -87,6 +129,18 @@ def test_one_string_is_refused_with_the_remedy() -> None:
     for name in ("avg-last", "random", "bag-of-words"):
         with pytest.raises(ContractError, match=r"encode\(\[text\]\)"):
             zoo.create(name).encode("one text")
+
+
+def test_one_string_gives_one_vector_at_the_door(tmp_path: Path) -> None:
+    encoder = zoo.create("static-avg")
+    one = zoo.encode(encoder, "one text")
+    assert one.shape == (encoder.dim,)
+    np.testing.assert_array_equal(one, encoder.encode(["one text"])[0])
+    np.testing.assert_array_equal(zoo.encode("static-avg", ["one text", "two"])[0], one)
+    zoo.save(encoder, str(tmp_path))
+    np.testing.assert_array_equal(zoo.encode(tmp_path, "one text"), one)
+    with pytest.raises(UsageError, match="sentences, not one string"):
+        zoo.fit("simcse", "one text")
 
 
 def test_fit_trains_and_save_and_load_keep(tiny_bert: Path, tmp_path: Path) -> None:

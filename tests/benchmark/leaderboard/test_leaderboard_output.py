@@ -14,7 +14,7 @@ import pytest
 from fakes import failed, make_record
 from test_leaderboard import SEVEN, complete, table_of
 
-from benchmark.leaderboard.files import make_leaderboard
+from benchmark.leaderboard.files import write_leaderboard
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import markdown, print_table
 from benchmark.records.store import Records
@@ -75,21 +75,21 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
     store = Records(tmp_path)
     for record in [*complete("m"), make_record("m", "pocket-pairs")]:
         store.write(record)
-    make_leaderboard(tmp_path, tmp_path / "out", "pocket")
+    write_leaderboard(tmp_path, tmp_path / "out", "pocket").show()
     assert sorted(path.name for path in (tmp_path / "out").glob("*.md")) == ["pocket.md"]
     assert "STS12" not in capsys.readouterr().out
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
     with pytest.raises(MissingError, match="no records"):
-        make_leaderboard(tmp_path, tmp_path / "out", "words")
+        write_leaderboard(tmp_path, tmp_path / "out", "words")
 
 
 _PRINT = """
 import sys
 import zlib
 from pathlib import Path
-from benchmark.leaderboard.files import make_leaderboard
-make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]))
+from benchmark.leaderboard.files import write_leaderboard
+write_leaderboard(Path(sys.argv[1]), Path(sys.argv[2])).show()
 assert "torch" not in sys.modules
 """
 
@@ -152,7 +152,7 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     store = Records(tmp_path / "results")
     for record in complete("m"):
         store.write(record)
-    assert make_leaderboard(tmp_path / "results", tmp_path / "tables", "sts") == []
+    assert write_leaderboard(tmp_path / "results", tmp_path / "tables", "sts").corrupt == []
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}

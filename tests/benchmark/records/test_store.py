@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from fakes import Cli, failed, hexes, make_record
 
-from benchmark.leaderboard.files import make_leaderboard
+from benchmark.leaderboard.files import write_leaderboard
 from benchmark.records.schema import check_record, plain
 from benchmark.records.store import Records
 from zoo.errors import CorruptError, MissingError
@@ -206,14 +206,14 @@ def test_no_field_that_is_gone_can_stop_the_leaderboard(place: str, tmp_path: Pa
     store = Records(tmp_path)
     store.write(make_record("two"))
     write_json(store.path("one", damaged["task"].get("name", "x"), damaged["key"]), damaged)
-    make_leaderboard(tmp_path, tmp_path)
+    write_leaderboard(tmp_path, tmp_path)
     assert "two" in (tmp_path / "pocket.md").read_text(encoding="utf-8")
 
 
 def test_no_records_at_all_is_said(tmp_path: Path) -> None:
     """An empty folder is an error that names it and the command to run."""
     with pytest.raises(MissingError, match="zoo-bench run") as error:
-        make_leaderboard(tmp_path, tmp_path)
+        write_leaderboard(tmp_path, tmp_path)
     assert str(tmp_path) in str(error.value)
 
 

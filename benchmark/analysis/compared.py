@@ -1,0 +1,231 @@
+"""Two methods of a results folder on the same pairs: what they share, and how they differ. Imports no torch."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from benchmark.analysis.worst import differing_pairs
+from benchmark.data.sources import DataSource
+from benchmark.leaderboard.comparison import Comparison, Line, compare, seeds_of, suites_in_common
+from benchmark.metrics.significance import LEVEL
+from benchmark.records.query import Texts, label, read_kept, row_named
+from benchmark.records.schema import Record, plain
+from benchmark.records.store import Records, read_records
+from benchmark.tasks.suites import suites_named
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.progress import fit_to, print_safe
+
+if TYPE_CHECKING:
+    import pandas
+
+_SEEDS = {
+    "none": "no seed",
+    "one": "one seed: what other seeds would give is not known, and not in the intervals",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How row A differs from row B, suite by suite. It prints as tables, is a DataFrame, shows as HTML in a notebook.
+
+    `pairs` has the pairs of each task that differ most, where some were asked for; `left_out` says which suites could
+    not be compared and why.
+    """
+
+    a: list[Record]
+    b: list[Record]
+    comparisons: list[Comparison]
+    resamples: int
+    pairs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return a row per task (and mean of a suite): scores x100 of both, difference, its 95% interval, p-values."""
+        import pandas
+
+        rows = [
+            {
+                "Suite": one.title,
+                "Task": line.task,
+                "Pairs": line.pairs,
+                "A": line.a,
+                "B": line.b,
+                "A - B": line.difference,
+                "Low": line.low,
+                "High": line.high,
+                "p": line.p,
+                "Williams' p": None if line.williams is None else line.williams.p,
+            }
+            for one in self.comparisons
+            for line in _lines(one)
+        ]
+        return pandas.DataFrame(rows).set_index(["Suite", "Task"])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "resamples": self.resamples, "level": LEVEL}
+        content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
+        content["comparisons"] = plain([asdict(one) for one in self.comparisons])
+        return content | ({"pairs": self.pairs} if self.pairs else {})
+
+    def to_json(self) -> str:
+        """Return `as_dict` as JSON."""
+        return json.dumps(self.as_dict(), indent=1)
+
+    def show(self, stream: TextIO | None = None) -> None:
+        """Print the tables, who A and B are, what the numbers are, and the pairs that were asked for."""
+        stream = stream or sys.stdout
+        for one in self.comparisons:
+            _print_comparison(one, stream)
+        for text in self._notes():
+            print_safe(text, stream)
+        for task, lines in self.pairs.items():
+            _print_pairs(task, lines, stream)
+
+    def _notes(self) -> list[str]:
+        sides = [f"{side}: {label(rows)}, {_seeds_text(rows)}" for side, rows in (("A", self.a), ("B", self.b))]
+        shared = {line.task: line.shared for one in self.comparisons for line in one.lines if line.shared}
+        parts = [
+            "Spearman x100, mean over seeds. Intervals and p (two-sided): noise of the pairs (paired bootstrap,"
+            f" {self.resamples:,} resamples) and of the seeds (their sample variance), Welch-Satterthwaite."
+        ]
+        if shared:
+            counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
+            parts.append(f"Pairs of several tasks are drawn together: {counts}.")
+        return [*sides, " ".join(parts)]
+
+    def __str__(self) -> str:
+        stream = io.StringIO()
+        self.show(stream)
+        return stream.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.to_frame().to_html(float_format="{:.2f}".format, na_rep="")
+        return "\n".join([table, *(f"<p>{escape(text)}</p>" for text in [*self._notes(), *self.left_out])])
+
+
+def compare_rows(
+    results: Path,
+    a: str,
+    b: str,
+    *,
+    suites: str | None = None,
+    tasks: str | None = None,
+    resamples: int = 10_000,
+    pairs: int = 0,
+    data: DataSource | None = None,
+) -> Compared:
+    """Compare two rows of a results folder, named as a table names them, on suites, or on tasks, or on all they share.
+
+    With `pairs`, also the N pairs of each task that differ most, with their texts where `data` is given and has them.
+    Raises UsageError for names that are not there or mean several rows, MissingError where nothing can be compared.
+    """
+    store = Records(results)
+    found = read_records(store)
+    asked = _asked(suites, tasks)
+    wanted = {task for _, names in asked for task in names}
+    rows = row_named(found, a, results, wanted), row_named(found, b, results, wanted)
+    compared: list[Comparison] = []
+    left_out: list[str] = []
+    for title, of_suite in asked or suites_in_common(*rows):
+        try:
+            compared.append(compare(title, of_suite, *rows, store, resamples))
+        except ZooError as error:
+            if asked:
+                raise
+            left_out.append(f"{title}: left out: {error}")
+    if not compared:
+        reasons = " ".join(left_out) or "they have no suite in common; name tasks with --task."
+        raise MissingError(f"{label(rows[0])} and {label(rows[1])} cannot be compared: {reasons}")
+    differing: dict[str, list[dict[str, Any]]] = {}
+    if pairs:
+        differing, without = _differing([line.task for one in compared for line in one.lines], rows, store, pairs, data)
+        left_out += without
+    return Compared(*rows, compared, resamples, differing, left_out)
+
+
+def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, ...]]]:
+    """Return title and tasks of each comparison that was asked for; none: all that can be made."""
+    if tasks is not None:
+        names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
+        if not names:
+            raise UsageError("--task names no task.")
+        return [(", ".join(names), names)]
+    return [] if suites is None else [(one.title, one.tasks) for one in suites_named(suites)]
+
+
+def _differing(
+    tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, data: DataSource | None
+) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
+    """Return the pairs of each task on which both differ most, and why some have no texts."""
+    texts, without = Texts(data), []
+    found = {}
+    for task in dict.fromkeys(tasks):
+        first, second = (read_kept(label(records), records, task, store) for records in rows)
+        found[task] = differing_pairs(first, second, count)
+        if texts.data is not None:
+            try:
+                pairs = texts.of(first.record)
+            except ZooError as error:
+                without.append(f"no texts: {error}")
+                continue
+            for line in found[task]:
+                line["texts"] = [pairs.first[line["row"] - 1], pairs.second[line["row"] - 1]]
+    return found, without
+
+
+def _lines(comparison: Comparison) -> list[Line]:
+    return [*comparison.lines, *([comparison.average] if comparison.average else [])]
+
+
+def _seeds_text(records: Sequence[Record]) -> str:
+    return _SEEDS.get(seeds_of(records), f"{len({record['seed'] for record in records})} seeds")
+
+
+def _print_pairs(task: str, lines: list[dict[str, Any]], stream: TextIO) -> None:
+    print_safe(f"\n{task}: pairs whose places (0 to 100 of the task) differ most", stream)
+    for line in lines:
+        places = f"A {line['a_place']:.1f}, B {line['b_place']:.1f}, gold {line['gold_place']:.1f} ({line['gold']:g})"
+        print_safe(f"row {line['row']}: {places}", stream)
+        for text in line.get("texts", ()):
+            print_safe(f"    {text}", stream)
+
+
+def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
+    """Print a comparison as a table; numbers stay whole however narrow the terminal is."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    shape = box.SIMPLE_HEAD if utf8 else box.ASCII
+    table = Table(title=fit_to(comparison.title, stream), box=shape, title_justify="left")
+    table.add_column("Task")
+    for column in ("Pairs", "A", "B", "A - B", "95% interval", "p", "Williams' p, pairs alone"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for line in _lines(comparison):
+        table.add_row(
+            line.task,
+            f"{line.pairs:,}",
+            f"{line.a:.2f}",
+            f"{line.b:.2f}",
+            f"{line.difference:+.2f}",
+            f"{line.low:+.2f} to {line.high:+.2f}",
+            _p_text(line.p),
+            "" if line.williams is None else _p_text(line.williams.p),
+        )
+    needed = Console(file=stream, width=10_000).measure(table).maximum
+    width = max(Console(file=stream).width, needed)
+    Console(file=stream, width=width, highlight=False, markup=False).print(table)
+
+
+def _p_text(p: float) -> str:
+    return "<0.0001" if p < 0.0001 else f"{p:.4f}"
