@@ -19,7 +19,7 @@ from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.labels import NLI_LABELS
 from zoo.methods.pooled import Average, AverageRecipe
-from zoo.recipe import all_recipes, build, later, parse_methods, portable_recipe
+from zoo.recipe import all_recipes, build, later, later_at_default, parse_methods, portable_recipe
 from zoo.registry import METHODS, method_identity
 
 
@@ -129,7 +129,9 @@ class Transform(Encoder[TransformRecipeT]):
         sources = base_cls.sources(own, runtime)
         if recipe.base is None:
             return sources
-        base = {"recipe": portable_recipe(own, sources), "code": method_identity(base_cls), "base": sources.get("base")}
+        left_out = later_at_default(own)  # as in a key: a field that the base got since changes nothing at its default
+        named = {name: value for name, value in portable_recipe(own, sources).items() if name not in left_out}
+        base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}
 
     @classmethod

@@ -85,6 +85,24 @@ def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: 
                     assert given["backbone"].split("/")[0] in ("google-bert", "FacebookAI")
 
 
+@pytest.mark.parametrize("name", [name for name, one in ITEMS.items() if one.steps])
+def test_every_step_reads_and_writes_the_results_folder(name: str) -> None:
+    """Analyses of kept runs would else look for them in the folder that is the default of their own command."""
+    found, folder = ITEMS[name], Path("chosen/here")
+    chosen = Chosen(results=folder, options={"backbone": "zoo-mini", "limit": 20})
+    for step in steps_of(found, chosen):
+        command, words = click_command(step.command)
+        known = {one.removeprefix("--") for option in command.params for one in option.opts}
+        with command.make_context(step.command, [*words, *arguments(found, step, chosen, known)]) as context:
+            given = context.params
+        places = {key: Path(given[key]) for key in ("results", "out") if given.get(key) is not None}
+        assert places and all(folder in (place, *place.parents) for place in places.values()), step.command
+        if step.command.startswith("analyze ") and "results" in given:
+            assert places["results"] == folder, "where the runs of the steps before it are"
+        if step.read is not None:
+            assert step.read.file.startswith("{folder}/") and chosen.folder(found) in places.values()
+
+
 @pytest.mark.parametrize(
     "name", [name for name, one in ITEMS.items() if one.tables and any(s.command == "run" for s in one.steps)]
 )

@@ -17,7 +17,7 @@ from zoo.methods.flow import Flow
 from zoo.methods.simcse import SimCSE
 from zoo.methods.transform import base_of
 from zoo.methods.whitening import Whitening, whitening
-from zoo.recipe import all_recipes, build, parse_methods
+from zoo.recipe import all_recipes, build, later_at_default, parse_methods
 
 SIMCSE = "simcse:batch_size=16:temperature=0.1"
 
@@ -160,6 +160,17 @@ def test_sources_tell_bases_apart_and_hold_no_folder(tiny_bert: Path) -> None:
     assert cls["base"]["method"] == "cls" and simcse["base"]["recipe"]["temperature"] == 0.05
     assert simcse["base"] != other["base"] and other["base"]["recipe"]["temperature"] == 0.1
     assert str(tiny_bert) not in repr((plain, cls, simcse, other))
+
+
+def test_fields_a_base_got_later_are_in_its_identity_only_where_they_are_set(tiny_bert: Path) -> None:
+    """Else every new field of a method would discard what was measured on top of it."""
+    later = {"augment", "optimizer"}  # of SimCSE, younger than the published rows of simcse-whitening
+    found = {}
+    for base in ("simcse", "simcse:optimizer=transformers-adamw"):
+        sources = Whitening.sources(Whitening.Recipe(backbone=str(tiny_bert), base=base), Runtime())
+        found[base] = later & set(sources["base"]["recipe"])
+    assert later <= later_at_default(SimCSE.Recipe())
+    assert found == {"simcse": set(), "simcse:optimizer=transformers-adamw": {"optimizer"}}
 
 
 def test_base_and_map_are_fitted_one_after_the_other(tiny_bert: Path, pocket_sentences: list[str]) -> None:
