@@ -28,7 +28,7 @@ from zoo.progress import Progress
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
 from zoo.training.folder import TrainingFolder
 from zoo.training.optimizers import make_optimizer, make_scheduler
-from zoo.training.processes import gather, own_rank
+from zoo.training.processes import gather, own_process, own_rank
 from zoo.training.settings import TrainSettings
 
 
@@ -383,6 +383,7 @@ def _accelerator(runtime: Runtime) -> Any:
     device = torch.device(runtime.device)
     # One process trains many encoders, each with settings of its own.
     AcceleratorState._reset_state(reset_partial_state=True)
+    own_process(runtime)
     return Accelerator(
         cpu=device.type == "cpu", mixed_precision="bf16" if runtime.precision == "bf16" else "no", device_placement=True
     )

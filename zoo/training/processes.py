@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import functools
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -11,12 +12,19 @@ from accelerate import PartialState
 from torch import distributed
 
 from zoo.encoder import Runtime
+from zoo.training.pulse import have_a_place_to_meet, watch_other_ranks
+
+# For the others, while one of them evaluates; `watch_other_ranks` ends the wait for one that is stopped.
+_LONGEST_WAIT = timedelta(days=7)
 
 
 def own_process(runtime: Runtime) -> PartialState:
     """Return what this process is among those that `accelerate launch` or `torchrun` started; usually the only one."""
-    state = PartialState(cpu=torch.device(runtime.device).type == "cpu")
+    if have_a_place_to_meet():
+        watch_other_ranks()
+    state = PartialState(cpu=torch.device(runtime.device).type == "cpu", timeout=_LONGEST_WAIT)
     if state.num_processes > 1:
+        watch_other_ranks()
         _leave_at_exit()
     return state
 
