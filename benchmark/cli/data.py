@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from benchmark.cli.options import complain, data_option, print_rows, say
+from benchmark.cli.complete import SUITES_LIST, TASKS_LIST
+from benchmark.cli.options import complain, data_option, json_option, print_rows, results_only_option, say, say_json
 from benchmark.data.catalog import catalog, dataset
-from benchmark.data.overview import data_rows
+from benchmark.data.overview import data_rows, data_sets
 from benchmark.data.sources import DataSource
-from benchmark.run.options import RESULTS
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import MissingError, UsageError, ZooError
@@ -24,8 +25,12 @@ def command() -> None:
 
 @command.command("list")
 @data_option
-def list_command(data: str | None) -> None:
+@json_option
+def list_command(data: str | None, as_json: bool) -> None:
     """Show every data set, its rows, licence, and where it is found here."""
+    if as_json:
+        say_json(data_sets(data))
+        return
     print_rows(["DATA SET", "TEXT", "ROWS", "FOUND", "LICENCE"], data_rows(data))
 
 
@@ -33,34 +38,59 @@ def _chosen_data(names: tuple[str, ...]) -> list[str]:
     return [dataset(name).name for name in names] or list(catalog())
 
 
+class _Told:
+    """What is found of each data set: a line for people at once, or all of it as JSON at the end."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.found: list[dict[str, Any]] = []
+
+    def add(self, status: str, name: str, form: str, text: str, **more: Any) -> None:
+        """Tell of one form of a data set."""
+        self.found.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
+        if not self.as_json:
+            say(f"{status:<7}  {text}")
+
+    def finish(self) -> int:
+        """Print the JSON where that is wanted; returns 1 where anything is wrong or missing."""
+        if self.as_json:
+            say_json(self.found)
+        return int(any(one["status"] not in ("ok", "skipped") for one in self.found))
+
+
 @command.command("verify")
 @data_option
+@json_option
 @click.argument("names", nargs=-1)
-def verify_command(data: str | None, names: tuple[str, ...]) -> int:
+def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> int:
     """Check sha256 and row counts of what is found; exit 1 when something is missing or wrong."""
     source = DataSource.from_options(data, hub=False)
     chosen = _chosen_data(names)
-    problems = 0
+    told = _Told(as_json)
     readers = {(task.dataset, task.form): task for _, task in TASKS.load_all() if task is not None}
     for name in chosen:
         for form in dataset(name).forms:
             try:
                 located = source.locate(name, form)
                 reader = readers.get((name, form))
-                read = f", {reader.load(source).rows:,} rows scored" if reader else ""
-                say(f"ok       {name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}")
+                scored = reader.load(source).rows if reader else None
+                read = "" if scored is None else f", {scored:,} rows scored"
+                text = f"{name} ({form}): {len(located.files)} file(s), {located.source}, sha256 right{read}"
+                told.add("ok", name, form, text, found=located.source, rows=scored)
             except ZooError as error:
-                problems += 1
-                say(f"{'missing' if isinstance(error, MissingError) else 'WRONG  '}  {error}")
-    return 1 if problems else 0
+                told.add("missing" if isinstance(error, MissingError) else "WRONG", name, form, str(error))
+    return told.finish()
 
 
 @command.command("texts")
-@click.option("--suite", "suites", default="sts", show_default=True, help="Lists of tasks, comma-separated.")
-@click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
+@click.option(
+    "--suite", "suites", default="sts", show_default=True, type=SUITES_LIST, help="Lists of tasks, comma-separated."
+)
+@click.option("--tasks", type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one text a line.")
 @data_option
-def texts_command(suites: str, tasks: str | None, out: Path, data: str | None) -> int:
+@json_option
+def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, as_json: bool) -> int:
     """Write the texts that tasks need vectors of, each once: what another encoder has to encode for `vectors:path=`."""
     source = DataSource.from_options(data)
     texts: dict[str, None] = {}
@@ -77,41 +107,48 @@ def texts_command(suites: str, tasks: str | None, out: Path, data: str | None) -
             f"{len(broken)} texts have a line end within, first {broken[0][:80]!r}: no line can hold them."
         )
     write_text(out, "".join(f"{text}\n" for text in texts))
-    say(f"written: {out}, {len(texts):,} texts")
+    if as_json:
+        say_json({"written": out, "texts": len(texts), "tasks_missing": missing})
+    else:
+        say(f"written: {out}, {len(texts):,} texts")
     return 1 if missing else 0
 
 
 @command.command("fetch")
+@json_option
 @click.argument("names", nargs=-1)
-def fetch_command(names: tuple[str, ...]) -> int:
+def fetch_command(as_json: bool, names: tuple[str, ...]) -> int:
     """Download data sets (all, or those named) from the hub into the cache."""
     source = DataSource(None)
     check_writable(source.cache)
-    problems = 0
+    told = _Told(as_json)
     for name in _chosen_data(names):
         for form, wanted in dataset(name).forms.items():
             if wanted.hub is None:
                 if names:
-                    say(f"skipped  {name} ({form}): on no hub {wanted.hub_note}".rstrip())
+                    told.add("skipped", name, form, f"{name} ({form}): on no hub {wanted.hub_note}".rstrip())
                 continue
             try:
                 located = source.locate(name, form)
-                say(f"ok       {name} ({form}): {located.source}")
+                told.add("ok", name, form, f"{name} ({form}): {located.source}", found=located.source)
             except ZooError as error:
-                problems += 1
-                say(f"FAILED   {error}")
-    return 1 if problems else 0
+                told.add("FAILED", name, form, str(error))
+    return told.finish()
 
 
 @command.command("overlap")
-@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder.")
+@results_only_option
 @data_option
-def overlap_command(results: Path, data: str | None) -> int:
+@json_option
+def overlap_command(results: Path, data: str | None, as_json: bool) -> int:
     """Name the test texts in the training texts of records that do not: overlap.json, which the tables read."""
     from benchmark.run.overlap import write_overlap
 
     path, problems = write_overlap(results, DataSource.from_options(data, hub=False))
     for problem in problems:
         complain(f"left out: {problem}")
-    say(f"written: {path}")
+    if as_json:
+        say_json({"written": path, "left_out": problems})
+    else:
+        say(f"written: {path}")
     return 1 if problems else 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import platform
 import shutil
+from typing import Any
 
 import click
 
-from benchmark.cli.options import data_option, say
-from benchmark.data.overview import data_rows
+from benchmark.cli.options import data_option, json_option, say, say_json
+from benchmark.data.overview import data_rows, data_sets
 from benchmark.run.cache import cache_bytes, embeddings_folder
 from zoo import __version__
 from zoo.engine.backbone import find_backbone
@@ -19,55 +20,96 @@ from zoo.hardware import choose_precision, cpu_bf16, environment
 from zoo.paths import cache_folder
 from zoo.registry import METHODS
 
+Fact = tuple[str, str]
+"""What a line of the report is about, and what it says."""
 
-def doctor_command(data: str | None) -> int:
-    """Print the findings; returns 1 when something that every run needs is broken."""
+
+def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
+    """Return the lines of the report, the same as plain values, and how many things that every run needs are broken."""
     import torch
 
-    problems = 0
+    lines: list[Fact] = []
     facts = environment("cpu")
-    say(f"zoo-bench {__version__}, Python {platform.python_version()}, {platform.platform()}")
-    say("packages: " + ", ".join(f"{name} {version}" for name, version in facts["packages"].items()))
-    say(f"cpu: {facts['cpu']}, {facts['threads']} threads")
     rates = cpu_bf16()
+    values: dict[str, Any] = {
+        "zoo_bench": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": facts["packages"],
+        "cpu": {"name": facts["cpu"], "threads": facts["threads"], "gflops": rates},
+        "precision": {"cpu": choose_precision("auto", "cpu")},
+        "cuda": [],
+    }
+    lines.append((f"zoo-bench {__version__}", f"Python {values['python']}, {values['platform']}"))
+    lines.append(("packages", ", ".join(f"{name} {version}" for name, version in facts["packages"].items())))
+    lines.append(("cpu", f"{facts['cpu']}, {facts['threads']} threads"))
     if rates["bfloat16"] is None:
-        say("cpu bfloat16: none, or not usable")
+        lines.append(("cpu bfloat16", "none, or not usable"))
     else:
         cap = f", oneDNN capped at {rates['isa_cap']} (more kills the process here)" if rates["isa_cap"] else ""
-        say(f"cpu matrix speed: float32 {rates['float32']:.0f}, bfloat16 {rates['bfloat16']:.0f} GFLOP/s{cap}")
-    say(f"precision on cpu: {choose_precision('auto', 'cpu')}")
-    if torch.cuda.is_available():
-        for i in range(torch.cuda.device_count()):
-            memory = torch.cuda.get_device_properties(i).total_memory / 2**30
-            precision = choose_precision("auto", f"cuda:{i}")
-            say(f"cuda:{i}: {torch.cuda.get_device_name(i)}, {memory:.0f} GiB, precision {precision}")
-    else:
-        say(f"cuda: none usable (torch {torch.__version__})")
+        speeds = f"float32 {rates['float32']:.0f}, bfloat16 {rates['bfloat16']:.0f} GFLOP/s{cap}"
+        lines.append(("cpu matrix speed", speeds))
+    lines.append(("precision on cpu", values["precision"]["cpu"]))
+    for i in range(torch.cuda.device_count()) if torch.cuda.is_available() else ():
+        memory = torch.cuda.get_device_properties(i).total_memory / 2**30
+        name, precision = torch.cuda.get_device_name(i), choose_precision("auto", f"cuda:{i}")
+        values["cuda"].append({"device": f"cuda:{i}", "name": name, "gib": round(memory, 1), "precision": precision})
+        lines.append((f"cuda:{i}", f"{name}, {memory:.0f} GiB, precision {precision}"))
+    if not values["cuda"]:
+        lines.append(("cuda", f"none usable (torch {torch.__version__})"))
+    problems = [*_backbones(lines, values), *_caches(lines, values)]
+    values["data"] = data_sets(data)
+    for name, form, rows, found, _ in data_rows(data):
+        lines.append((f"data {name} ({form})", f"{found}; {rows}"))
+    list(METHODS.load_all())
+    values["broken_plugins"] = METHODS.broken()
+    lines += [(f"plugin {name}", f"BROKEN: {reason}") for name, reason in METHODS.broken().items()]
+    values["problems"] = problems
+    return lines, values, len(problems)
+
+
+def _backbones(lines: list[Fact], values: dict[str, Any]) -> list[str]:
+    problems = []
+    values["backbones"] = {}
     for name in BUNDLED:
         try:
-            say(f"backbone {name}: bundled, sha256 {find_backbone(name).sha256[:16]}")
+            values["backbones"][name] = find_backbone(name).sha256
+            lines.append((f"backbone {name}", f"bundled, sha256 {values['backbones'][name][:16]}"))
         except ZooError as error:
-            problems += 1
-            say(f"backbone {name}: BROKEN: {error}")
+            problems.append(f"backbone {name}: {error}")
+            lines.append((f"backbone {name}", f"BROKEN: {error}"))
+    return problems
+
+
+def _caches(lines: list[Fact], values: dict[str, Any]) -> list[str]:
+    problems = []
     cache = cache_folder()
+    values["cache"] = {"folder": str(cache)}
     try:
         check_writable(cache)
         free = shutil.disk_usage(cache).free / 2**30
-        say(f"cache: {cache}, writable, {free:.1f} GiB free")
+        values["cache"]["free_gib"] = round(free, 1)
+        lines.append(("cache", f"{cache}, writable, {free:.1f} GiB free"))
     except ZooError as error:
-        problems += 1
-        say(f"cache: BROKEN: {error}")
-    say(f"embedding cache: {embeddings_folder()}, {cache_bytes() / 10**9:.2f} GB (may be deleted at any time)")
-    for name, form, rows, found, _ in data_rows(data):
-        say(f"data {name} ({form}): {found}; {rows}")
-    list(METHODS.load_all())
-    for name, reason in METHODS.broken().items():
-        say(f"plugin {name}: BROKEN: {reason}")
-    return 1 if problems else 0
+        problems.append(f"cache: {error}")
+        lines.append(("cache", f"BROKEN: {error}"))
+    size = cache_bytes()
+    values["embedding_cache"] = {"folder": str(embeddings_folder()), "bytes": size}
+    lines.append(("embedding cache", f"{embeddings_folder()}, {size / 10**9:.2f} GB (may be deleted at any time)"))
+    return problems
 
 
 @click.command("doctor")
 @data_option
-def command(data: str | None) -> int:
-    """Show versions, devices, precision, data, cache and disk."""
-    return doctor_command(data)
+@json_option
+def command(data: str | None, as_json: bool) -> int:
+    """Show versions, devices, precision, data, cache and disk; exit 1 when something that every run needs is broken."""
+    lines, values, problems = findings(data)
+    if as_json:
+        say_json(values)
+    else:
+        (name, first), *rest = lines
+        say(f"{name}, {first}")
+        for about, text in rest:
+            say(f"{about}: {text}")
+    return 1 if problems else 0

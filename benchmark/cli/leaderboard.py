@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from benchmark import api
-from benchmark.cli.options import say
-from benchmark.run.options import RESULTS
+from benchmark.cli.complete import SUITES_LIST
+from benchmark.cli.options import json_option, results_only_option, say, say_json
+from benchmark.leaderboard.write import as_dict
 
 
 @click.command("leaderboard")
-@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder.")
+@results_only_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
-@click.option("--suite", "suites", help="Only these suites, comma-separated; the page has all.")
+@click.option("--suite", "suites", type=SUITES_LIST, help="Only these suites, comma-separated; the page has all.")
 @click.option(
     "--aggregation",
     type=click.Choice(["all", "mean", "wmean"]),
@@ -26,6 +27,7 @@ from benchmark.run.options import RESULTS
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
 @click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")
+@json_option
 def command(
     results: Path,
     out: Path | None,
@@ -34,12 +36,23 @@ def command(
     by_condition: bool,
     mteb: Path | None,
     strict: bool,
+    as_json: bool,
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
     made = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
-    made.show()
+    found: dict[str, Any] = {
+        "tables": [as_dict(table) for table in made.tables],
+        "written": made.written,
+        "left_out": [{"path": path, "reason": reason} for path, reason in made.corrupt],
+    }
+    if not as_json:
+        made.show()
     if mteb is not None:
         from benchmark.interop.mteb import export
 
-        say(f"written: {len(export(results, mteb))} result files in MTEB's form below {mteb}")
+        found["mteb"] = export(results, mteb)
+        if not as_json:
+            say(f"written: {len(found['mteb'])} result files in MTEB's form below {mteb}")
+    if as_json:
+        say_json(found)
     return 1 if made.corrupt and strict else 0

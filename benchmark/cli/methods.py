@@ -1,41 +1,179 @@
-"""`zoo-bench methods`: the recipes that --methods takes, and one of them with all its settings."""
+"""`zoo-bench methods`: the recipes that --methods takes by family, and some of them with all that is known."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
-from benchmark.cli.options import load_plugins, plugin_option, print_rows, say
+from benchmark.cli.complete import METHODS_LIST
+from benchmark.cli.options import (
+    cut,
+    json_option,
+    line_width,
+    load_plugins,
+    matches,
+    plugin_option,
+    say,
+    say_json,
+    wrapped,
+)
+from zoo.errors import UsageError, did_you_mean
+from zoo.families import FAMILIES, PLUGINS, family_of, what
+from zoo.progress import clock
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods
-from zoo.registry import METHODS
-
-
-def shown(spec: RecipeSpec) -> str:
-    """Return a recipe with every setting, as YAML; behind each setting stands which recipe states it, if one does."""
-    _, recipe = spec.resolve()
-    head = {"method": spec.method, "extends": spec.extends, "summary": spec.summary, "paper": spec.paper}
-    lines = [f"# {spec.name} ({spec.origin})"]
-    lines += [f"{key}: {json.dumps(value, ensure_ascii=False)}" for key, value in head.items() if value]
-    lines += ["control: true"] * spec.control + ["parameters:"]
-    for field in dataclasses.fields(recipe):
-        value = json.dumps(getattr(recipe, field.name), ensure_ascii=False)
-        lines.append(f"  {field.name}: {value}  # {spec.stated_by.get(field.name, 'default')}")
-    return "\n".join(lines)
 
 
 @click.command("methods")
-@click.option("--show", metavar="NAMES", help="Print these recipes (as --methods takes them) with all their settings.")
+@click.argument("names", required=False, type=METHODS_LIST)
+@click.option("--family", help="Only methods of this family, or of this registered method (contrastive, moco ...).")
+@click.option(
+    "--show", is_flag=True, help="Print the recipes NAMES (as --methods takes them) with all that is known of them."
+)
+@json_option
 @plugin_option
-def command(show: str | None, plugins: tuple[Path, ...]) -> None:
-    """List the recipes that --methods takes."""
+def command(names: str | None, family: str | None, show: bool, as_json: bool, plugins: tuple[Path, ...]) -> None:
+    """List the recipes that --methods takes, by family; NAMES are globs, or words to look for in names and summaries.
+
+    With --show: settings with defaults and reasons, where paper and released code differ, conditions, and what it costs
+    on this machine.
+    """
     load_plugins(plugins)
-    if show is not None:
-        say("\n\n".join(shown(spec) for spec in parse_methods(show, all_recipes())))
+    if show:
+        if names is None:
+            raise UsageError("name what to show, as in `zoo-bench methods simcse --show`.")
+        _show(names, as_json)
         return
-    rows = [[spec.name, spec.method, spec.summary, spec.paper] for spec in all_recipes().values()]
-    print_rows(["RECIPE", "METHOD", "WHAT", "SOURCE"], rows)
-    for name, reason in METHODS.broken().items():
-        say(f"broken: {name}: {reason}")
+    found = _chosen(names, family)
+    if as_json:
+        say_json([_listed(spec) for spec in found])
+        return
+    _print_families(found)
+
+
+def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
+    recipes = all_recipes()
+    families = {family_of(spec.method) for spec in recipes.values()}
+    methods = {spec.method for spec in recipes.values()}
+    if family is not None and family not in families | methods:
+        known = [*FAMILIES, *sorted(families - set(FAMILIES))]
+        raise UsageError(
+            f"unknown family {family!r}.{did_you_mean(family, families | methods)} Families: {', '.join(known)};"
+            " a registered method's name works as well."
+        )
+    wanted = None if names is None else [one.strip() for one in names.split(",") if one.strip()]
+    found = [
+        spec
+        for spec in recipes.values()
+        if (family is None or family in (family_of(spec.method), spec.method))
+        and (wanted is None or any(matches(one, spec.name, spec.method, spec.summary, spec.paper) for one in wanted))
+    ]
+    if not found:
+        asked = " ".join(one for one in (names, family) if one)
+        raise UsageError(f"no recipe fits {asked!r}.{did_you_mean(str(names), recipes)} `zoo-bench methods` lists all.")
+    return found
+
+
+def _listed(spec: RecipeSpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "family": family_of(spec.method),
+        "method": spec.method,
+        "summary": spec.summary,
+        "paper": spec.paper,
+        "control": spec.control,
+        "extends": spec.extends or None,
+        "parameters": dict(spec.parameters),
+        "origin": spec.origin,
+    }
+
+
+def _print_families(found: list[RecipeSpec]) -> None:
+    width = line_width()
+    left = max(len(spec.name) for spec in found) + 4
+    by_family: dict[str, list[RecipeSpec]] = {}
+    for spec in found:
+        by_family.setdefault(family_of(spec.method), []).append(spec)
+    for family in (*FAMILIES, PLUGINS):
+        if family not in by_family:
+            continue
+        say(cut(f"{family}: {what(family)}", width))
+        order = list(FAMILIES[family][1]) if family in FAMILIES else []
+        specs = by_family[family]
+        for spec in sorted(specs, key=lambda one: (order.index(one.method) if order else 0, one.name)):
+            say(f"  {spec.name.ljust(left - 2)}{cut(spec.summary, width - left)}".rstrip())
+    count = "1 recipe" if len(found) == 1 else f"{len(found)} recipes"
+    name = found[0].name if len(found) == 1 else "NAME"
+    say(f"{count}; `zoo-bench methods {name} --show` prints {'its' if len(found) == 1 else 'their'} settings.")
+
+
+def _show(names: str, as_json: bool) -> None:
+    from benchmark.run.explain import explained
+    from benchmark.run.runtime import make_runtime
+    from zoo.hardware import matrix_speed
+
+    recipes = all_recipes()
+    specs = parse_methods(names, recipes)
+    runtime = make_runtime()
+    speed = matrix_speed(runtime.device, runtime.precision)
+    found = [explained(spec, recipes, runtime, speed) for spec in specs]
+    if as_json:
+        say_json(found)
+    else:
+        say("\n\n".join("\n".join(_lines(one)) for one in found))
+
+
+def _lines(one: Mapping[str, Any]) -> Iterable[str]:
+    """Return a recipe as YAML: what is set is plain, what is known besides stands in comments."""
+    yield f"# {one['name']} ({one['origin']})"
+    head = {key: one[key] for key in ("method", "extends", "summary", "paper", "control") if one[key]}
+    yield from (f"{key}: {_value(value)}" for key, value in head.items())
+    yield from _notes("Family", [f"{one['family']}: {what(one['family'])}"])
+    yield "parameters:"
+    for setting in one["settings"]:
+        yield from _comment(setting["reason"], "  # ")
+        stated = setting["stated_by"]
+        other = setting["value"] != setting["default"]
+        default = f", default {_value(setting['default'])}" if other and stated != "default" else ""
+        yield f"  {setting['name']}: {_value(setting['value'])}  # {stated}{default}"
+    yield from _notes("Paper against code", [_note(note, one["name"]) for note in one["notes"]])
+    other_form = one["other_form"]
+    if other_form:
+        differs = [f"{key}: {_value(a)} here, {_value(b)} there" for key, (a, b) in other_form["differs"].items()]
+        yield from _notes(f"Against {other_form['recipe']} ({other_form['summary']})", differs or ["nothing differs"])
+    yield from _notes("Conditions", one["conditions"] or ["It learns nothing and depends on no seed."])
+    yield from _notes("Cost on this machine (an estimate from sizes and a measured matrix product)", _cost(one["cost"]))
+
+
+def _cost(cost: Mapping[str, Any]) -> list[str]:
+    where = f"{cost['device']}, {cost['precision']}"
+    if "unknown" in cost:
+        return [f"unknown on {where}: {cost['unknown']}"]
+    lines = [f"{where}, backbone {cost['backbone']}: about {cost['sentences_per_second']:,} sentences/s encoded"]
+    for fit in cost.get("fit", ()):
+        days = fit["seconds_per_seed"] / 86_400
+        time = f"{days:,.1f} days" if days > 2 else clock(fit["seconds_per_seed"])
+        lines.append(f"fitted to {fit['texts']:,} {fit['kind']}: about {time} for each seed")
+    return lines
+
+
+def _note(note: Mapping[str, str], name: str) -> str:
+    return note["text"] if note["recipe"] == name.split(":")[0] else f"(of {note['recipe']}) {note['text']}"
+
+
+def _notes(title: str, texts: Iterable[str]) -> Iterable[str]:
+    lines = [line for text in texts for line in _comment(text, "#   ")]
+    if lines:
+        yield from _comment(f"{title}:", "# ")
+        yield from lines
+
+
+def _comment(text: str, start: str) -> list[str]:
+    return wrapped(text, start, start)
+
+
+def _value(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

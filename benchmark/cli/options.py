@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +29,29 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
+class Renamed(click.Option):
+    """An option whose spellings of before still work: they are in no help, and a line on standard error says so."""
+
+    def __init__(self, *arguments: Any, before: Sequence[str], **more: Any) -> None:
+        super().__init__(*arguments, **more)
+        self.before = tuple(before)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser know the spellings of before as well, each by a key of its own."""
+        super().add_to_parser(parser, ctx)
+        for spelling in self.before:
+            parser.add_option(obj=self, opts=[spelling], dest=f"{self.name} {spelling}", action="store", nargs=1)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Take the value of an old spelling where the new one is not given."""
+        values = dict(opts)
+        for spelling in self.before:
+            if f"{self.name} {spelling}" in values:
+                complain(f"{spelling} is now {self.opts[0]}; the old spelling still works.")
+                values.setdefault(str(self.name), values[f"{self.name} {spelling}"])
+        return super().consume_value(ctx, values)
+
+
 plugin_option = click.option(
     "--plugin",
     "plugins",
@@ -33,14 +59,23 @@ plugin_option = click.option(
     type=click.Path(path_type=Path),
     help="Python file that registers methods or tasks.",
 )
+results_only_option = click.option(
+    "--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder."
+)
 results_option = click.option(
     "--results",
-    "--out",
-    "results",
+    cls=Renamed,
+    before=["--out"],
     type=click.Path(path_type=Path),
     default=RESULTS,
     show_default=True,
     help="Results folder.",
+)
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document instead; progress goes to standard error.",
 )
 data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
 methods_option = click.option(
@@ -83,6 +118,44 @@ def load_plugins(plugins: Sequence[Path]) -> None:
         reason = load_plugin_file(path, [METHODS, TASKS])
         if reason is not None:
             complain(f"plugin {path} is broken and left out: {reason}")
+
+
+def say_json(value: Any) -> None:
+    """Print a value as a JSON document; paths and tuples become texts and lists."""
+    say(json.dumps(value, indent=1, default=str))
+
+
+def line_width() -> int:
+    """Return how wide lists are: as the terminal, and 100 columns at most."""
+    return max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
+
+
+def cut(text: str, width: int) -> str:
+    """Return a text on one line of at most so many characters; "..." stands for what is left out."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: max(width - 3, 0)].rstrip() + "..."
+
+
+def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
+    """Return a text as lines of `line_width`, each begun as said; no word is broken."""
+    return textwrap.wrap(
+        text,
+        line_width(),
+        initial_indent=first,
+        subsequent_indent=others,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def matches(pattern: str, name: str, *texts: str) -> bool:
+    """Whether a glob fits a name, or a plain word stands in the name or in one of the texts; case is ignored."""
+    import fnmatch
+
+    pattern = pattern.lower()
+    if any(sign in pattern for sign in "*?["):
+        return fnmatch.fnmatchcase(name.lower(), pattern)
+    return any(pattern in text.lower() for text in (name, *texts))
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:

@@ -1,26 +1,156 @@
-"""`zoo-bench tasks`: the tasks that --tasks takes, and the suites."""
+"""`zoo-bench tasks`: the tasks that --tasks takes by family, and the suites."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
-from benchmark.cli.options import load_plugins, plugin_option, print_rows, say
+from benchmark.cli.complete import TASKS_OR_SUITES
+from benchmark.cli.options import (
+    cut,
+    data_option,
+    json_option,
+    line_width,
+    load_plugins,
+    matches,
+    plugin_option,
+    say,
+    say_json,
+    wrapped,
+)
+from benchmark.data.catalog import catalog
+from benchmark.data.overview import found_here
 from benchmark.tasks import TASKS
-from benchmark.tasks.suites import all_suites
+from benchmark.tasks.base import Task
+from benchmark.tasks.suites import Suite, all_suites
+from zoo.errors import UsageError, did_you_mean
+
+_ORDER = ("sts", "relatedness", "words", "phrases", "semeval", "transfer", "finetune", "pocket")
 
 
 @click.command("tasks")
+@click.argument("names", required=False, type=TASKS_OR_SUITES)
+@click.option("--family", help="Only tasks of this family: sts, relatedness, transfer, words, phrases ...")
+@click.option("--show", is_flag=True, help="Print all that is known of the tasks and suites NAMES.")
+@data_option
+@json_option
 @plugin_option
-def command(plugins: tuple[Path, ...]) -> None:
-    """List the tasks that --tasks takes, and the suites."""
+def command(
+    names: str | None, family: str | None, show: bool, data: str | None, as_json: bool, plugins: tuple[Path, ...]
+) -> None:
+    """List the tasks that --tasks takes, by family, and the suites; NAMES are globs, or words to look for.
+
+    With --show: rows, licence, where the data is found here, and its suites; of a suite, what methods are trained on.
+    """
     load_plugins(plugins)
-    rows = []
-    for name, task in TASKS.load_all():
-        rows.append([name, task.dataset, task.form, task.title, task.metric] if task else [name, "", "", "broken", ""])
-    print_rows(["TASK", "DATA SET", "TEXT", "TITLE", "SCORE"], rows)
-    for suite in all_suites().values():
-        say(f"suite {suite.name}: {', '.join(suite.tasks)}")
+    if show and names is None and family is None:
+        raise UsageError("name what to show, as in `zoo-bench tasks STS12 --show`.")
+    tasks, suites = _chosen(names, family)
+    known = list(all_suites().values())
+    listed = [_listed(name, task, known) for name, task in tasks]
+    if show:
+        for one in listed:
+            one |= _data_of(one, data)
+    if as_json:
+        say_json({"tasks": listed, "suites": [asdict(suite) for suite in suites], "broken": TASKS.broken()})
+        return
+    if show:
+        say("\n\n".join([*(_shown(one) for one in listed), *(_shown(asdict(suite)) for suite in suites)]))
+        return
+    _print_tasks(listed)
+    _print_suites(suites)
     for name, reason in TASKS.broken().items():
         say(f"broken: {name}: {reason}")
+
+
+def family_of(name: str) -> str:
+    """Return the family of a task: the file of its table; "plugins" for one that is not built in."""
+    return TASKS.origin(name).rpartition(".")[2] if TASKS.is_builtin(name) else "plugins"
+
+
+def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task | None]], list[Suite]]:
+    tasks, suites = list(TASKS.load_all()), list(all_suites().values())
+    families = list(dict.fromkeys(family_of(name) for name, _ in tasks))
+    if family is not None:
+        if family not in families:
+            raise UsageError(
+                f"unknown family {family!r}.{did_you_mean(family, families)} Known: {', '.join(families)}."
+            )
+        tasks, suites = [(name, task) for name, task in tasks if family_of(name) == family], []
+    if names is None:
+        return tasks, suites
+    wanted = [one.strip() for one in names.split(",") if one.strip()]
+    exact = [one.lower() for one in wanted]
+    found = [(name, task) for name, task in tasks if name.lower() in exact]
+    named = [suite for suite in suites if suite.name.lower() in exact]
+    if not found and not named:
+        found = [
+            (name, task)
+            for name, task in tasks
+            if any(matches(one, name, *((task.title, task.dataset) if task else ())) for one in wanted)
+        ]
+        named = [suite for suite in suites if any(matches(one, suite.name, suite.title) for one in wanted)]
+    if not found and not named:
+        known = [*(name for name, _ in tasks), *(suite.name for suite in suites)]
+        raise UsageError(f"no task or suite fits {names!r}.{did_you_mean(names, known)} `zoo-bench tasks` lists all.")
+    return found, named
+
+
+def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, Any]:
+    head = {"name": name, "family": family_of(name), "suites": [one.name for one in suites if name in one.tasks]}
+    if task is None:
+        return {**head, "title": "broken", "dataset": "", "form": "", "metric": "", "version": 0}
+    more = {key: getattr(task, key) for key in ("title", "dataset", "form", "metric", "version")}
+    return {**head, **more}
+
+
+def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
+    """Return the catalog's entry of a task's data, and where it is found here."""
+    entry = catalog().get(one["dataset"])
+    if entry is None or one["form"] not in entry.forms:
+        return {}
+    return {
+        "rows": dict(entry.rows),
+        "subsets": dict(entry.subsets),
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "homepage": entry.homepage,
+        "found": found_here(entry.name, one["form"], folder),
+    }
+
+
+def _print_tasks(listed: list[dict[str, Any]]) -> None:
+    if not listed:
+        return
+    width = line_width()
+    left = max(len(one["name"]) for one in listed) + 4
+    for family in sorted({one["family"] for one in listed}, key=lambda name: (*_ORDER, name).index(name)):
+        say(f"{family}:")
+        for one in listed:
+            if one["family"] == family:
+                text = ", ".join(part for part in (one["title"], one["metric"]) if part)
+                say(f"  {one['name'].ljust(left - 2)}{cut(text, width - left)}".rstrip())
+
+
+def _print_suites(suites: list[Suite]) -> None:
+    width = line_width()
+    for suite in suites:
+        say(cut(f"suite {suite.name}: {suite.title}", width))
+        for line in wrapped(", ".join(suite.tasks), "  ", "  "):
+            say(line)
+
+
+def _shown(values: dict[str, Any]) -> str:
+    """Return a task or a suite, a line for each thing that is known of it."""
+    lines = [str(values["name"])]
+    for key, value in values.items():
+        if key == "name" or value in ("", None, [], {}, ()):
+            continue
+        if isinstance(value, dict):
+            value = ", ".join(f"{k} {v:,}" if isinstance(v, int) else f"{k}: {', '.join(v)}" for k, v in value.items())
+        text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+        lines += wrapped(f"{key}: {text}", "  ", "    ")
+    return "\n".join(lines)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 from fakes import Cli
 
+from benchmark.tasks import TASKS
+from benchmark.tasks.suites import all_suites
+from zoo.families import family_of
 from zoo.recipe import all_recipes, build, parse_yaml
 
 
@@ -41,3 +45,78 @@ def test_each_setting_says_which_recipe_states_it(cli: Cli, tmp_path: Path) -> N
 def test_an_unknown_name_is_refused(cli: Cli) -> None:
     answer = cli("methods", "--show", "simsce")
     assert answer.code == 2 and "Did you mean 'simcse'" in answer.err
+
+
+def test_the_list_is_narrow_and_by_family(cli: Cli) -> None:
+    """Every recipe on a line of its own, under its family, in 100 columns."""
+    lines = cli("methods").out.splitlines()
+    assert max(map(len, lines)) <= 100
+    under: dict[str, str] = {}
+    family = ""
+    for line in lines[:-1]:
+        if line.startswith("  "):
+            under[line.split()[0]] = family
+        else:
+            family = line.split(":")[0]
+    recipes = all_recipes()
+    assert under == {name: family_of(spec.method) for name, spec in recipes.items()}
+    assert lines[-1].startswith(f"{len(recipes)} recipes;")
+
+
+def test_a_part_of_the_list(cli: Cli) -> None:
+    """A glob fits names, a word also summaries and papers; --family takes a family or a method."""
+
+    def names(*words: str) -> set[str]:
+        answer = cli("methods", *words, "--json")
+        assert answer.code == 0, answer.err
+        return {one["name"] for one in json.loads(answer.out)}
+
+    assert names("ct*") == {"ct", "ct-repo", "ct-st"}
+    assert names("--family", "transforms") >= {"flow", "whitening", "sbert-flow"}
+    assert names("--family", "flow") < names("--family", "transforms")
+    assert "ptbert" in names("Tan et al.") and "simcse" not in names("Tan et al.")
+    assert names("ct-*,cls*", "--family", "pooling") == {"cls"}
+    wrong = cli("methods", "--family", "contrastiv")
+    assert wrong.code == 2 and "Did you mean 'contrastive'" in wrong.err
+    assert cli("methods", "nothing-like-it").code == 2
+    assert cli("methods", "--show").code == 2
+
+
+def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
+    """Reasons, notes of the recipes that it extends, where paper and code differ, conditions, cost; JSON as well."""
+    out = cli("methods", "ptbert", "--show").out
+    assert max(map(len, out.splitlines()[1:])) <= 100  # the first names the file
+    for part in (
+        "  # d_k = model width (Eq. 2); None: as many as the backbone has (the code)\n  heads: 1  # default",
+        "# Against ptbert-repo",
+        "#   queue_size: 256 here, 320 there",
+        "#   A development set picks its checkpoint (--dev).",
+        "sentences/s encoded",
+        "for each seed",
+    ):
+        assert part in out
+    (one,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
+    assert [note["recipe"] for note in one["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
+    (size,) = (setting for setting in one["settings"] if setting["name"] == "batch_size")
+    assert (size["value"], size["default"], size["stated_by"]) == (512, 64, "simcse-sup")
+    assert any("labelled pairs" in condition for condition in one["conditions"])
+    assert one["cost"]["fit"][0]["seconds_per_seed"] < one["cost"]["fit"][1]["seconds_per_seed"]
+    (random,) = json.loads(cli("methods", "random", "--show", "--json").out)
+    assert "unknown" in random["cost"]
+
+
+def test_tasks_by_family_and_in_full(cli: Cli, data_dir: Path) -> None:
+    lines = cli("tasks").out.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert lines[0] == "sts:" and any(line.startswith("suite sts: ") for line in lines)
+    found = json.loads(cli("tasks", "--json").out)
+    assert {one["name"] for one in found["tasks"]} == set(TASKS.names())
+    assert {one["name"] for one in found["suites"]} == set(all_suites())
+    shown = json.loads(cli("tasks", "STS12,sts", "--show", "--json", "--data", data_dir).out)
+    (task,), (suite,) = shown["tasks"], shown["suites"]
+    assert (task["rows"], task["found"], task["suites"]) == ({"test": 3108}, "folder", ["sts"])
+    assert suite["tasks"][0] == "STS12"
+    text = cli("tasks", "STS12", "--show", "--data", data_dir).out
+    assert "rows: test 3,108" in text and "found: folder" in text
+    assert {one["family"] for one in json.loads(cli("tasks", "--family", "words", "--json").out)["tasks"]} == {"words"}
+    assert cli("tasks", "STS21").code == 2

@@ -1,0 +1,81 @@
+"""What a shell offers where a method, task, suite, run file or command is expected. Imports nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from zoo.paths import resource_folder
+
+if TYPE_CHECKING:
+    _Text = click.ParamType[Any]
+else:
+    _Text = click.ParamType  # older releases of click have no type variable here
+
+
+def _stems(package: str, folder: str) -> list[str]:
+    return sorted(path.stem for path in (resource_folder(package, "configs") / folder).glob("*.yaml"))
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the shipped recipes and of installed plugins, without reading any."""
+    import importlib.metadata
+
+    plugins = [point.name for point in importlib.metadata.entry_points(group="zoo_bench.methods")]
+    return sorted({*_stems("zoo", "methods"), *plugins})
+
+
+def task_names() -> list[str]:
+    """Return the names of the tasks, also of installed plugins."""
+    from benchmark.tasks import TASKS
+
+    return TASKS.names()
+
+
+def suite_names() -> list[str]:
+    """Return the names of the shipped suites."""
+    return _stems("benchmark", "suites")
+
+
+def run_files() -> list[str]:
+    """Return the names of the shipped run files."""
+    return _stems("benchmark", "runs")
+
+
+class Named(_Text):
+    """A text whose last name a shell completes; names of a list are separated by commas, files are offered as well."""
+
+    name = "text"
+
+    def __init__(self, *known: Callable[[], Iterable[str]], many: bool = True, files: bool = False) -> None:
+        self.known, self.many, self.files = known, many, files
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the text as it is: what it names is looked up later."""
+        return value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the names that go on from what is typed, behind those of the list that are complete."""
+        before, comma, last = incomplete.rpartition(",") if self.many else ("", "", incomplete)
+        taken = set(before.split(","))
+        names = dict.fromkeys(name for known in self.known for name in known())
+        found = [
+            CompletionItem(before + comma + name)
+            for name in names
+            if name.lower().startswith(last.lower()) and name not in taken
+        ]
+        if self.files and (not found or "/" in last or last.startswith(".")) and not comma:
+            return [CompletionItem(incomplete, type="file")]
+        return found
+
+
+METHODS_LIST = Named(recipe_names, files=True)
+METHOD = Named(recipe_names, many=False)
+TASKS_LIST = Named(task_names)
+TASK = Named(task_names, many=False)
+SUITES_LIST = Named(suite_names, files=True)
+TASKS_OR_SUITES = Named(task_names, suite_names)
+RUN_FILE = Named(run_files, many=False, files=True)

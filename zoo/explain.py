@@ -1,0 +1,81 @@
+"""What a recipe's author wrote beside it: the reasons behind settings, and the notes at the head of recipe files."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import io
+import re
+import tokenize
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoo.recipe import RecipeSpec
+
+_FIELD = re.compile(r"^    (\w+)\s*:")
+
+
+def reasons(recipe: type[Any]) -> dict[str, str]:
+    """Return the comment that stands behind, or directly above, each field of a recipe's dataclass and its bases."""
+    found: dict[str, str] = {}
+    for cls in reversed(recipe.__mro__):
+        if dataclasses.is_dataclass(cls):
+            found |= _of_class(cls)
+    return {field.name: found[field.name] for field in dataclasses.fields(recipe) if found.get(field.name)}
+
+
+@functools.cache
+def _of_class(cls: type[Any]) -> Mapping[str, str]:
+    try:
+        source = inspect.getsource(cls)
+    except (OSError, TypeError):  # a class without a file, of a notebook for one
+        return {}
+    comments = {
+        token.start[0]: (token.string.lstrip("# ").strip(), token.line.lstrip().startswith("#"))
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    lines = source.splitlines()
+    found = {}
+    for number, line in enumerate(lines, 1):
+        field = _FIELD.match(line)
+        if field is None:
+            continue
+        above = number - 1
+        while comments.get(above, ("", False))[1]:
+            above -= 1
+        texts = [comments[at][0] for at in range(above + 1, number + 1) if at in comments]
+        found[field[1]] = " ".join(texts)
+    return found
+
+
+def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
+    """Return the notes at the head of a recipe's file and of those that it extends: (recipe, text), its own first."""
+    found = []
+    path: Path | None = Path(spec.origin) if spec.origin.endswith((".yaml", ".yml")) else None
+    seen: set[Path] = set()
+    while path is not None and path.is_file() and path not in seen:
+        seen.add(path)
+        text = path.read_text(encoding="utf-8")
+        head = []
+        for line in text.splitlines():
+            if not line.startswith("#"):
+                break
+            head.append(line.lstrip("#").strip())
+        if head:
+            found.append((path.stem, " ".join(head)))
+        parent = re.search(r"^extends:\s*([\w.-]+)", text, re.MULTILINE)
+        path = None if parent is None else _file(path, parent[1])
+    return found
+
+
+def _file(child: Path, name: str) -> Path:
+    """Return the file of a recipe that `child` extends: beside it, or among the shipped ones."""
+    beside = child.with_name(f"{name}.yaml")
+    if beside.is_file() and beside != child:
+        return beside
+    from zoo.recipe import all_recipes
+
+    return Path(all_recipes()[name].origin) if name in all_recipes() else beside

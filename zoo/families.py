@@ -1,0 +1,38 @@
+"""What kinds of methods there are, for lists: a family is known by its methods' names, without loading any."""
+
+from __future__ import annotations
+
+from zoo.registry import METHODS
+
+FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "controls": ("what every method is measured against", ("random", "bag-of-words")),
+    "pooling": ("a backbone's states pooled, nothing is trained", ("cls", "avg", "max")),
+    "words": (
+        "static token embeddings and word vectors, averaged",
+        ("static", "wordvectors", "sif", "sif-tokens"),
+    ),
+    "transforms": ("a linear map or a flow fitted on vectors", ("whitening", "flow")),
+    "prompts": ("a template and its [MASK] state", ("prompt", "promptbert", "optiprompt")),
+    "contrastive": (
+        "trained by contrast of sentences (simcse-sup: with labels)",
+        ("simcse", "moco", "ptbert", "ct", "isbert", "twoviews", "consert-joint", "consert-continued"),
+    ),
+    "siamese": ("trained on labelled pairs", ("sbert", "burt", "infersent", "infersent-words")),
+    "finished": ("encoders and vectors made elsewhere, measured as they are", ("pretrained", "vectors")),
+}
+"""Family: what it is, and the registered names of its methods."""
+
+PLUGINS = "plugins"
+
+
+def family_of(method: str) -> str:
+    """Return the family of a registered method; PLUGINS for one that is not built in."""
+    for name, (_, methods) in FAMILIES.items():
+        if method in methods and METHODS.is_builtin(method):
+            return name
+    return PLUGINS
+
+
+def what(family: str) -> str:
+    """Return what a family is, in a few words."""
+    return FAMILIES[family][0] if family in FAMILIES else "methods of plugins"
