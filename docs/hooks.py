@@ -40,26 +40,32 @@ def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def _recipes(methods: str) -> str:
     """Return a table of the recipes of some methods."""
+    from zoo.explain import notes
     from zoo.recipe import all_recipes
 
     wanted = methods.split(", ")
     specs = [spec for spec in all_recipes().values() if spec.method in wanted]
     if missing := set(wanted) - {spec.method for spec in specs}:
         _log.warning("no recipe of %s", ", ".join(sorted(missing)))
-    return _table(["Recipe", "What it is", "Source"], ([f"`{s.name}`", s.summary, s.paper] for s in specs))
+    table = _table(["Recipe", "What it is", "Source"], ([f"`{s.name}`", s.summary, s.paper] for s in specs))
+    own = ((spec.name, text) for spec in specs for name, text in notes(spec) if name == spec.name)
+    return "\n".join([table, "", *(f"`{name}`\n:   {text}\n" for name, text in own)])
 
 
 def _settings(name: str) -> str:
     """Return a table of a recipe's settings: what it resolves to, and where that is stated."""
+    from zoo.explain import reasons
     from zoo.recipe import all_recipes
 
     spec = all_recipes()[name]
     _, recipe = spec.resolve()
+    why = reasons(type(recipe))
     rows = []
     for field in dataclasses.fields(recipe):
-        value = getattr(recipe, field.name)
-        rows.append([f"`{field.name}`", f"`{value!r}`", spec.stated_by.get(field.name, "default")])
-    return f"`zoo-bench methods {name} --show`\n\n" + _table(["Setting", "Value", "Stated by"], rows)
+        stated = spec.stated_by.get(field.name, "default")
+        rows.append([f"`{field.name}`", f"`{getattr(recipe, field.name)!r}`", stated, why.get(field.name, "")])
+    table = _table(["Setting", "Value", "Stated by", "Reason"], rows)
+    return f"Those of `{name}`, as `zoo-bench methods {name} --show` prints them:\n\n{table}"
 
 
 def _suites(_: str | None) -> str:

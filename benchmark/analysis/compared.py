@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.comparison import Comparison, Line, compare, seeds_of, suites_in_common
+from benchmark.leaderboard.comparison import Comparison, Line, compare, seeds_of, suites_in_common, without_pairs
 from benchmark.metrics.significance import LEVEL
 from benchmark.records.query import Texts, label, read_kept, row_named
 from benchmark.records.schema import Record, plain
@@ -136,8 +136,12 @@ def compare_rows(
     compared: list[Comparison] = []
     left_out: list[str] = []
     for title, of_suite in asked or suites_in_common(*rows):
+        names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_pairs(*rows))
         try:
-            compared.append(compare(title, of_suite, *rows, store, resamples))
+            compared.append(compare(title, names or of_suite, *rows, store, resamples))
+            if names != of_suite:
+                others = ", ".join(task for task in of_suite if task not in names)
+                left_out.append(f"{title}: {others} not compared, because no pair scores are kept of such scores.")
         except ZooError as error:
             if asked:
                 raise

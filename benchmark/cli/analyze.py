@@ -153,7 +153,7 @@ def bias(**options: Any) -> None:
 @command.command("top-tokens")
 @_backbone
 @click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
-@click.option("--template", help="Template with [X] and [MASK] [default: the manual template].")
+@click.option("--template", help="Template with [X] and [MASK]; the manual template, unless given.")
 @click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
 @click.option("--top", type=click.IntRange(1), default=5, show_default=True, help="Tokens shown for each sentence.")
 @click.option(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchmark.metrics.bootstrap import RESAMPLES, Scored, resample_together
 from benchmark.metrics.significance import Williams, differences, sample, williams
 from benchmark.records.query import label, of_task
-from benchmark.records.schema import Record, main_score, pairs_of
+from benchmark.records.schema import Record, main_score, pairs_of, scores_of
 from benchmark.records.store import Records
 from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import all_suites
@@ -81,6 +81,16 @@ def suites_in_common(a: list[Record], b: list[Record]) -> list[tuple[str, tuple[
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
     # Suites without pair scores are asked for only where there are no others, to say what is missing.
     return [(one.title, one.tasks) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]
+
+
+def without_pairs(a: list[Record], b: list[Record]) -> set[str]:
+    """Return the tasks that both rows were measured on and whose kind of score keeps no pair scores (accuracies)."""
+    accuracies = [{r["task"]["name"] for r in row if r["status"] == "ok" and not _of_pairs(r)} for row in (a, b)]
+    return accuracies[0] & accuracies[1]
+
+
+def _of_pairs(record: Record) -> bool:
+    return bool(record.get("pairs")) or scores_of(record)["main_metric"] == "all_spearman"
 
 
 def compare(

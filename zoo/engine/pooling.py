@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
+
+from zoo.errors import UsageError
 
 Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max"]
 
@@ -24,6 +26,7 @@ def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> to
     "last" (= "mean"): mean of the last layer over the mask, [CLS] and [SEP] included. "first-last-h0": of the
     embedding layer and the last, the meaning behind every published "first-last avg."; "first-last-h1": of layer 1
     and the last, SimCSE's code since 2022 and BERT-whitening. "top2": of the last two layers. "cls": [CLS] of the last.
+    Raises UsageError for another name, which a plugin may have.
     """
     if how == "cls":
         return hidden[-1][:, 0].float()
@@ -33,5 +36,7 @@ def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> to
         return hidden[-1].float().masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(1)
     if how == "top2":
         return masked_mean((hidden[-2].float() + hidden[-1].float()) / 2, mask)
+    if how not in ("first-last-h0", "first-last-h1"):
+        raise UsageError(f"pooling {how!r} is none of {', '.join(get_args(Pooling))}.")
     first = hidden[0 if how == "first-last-h0" else 1]
     return masked_mean((first.float() + hidden[-1].float()) / 2, mask)

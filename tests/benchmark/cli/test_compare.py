@@ -216,6 +216,23 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
         assert answer.out == ""
 
 
+def test_a_suite_with_an_accuracy_is_compared_on_its_pairs(tmp_path: Path, cli: Cli) -> None:
+    """The pocket suite: three tasks of pairs and their average, and a word on the fourth."""
+    store = Records(tmp_path)
+    for name in ("good", "bad"):
+        for task in ("pocket-pairs", "pocket-words", "pocket-phrases"):
+            predicted = scores_of(name, "MEN", None)
+            store.write(make_record(name, task, main=rho(predicted, GOLD["MEN"])), (predicted, GOLD["MEN"]))
+        accuracy = {"main": 0.9, "main_metric": "accuracy", "reason": None}
+        store.write(make_record(name, "pocket-topics", scores=accuracy))
+    answer = cli("compare", "good", "bad", "--results", tmp_path, "--json")
+    (pocket,) = json.loads(answer.out)["comparisons"]
+    assert [line["task"] for line in pocket["lines"]] == ["pocket-pairs", "pocket-words", "pocket-phrases"]
+    expected = [rho(scores_of(name, "MEN", None), GOLD["MEN"]) for name in ("good", "bad")]
+    assert pocket["average"]["difference"] == pytest.approx(100 * (expected[0] - expected[1]))
+    assert "pocket-topics not compared" in answer.err
+
+
 def test_a_cell_that_had_no_data_at_first_is_no_conflict(store: Records, cli: Cli) -> None:
     """Its record, of another key, stays beside the one that was measured once the data was there."""
     words = ("good", "bad", "--results", store.folder, "--task", "MEN")

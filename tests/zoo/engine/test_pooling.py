@@ -12,6 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Runtime
 from zoo.engine.pooling import Pooling, masked_mean, pool
+from zoo.errors import UsageError
 from zoo.methods.base import BackboneRecipe
 from zoo.methods.pooled import Average, Cls
 
@@ -65,6 +66,12 @@ def test_half_precision_states_are_pooled_in_float32(how: Pooling) -> None:
     result = pool(hidden, torch.ones(1, 2049, dtype=torch.long), how)
     assert result.dtype == torch.float32
     assert result.item() == 1.0
+
+
+def test_an_unknown_pooling_is_named() -> None:
+    """A plugin may have a name of its own: the error lists those that there are."""
+    with pytest.raises(UsageError, match="'avg' is none of cls, last, first-last-h0"):
+        pool([torch.ones(1, 2, 3)], torch.ones(1, 2), "avg")  # type: ignore[arg-type]
 
 
 def test_masked_mean_of_nothing_is_finite() -> None:

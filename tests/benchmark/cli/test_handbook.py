@@ -1,0 +1,75 @@
+"""The handbook: what its pages tell a reader to type is typed here, and they name what there is."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fakes import Cli
+
+from zoo.recipe import all_recipes
+from zoo.registry import METHODS
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """Yield the commands of a page in their order; a file that it shows before one is written into this folder."""
+    for language, title, body in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
+        if title:
+            Path(title).write_text(body, encoding="utf-8")
+        elif language == "sh":
+            yield from (shlex.split(line, comments=True) for line in body.splitlines())
+
+
+def found_in_pages(pattern: str) -> list[str]:
+    """Return the comma-separated names that a pattern finds in the methods' pages."""
+    texts = (path.read_text(encoding="utf-8") for path in (DOCS / "methods").glob("*.md"))
+    return [name for text in texts for names in re.findall(pattern, text) for name in names.split(", ")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["tutorial.md", "how-to/add-a-task.md"])
+def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command of a page in turn, in an empty folder, with the files that the page shows."""
+    monkeypatch.chdir(tmp_path)
+    for program, *words in commands(page):
+        assert program == "zoo-bench"
+        answer = cli(*words)
+        assert answer.code == 0, f"{words}: {answer.err}"
+    assert list(tmp_path.glob("zoo-bench-results/*.tex"))
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
+    """MkDocs in strict mode: a link, anchor or page of the menu that is missing is an error."""
+    pytest.importorskip("mkdocs", reason="pip install 'zoo-bench[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(command, cwd=DOCS.parent, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "site" / "methods" / "simcse" / "index.html").read_text(encoding="utf-8")
+    assert "simcse-sup" in page and "temperature" in page
+
+
+def test_each_method_has_a_page_in_the_menu() -> None:
+    """Every built-in method is in the table of recipes of one page."""
+    builtin = [name for name, cls in METHODS.load_all() if cls is not None and cls.__module__.startswith("zoo.")]
+    assert sorted(found_in_pages(r"<!-- recipes: (.+?) -->")) == sorted(builtin)
+    menu = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert {f"methods/{path.name}" for path in (DOCS / "methods").glob("*.md")} <= set(re.findall(r"[\w/-]+\.md", menu))
+
+
+def test_recipes_that_pages_name_exist() -> None:
+    """`simcse-crop` and the like."""
+    recipes = set(all_recipes())
+    families = {name.partition("-")[0] for name in recipes}
+    named = {name for name in found_in_pages(r"`([a-z]+-[a-z0-9-]+)`") if name.partition("-")[0] in families}
+    assert named | set(found_in_pages(r"<!-- settings: (.+?) -->")) <= recipes
