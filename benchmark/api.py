@@ -36,6 +36,9 @@ from zoo.progress import Progress
 if TYPE_CHECKING:
     import pandas
 
+    from benchmark.tasks.mteb_model import TextModel
+    from zoo.encoder import Runtime
+
 __all__ = [
     "Compared",
     "Finished",
@@ -47,6 +50,7 @@ __all__ = [
     "evaluate",
     "execute",
     "execute_in_workers",
+    "for_mteb",
     "leaderboard",
     "prepare",
 ]
@@ -126,8 +130,9 @@ def compare(
     """Return how A differs from B pair by pair: differences, intervals and p-values with the noise of pairs and seeds.
 
     A and B are two `Results` of one row each, or the names of two rows of `results` (default: the folder that the
-    command line writes). `suites` or `tasks` (comma-separated) choose what is compared; without either, all that both
-    were measured on. `pairs` adds the N pairs of each task that differ most, with their texts.
+    command line writes). `suites` or `tasks` (comma-separated) choose what is compared; without either, of two names
+    all suites, and of two `Results` all tasks that both have pair scores of. `pairs` adds the N pairs of each task that
+    differ most, with their texts.
 
     Raises UsageError for names that are not there or mean several rows, MissingError where nothing can be compared.
     """
@@ -140,7 +145,22 @@ def compare(
     with TemporaryDirectory(prefix="zoo-bench-") as joined:
         for one in (a, b):
             one.save(joined)
+        if suites is None and tasks is None and (shared := a.scored_pairs() & b.scored_pairs()):
+            named["tasks"] = ",".join(sorted(shared))
         return compare_rows(Path(joined), a.row(), b.row(), data=source, **named)
+
+
+def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
+    """Return an encoder as a model for `mteb.evaluate`, with its metadata.
+
+    `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
+    model or a function of texts. Raises MissingError without mteb, UsageError for what has to be trained first.
+    """
+    try:
+        from benchmark.interop.mteb_model import for_mteb as adapted
+    except ImportError as error:
+        raise MissingError("mteb is not installed: `pip install 'zoo-bench[mteb]'`.") from error
+    return adapted(encoder, name=name, runtime=runtime)
 
 
 def _folder_of(results: str | Path | Results) -> Path:
@@ -167,6 +187,10 @@ class Results:
         if len(labels) > 1:
             raise UsageError(f"the results have several rows ({', '.join(labels)}); name two of them: results=...")
         return labels[0]
+
+    def scored_pairs(self) -> set[str]:
+        """Return the tasks whose pair scores are kept: those that two results can be compared on."""
+        return {record["task"]["name"] for record in self.records if record.get("pairs")}
 
     def __str__(self) -> str:
         return text_of(self.tables)

@@ -62,6 +62,8 @@ def command(
         return
     _print_tasks(listed)
     _print_suites(suites)
+    if names is None and family is None:
+        say("mteb:NAME: an STS, classification, clustering or pair classification task of mteb (extra `mteb`)")
     for name, reason in TASKS.broken().items():
         say(f"broken: {name}: {reason}")
 

@@ -2,8 +2,9 @@
 
 What a reader of these files must know:
 
-- Only the untokenised tasks bear MTEB's names. SentEval's tokenised text is another input, and SentEval's SICK-R is
-  another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names of their own, which MTEB does not know.
+- Of our own tasks, only the untokenised ones bear MTEB's names. SentEval's tokenised text is another input, and
+  SentEval's SICK-R is another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names of their own, which
+  MTEB does not know.
 - The untokenised STS12-16 and STS Benchmark have MTEB's numbers of pairs; their text has not been compared with the
   hub's copies. So `dataset_revision` is the sha256 of the files that were read, not a revision of the hub.
 - `mteb_version` is null: MTEB measured nothing here. Its readers accept that, as far as their code says.
@@ -23,6 +24,7 @@ from typing import Any
 from benchmark.records.meaning import judged
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
+from benchmark.tasks import MTEB
 from zoo.errors import UsageError
 from zoo.files import slug, write_json
 
@@ -39,16 +41,20 @@ TASKS = {
 def export(results: Path, out: Path) -> list[Path]:
     """Write <out>/<model>/<revision>/<task>.json for every finished STS cell; returns the paths.
 
-    A model is a method; each of its seeds, and each of its conditions, is a revision. Trials (--limit) are left out.
-    Raises UsageError for a cell measured on two versions of its data.
+    A model is a method; each of its seeds, and each of its conditions, is a revision. Trials (--limit) are left out;
+    where MTEB read a task itself (mteb:NAME), that counts, and not ours of the same name. Raises UsageError for a cell
+    measured on two versions of its data.
     """
-    written = []
-    for record in judged(Records(results).all()):
-        task = TASKS.get(record["task"]["name"])
+    written: list[Path] = []
+    by_mteb: set[Path] = set()
+    for record in sorted(judged(Records(results).all()), key=lambda r: not r["task"]["name"].startswith(MTEB)):
+        task = name_in_mteb(record)
         if task is None or record["status"] != "ok" or record["limit"] is not None:
             continue
         name, revision = record["method"]["name"], _revision(record)
         folder = out / f"zoo-bench__{slug(name)}" / revision
+        if folder / f"{task}.json" in by_mteb and not record["task"]["name"].startswith(MTEB):
+            continue
         if folder / f"{task}.json" in written:
             raise UsageError(
                 f"{name} was measured on {record['task']['name']} with two versions of the data in {results}, "
@@ -57,7 +63,21 @@ def export(results: Path, out: Path) -> list[Path]:
         write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})
         written.append(folder / f"{task}.json")
         write_json(written[-1], task_result(record))
+        by_mteb |= {written[-1]} if record["task"]["name"].startswith(MTEB) else set()
     return written
+
+
+def name_in_mteb(record: Record) -> str | None:
+    """Return what MTEB calls the task of a record, or what it does not know it by; None for what is not exported.
+
+    Tasks that MTEB itself read (mteb:NAME) keep their names, where the score is the one that MTEB computes.
+    """
+    name = record["task"]["name"]
+    if name.startswith(MTEB) and record["status"] == "ok":
+        scores = scores_of(record)
+        whole = scores["main_metric"] == "all_spearman" and len(scores.get("subsets", {})) == 1
+        return name.removeprefix(MTEB) if whole else None
+    return TASKS.get(name)
 
 
 def _revision(record: Record) -> str:
@@ -77,7 +97,7 @@ def task_result(record: Record) -> dict[str, Any]:
     }
     return {
         "dataset_revision": f"sha256:{record['task']['sha256']}",
-        "task_name": TASKS[record["task"]["name"]],
+        "task_name": name_in_mteb(record),
         "mteb_version": None,
         "scores": {"test": [score]},
         "evaluation_time": record["seconds"],

@@ -14,8 +14,19 @@ _FAMILIES = (sts, relatedness, transfer, words, phrases, semeval, finetune, pock
 C = TypeVar("C", bound=type[Task])
 
 
+MTEB = "mteb:"  # before the name of a task of mteb
+
+
 class TaskRegistry(Registry[Task]):
-    """Names to tasks: the rows of the built-in tables, and the Task subclasses of plugins."""
+    """Names to tasks: the rows of the built-in tables, the Task subclasses of plugins, and mteb's tasks (mteb:NAME)."""
+
+    def get(self, name: str) -> Task:
+        """Return a task; raises UsageError for an unknown or broken name, MissingError where mteb is not installed."""
+        if not name.startswith(MTEB):
+            return super().get(name)
+        from benchmark.tasks.mteb import mteb_task
+
+        return mteb_task(name)
 
     def made_of(self, found: Any, base: type[Any], origin: str) -> Task:
         """Return the row, or a new task of a plugin's class."""
@@ -35,4 +46,4 @@ def register_task(name: str) -> Callable[[C], C]:
     return TASKS.register(name)
 
 
-__all__ = ["TASKS", "Scores", "Task", "TaskData", "TaskRow", "register_task"]
+__all__ = ["MTEB", "TASKS", "Scores", "Task", "TaskData", "TaskRow", "register_task"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmark.tasks import TASKS
+from benchmark.tasks import MTEB, TASKS
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder
 from zoo.recipe import build, match_names, read_yaml
@@ -90,7 +90,7 @@ def suite(name: str) -> Suite:
 
 
 def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
-    """Return the suite's tasks, or those named by `--tasks` (any registered task); raises UsageError."""
+    """Return the suite's tasks, or those named by `--tasks` (any registered task, mteb:NAME); raises UsageError."""
     if patterns is None:
         return list(chosen.tasks)
     known = {name: name for name in TASKS.names()}
@@ -100,6 +100,8 @@ def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
             continue
         # A glob means the suite's tasks first: `--suite sts --tasks 'sts*'` is not the raw tasks too.
         in_suite = {name: name for name in chosen.tasks}
+        if pattern.startswith(MTEB):
+            known = {**known, pattern: pattern}
         try:
             hits = match_names(pattern, in_suite, "task")
         except UsageError:

@@ -69,7 +69,7 @@ def test_results_are_kept_where_they_are_saved(tmp_path: Path, cli: Cli) -> None
     assert answer.code == 0 and "lengths" in answer.out
 
 
-def test_two_results_are_compared_as_the_command_compares_their_records(cli: Cli, tmp_path: Path) -> None:
+def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) -> None:
     one, two = (benchmark.evaluate(name, quiet=True, **WORDS) for name in ("avg-last", "cls"))
     compared = benchmark.compare(one, two, tasks="pocket-words", resamples=200)
     for results in (one, two):
@@ -82,6 +82,7 @@ def test_two_results_are_compared_as_the_command_compares_their_records(cli: Cli
     assert line["A - B"] == pytest.approx(100 * (one.records[0]["scores"]["main"] - two.records[0]["scores"]["main"]))
     assert line["Low"] <= line["A - B"] <= line["High"] and "200 resamples" in str(compared)
     assert "<table" in compared._repr_html_() and "A: avg-last [" in compared._repr_html_()
+    assert benchmark.compare(one, two, resamples=200).comparisons == compared.comparisons  # the tasks with pair scores
     with pytest.raises(UsageError, match="not one of each"):
         benchmark.compare(one, "cls")
 

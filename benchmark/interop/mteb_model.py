@@ -1,0 +1,81 @@
+"""Any encoder of ours inside mteb: `mteb.evaluate(benchmark.for_mteb("avg-last"), tasks)`. Imports mteb, and torch.
+
+mteb encodes the two sides of pairs apart from each other and knows nothing of texts that an encoder does not cover:
+their zero vectors count as orthogonal here, while mteb's cosine of a zero vector and another is 0.5.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mteb.models.model_meta import ModelMeta, ScoringFunction
+
+from benchmark.run.given import given_method
+from benchmark.tasks.mteb_model import TextModel
+from zoo.encoder import Encoder, Runtime
+from zoo.errors import UsageError
+from zoo.methods.base import BackboneEncoder
+from zoo.registry import METHODS
+from zoo.saved import create, load
+
+
+def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
+    """Return an encoder as a model of mteb, with its metadata.
+
+    `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
+    model or a function of texts. Raises UsageError for one that has to be trained first, or is fitted to each task.
+    """
+    runtime = runtime or Runtime()
+    called = name
+    if isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
+        encoder, called = load(encoder, runtime), name or Path(encoder).resolve().name
+    elif isinstance(encoder, str):
+        made, called = create(encoder, runtime), name or encoder
+        traits = type(made).traits(made.recipe)
+        if traits.needs_corpus or traits.needs_pairs:
+            raise UsageError(
+                f"{encoder} has to be trained first: give mteb what zoo.fit({encoder!r}, sentences) returns, or the"
+                " folder below encoders/ that a run wrote."
+            )
+        encoder = made
+    elif not isinstance(encoder, Encoder):
+        method = given_method(encoder, name, runtime)
+        encoder, called = method.cls(method.recipe, runtime), method.name
+    if type(encoder).traits(encoder.recipe).transductive:
+        raise UsageError(
+            f"{called or type(encoder).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"
+            " it here: benchmark.evaluate."
+        )
+    return TextModel(encoder.encode, metadata(encoder, called or METHODS.name_of(type(encoder)) or "encoder"))
+
+
+def metadata(encoder: Encoder[Any], name: str) -> ModelMeta:
+    """Return what mteb keeps of a model; what is not known (licence, training sets) is left open.
+
+    The revision is the start of the encoder's fingerprint: results of other weights never share a file.
+    """
+    traits = type(encoder).traits(encoder.recipe)
+    sources = type(encoder).sources(encoder.recipe, encoder.runtime)
+    parameters = encoder.parameters() or None
+    longest = None
+    if isinstance(encoder, BackboneEncoder) and getattr(encoder, "library", None) is None:
+        longest = float(encoder.length_limit)
+    learned = traits.needs_corpus or traits.needs_pairs or traits.released or bool(sources)
+    return ModelMeta.create_empty(
+        {
+            "name": "zoo-bench/" + re.sub(r"[^A-Za-z0-9._-]+", "-", name),
+            "revision": encoder.fingerprint()[:16],
+            "languages": ["eng-Latn"],
+            "n_parameters": parameters,
+            "memory_usage_mb": None if parameters is None else round(parameters * 4 / 2**20, 1),
+            "max_tokens": longest,
+            "embed_dim": encoder.dim,
+            "framework": ["PyTorch"] if isinstance(encoder, BackboneEncoder) else ["NumPy"],
+            "similarity_fn_name": ScoringFunction.COSINE,
+            "use_instructions": False,
+            "training_datasets": None if learned else set(),
+            "adapted_from": sources.get("backbone", {}).get("name"),
+        }
+    )

@@ -1,0 +1,180 @@
+"""Tasks of mteb as tasks here: `--tasks mteb:STSBenchmark`. mteb names and reads the data sets.
+
+Scored pairs are scored as all pairs here are: Spearman of the cosine, which is mteb's main score too. Classification,
+clustering and pair classification are scored by mteb's own evaluators, from vectors that are encoded once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmark.data.catalog import Dataset
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import DataSource, Located
+from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.files import sha256_json
+from zoo.hub import patiently
+
+if TYPE_CHECKING:
+    from mteb.abstasks import AbsTask
+
+_BY_MTEB = ("Classification", "Clustering", "PairClassification")
+_TEXT_COLUMNS = ("input_column_name", "input1_column_name", "input2_column_name")
+
+
+def mteb_task(name: str) -> MTEBTask:
+    """Return the task `mteb:NAME`, its English part; raises MissingError without mteb, UsageError for what is not ours.
+
+    Nothing is read or fetched yet.
+    """
+    plain = name.partition(":")[2]
+    try:
+        import mteb
+    except ImportError as error:
+        raise MissingError(f"{name} is a task of mteb; install it: `pip install 'zoo-bench[mteb]'`.") from error
+    try:
+        with _random_kept():
+            task = mteb.get_task(plain, languages=["eng"], exclusive_language_filter=True)
+    except KeyError as error:
+        reason = str(error.args[0]).removeprefix("KeyError: ")
+        raise UsageError(f"mteb has no task {plain!r}: {reason} `mteb available-tasks` lists them.") from error
+    kind = str(task.metadata.type)
+    if (kind != "STS" and kind not in _BY_MTEB) or list(task.metadata.modalities) != ["text"] or task.is_aggregate:
+        raise UsageError(f"{name} is {kind}; of mteb's tasks on text this runs STS, {', '.join(_BY_MTEB)}.")
+    if not task.hf_subsets:
+        raise UsageError(f"{name} has no part that is English alone.")
+    return MTEBTask(name, task)
+
+
+def _random_kept() -> AbstractContextManager[None]:
+    """Return a context that puts the random state back: mteb sets every generator's seed."""
+    from zoo.training.checkpoint import undisturbed
+
+    return undisturbed()
+
+
+@dataclass(frozen=True)
+class MTEBTask(Task):
+    """A task of mteb, by the name it has there."""
+
+    name: str
+    task: AbsTask
+
+    @property
+    def title(self) -> str:  # type: ignore[override]
+        """mteb's name, as a title."""
+        return f"{self.task.metadata.name}, as mteb reads it"
+
+    @property
+    def dataset(self) -> str:  # type: ignore[override]
+        """Where the hub has the data set."""
+        return str(self.task.metadata.dataset["path"])
+
+    @property
+    def metric(self) -> str:  # type: ignore[override]
+        """The score: as everywhere for pairs, mteb's for the rest."""
+        return Task.metric if self.task.metadata.type == "STS" else f"mteb's {self.task.metadata.main_score}"
+
+    @property
+    def split(self) -> str:
+        """What is scored: test, or the last split where mteb scores no test split."""
+        splits = list(self.task.eval_splits)
+        return "test" if "test" in splits else str(splits[-1])
+
+    def load(self, data: DataSource, limit: int | None = None) -> TaskData:
+        """Let mteb read the data set; raises MissingError where it is neither here nor to be had from the hub."""
+        self._read()
+        if self.task.metadata.type != "STS":
+            if limit is not None:
+                raise UsageError(f"{self.name} is scored by mteb, whole; leave --limit out.")
+            return ByMTEB(
+                self._located({subset: self._rows(subset).to_dict() for subset in self.task.hf_subsets}), self
+            )
+        task: Any = self.task
+        first, second = task.column_names
+        subsets = {}
+        for subset in self.task.hf_subsets:
+            rows = self._rows(subset)
+            missing = {first, second, "score"} - set(rows.column_names)
+            if missing:
+                raise CorruptError(f"{self.name}: its data has no column {min(missing)}.")
+            gold = np.array(rows["score"], dtype=np.float64)
+            subsets[subset] = Pairs(list(rows[first]), list(rows[second]), gold)
+        content = {name: [pairs.first, pairs.second, pairs.gold.tolist()] for name, pairs in subsets.items()}
+        return PairsData(self._located(content), subsets, limit=limit)
+
+    def _read(self) -> None:
+        if self.task.data_loaded:
+            return
+        place, revision = self.dataset, self.task.metadata.dataset.get("revision")
+        try:
+            with _random_kept():
+                if os.environ.get("HF_HUB_OFFLINE", "").upper() not in ("1", "TRUE", "YES", "ON"):
+                    from huggingface_hub import HfApi
+
+                    # Asked first: the download itself retries for long when the hub cannot be reached.
+                    patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
+                self.task.load_data()
+        except Exception as error:  # the hub's clients raise many kinds; each means that it cannot be had now
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise MissingError(
+                f"{self.name}: its data set {place} cannot be had from the hub: {reason}. Run it where there is a"
+                " network; with HF_HUB_OFFLINE=1 a copy in the cache of `datasets` is read."
+            ) from error
+
+    def _rows(self, subset: str) -> Any:
+        held: Any = self.task.dataset
+        return held[subset][self.split] if subset in held else held[self.split]
+
+    def _located(self, content: Any) -> Located:
+        meta = self.task.metadata
+        entry = Dataset(self.dataset, meta.name, str(meta.license or "not specified"))
+        sha256 = sha256_json({"split": self.split, "rows": content})
+        return Located(entry, self.form, "hub", {}, sha256, from_hub_rows=True)
+
+
+class ByMTEB(TaskData):
+    """A data set that mteb's own evaluator scores."""
+
+    def __init__(self, located: Located, task: MTEBTask) -> None:
+        self.located, self.task = located, task
+        self.rows = sum(len(task._rows(subset)) for subset in task.task.hf_subsets)
+
+    def texts(self) -> list[str]:
+        """The texts of the split that is scored; those that mteb trains its classifiers on are encoded when it asks."""
+        columns = [getattr(self.task.task, name) for name in _TEXT_COLUMNS if hasattr(self.task.task, name)]
+        held = (self.task._rows(subset) for subset in self.task.task.hf_subsets)
+        return [text for rows in held for column in columns for text in _strings(list(rows[column]))]
+
+    def score(self, vectors: Lookup) -> Scores:
+        """Return mteb's scores of each subset; `main` is the mean of their main scores."""
+        from benchmark.tasks.mteb_model import TextModel
+
+        model = TextModel(lambda texts: vectors(texts))
+        with _random_kept():
+            found = self.task.task.evaluate(
+                model, self.task.split, encode_kwargs={"batch_size": 1024, "show_progress_bar": False}
+            )
+        mains = [float(scores["main_score"]) for scores in found.values()]
+        subsets = {name: {k: v for k, v in scores.items() if isinstance(v, float)} for name, scores in found.items()}
+        return {
+            "main": float(np.mean(mains)),
+            "main_metric": self.task.task.metadata.main_score,
+            "reason": None,
+            "mteb": subsets,
+        }
+
+
+def _strings(cells: Sequence[Any]) -> Iterator[str]:
+    for cell in cells:
+        if isinstance(cell, str):
+            yield cell
+        elif isinstance(cell, list):
+            yield from _strings(cell)

@@ -1,0 +1,171 @@
+"""Our encoders inside mteb's own evaluator, and mteb's tasks here: the same scores, whoever computes them.
+
+The hub is not asked: what mteb would fetch is made here, from the shared data or on the spot.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli
+
+import benchmark
+import zoo
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS
+from zoo.encoder import Runtime
+from zoo.errors import MissingError, UsageError
+
+mteb = pytest.importorskip("mteb", reason="pip install 'zoo-bench[mteb]'")
+FAST: dict[str, Any] = {"precision": "fp32", "quiet": True, "embedding_cache": 0.0}
+
+
+def as_dataset(pairs: Pairs) -> Any:
+    from datasets import Dataset, DatasetDict
+
+    columns = {"sentence1": pairs.first, "sentence2": pairs.second, "score": pairs.gold.tolist()}
+    return DatasetDict({"test": Dataset.from_dict(columns)})
+
+
+def injected(pairs: Pairs) -> Any:
+    """A task of mteb, of its own class, on these pairs."""
+    task = mteb.get_task("STSBenchmark")
+    task.dataset, task.data_loaded = as_dataset(pairs), True
+    return task
+
+
+def whole(name: str, data: DataSource, limit: int | None = None) -> Pairs:
+    """Return the pairs of one of our tasks, its subsets one after the other."""
+    subsets = TASKS.get(name).load(data, limit).subsets.values()  # type: ignore[attr-defined]
+    sides = ([text for one in subsets for text in getattr(one, side)] for side in ("first", "second"))
+    return Pairs(*sides, np.concatenate([one.gold for one in subsets]))
+
+
+def by_mteb(model: Any, task: Any) -> dict[str, float]:
+    """Return what mteb's evaluator gives for the test split."""
+    found = mteb.evaluate(model, task, cache=None, co2_tracker=False, show_progress_bar=False)
+    scores: dict[str, float] = found.task_results[0].scores["test"][0]
+    return scores
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What mteb finds where it would ask the hub, by the data set's place."""
+    held: dict[str, Any] = {}
+    monkeypatch.setattr("mteb.abstasks.abstask.load_dataset", lambda path, **_: held[path])
+    return held
+
+
+def test_minilm_scores_the_same_in_mteb_and_here(minilm: Path, data_dir: Path) -> None:
+    """The library's model in mteb's own wrapper, our engine's in the adapter, and ours alone: equal to 0.01 of 100."""
+    st = pytest.importorskip("sentence_transformers")
+    pairs = whole("STS16-raw", DataSource(data_dir, hub=False), 12)
+    here = benchmark.evaluate(f"pretrained:model={minilm}", tasks="STS16-raw", limit=12, data=data_dir, **FAST)
+    wanted = here.records[0]["scores"]["all"]
+    adapted = benchmark.for_mteb(zoo.create(f"pretrained:model={minilm}"), name="all-MiniLM-L6-v2")
+    for model in (st.SentenceTransformer(str(minilm), device="cpu"), adapted):
+        found = by_mteb(model, injected(pairs))
+        assert 100 * found["cosine_spearman"] == pytest.approx(100 * wanted["spearman"], abs=0.01)
+        assert 100 * found["cosine_pearson"] == pytest.approx(100 * wanted["pearson"], abs=0.01)
+        assert found["spearman"] == pytest.approx(found["cosine_spearman"], abs=1e-4)
+    meta = adapted.mteb_model_meta
+    assert (meta.name, meta.embed_dim, meta.max_tokens) == ("zoo-bench/all-MiniLM-L6-v2", 384, 256)
+    assert meta.n_parameters is not None and 22e6 < meta.n_parameters < 23e6
+
+
+def test_what_was_trained_here_is_measured_there(tiny_bert: Path, tmp_path: Path) -> None:
+    """An encoder, the folder that it is saved in and its vectors as a function score the same; other weights do not."""
+    method = f"simcse:backbone={tiny_bert}:batch_size=4:learning_rate=0.01"
+    encoder = zoo.fit(method, [f"Sentence {i} about lamp {i % 5}." for i in range(16)], runtime=Runtime())
+    zoo.save(encoder, tmp_path / "kept")
+    pairs = whole("pocket-pairs", DataSource(None, hub=False))
+    models = [benchmark.for_mteb(one) for one in (encoder, tmp_path / "kept", str(tmp_path / "kept"), encoder.encode)]
+    scores = [by_mteb(model, injected(pairs))["cosine_spearman"] for model in models]
+    here = benchmark.evaluate(encoder, tasks="pocket-pairs", **FAST).records[0]["scores"]["main"]
+    assert scores == pytest.approx([here] * 4, abs=1e-4)
+    before = benchmark.for_mteb(zoo.create(method))
+    assert before.mteb_model_meta.revision != models[0].mteb_model_meta.revision == models[1].mteb_model_meta.revision
+    assert models[0].mteb_model_meta.name == "zoo-bench/simcse"
+    assert by_mteb(before, injected(pairs))["cosine_spearman"] != pytest.approx(here, abs=1e-4)
+
+
+def test_mteb_sts_here_is_our_untokenised_task(hub: Any, data_dir: Path, cli: Cli, tmp_path: Path) -> None:
+    """Run by name, recorded with its pairs, and exported under mteb's name to a file that mteb reads."""
+    from mteb.results import TaskResult
+
+    hub["mteb/stsbenchmark-sts"] = as_dataset(whole("STS-B-raw", DataSource(data_dir, hub=False)))
+    words = ("run", "--methods", "static-avg", "--tasks", "mteb:STSBenchmark,STS-B-raw", "--data", data_dir)
+    answer = cli(*words, "--precision", "fp32", "--out", tmp_path / "results")
+    assert answer.code == 0, answer.err
+    assert "mteb:STSBenchmark" in answer.out
+    records = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "results" / "records").rglob("*.json")]
+    theirs, mine = sorted(records, key=lambda record: record["task"]["name"], reverse=True)
+    assert theirs["scores"]["all"] == mine["scores"]["all"]
+    assert (theirs["task"]["rows"], theirs["task"]["dataset"]) == (1379, "mteb/stsbenchmark-sts") and theirs["pairs"]
+    assert cli("leaderboard", "--results", tmp_path / "results", "--mteb", tmp_path / "files").code == 0
+    (path,) = (tmp_path / "files").rglob("STSBenchmark.json")
+    read = TaskResult.from_disk(path)
+    assert read.get_score() == pytest.approx(mine["scores"]["main"])
+    assert read.dataset_revision == f"sha256:{theirs['task']['sha256']}"
+
+
+def test_the_rest_is_scored_by_mteb_itself(hub: Any) -> None:
+    """Classification: mteb's evaluator on our vectors gives what mteb gives for the encoder."""
+    from datasets import Dataset, DatasetDict
+
+    generator = np.random.default_rng(0)
+    kinds = [["red rose", "green leaf", "tall tree"], ["fast car", "old bus", "long train"]]
+
+    def part(count: int) -> Any:
+        labels = generator.integers(0, 2, count)
+        texts = [f"A {generator.choice(kinds[label])} number {i}." for i, label in enumerate(labels)]
+        return Dataset.from_dict({"text": texts, "label": labels.tolist(), "label_text": ["x"] * count})
+
+    hub["mteb/banking77"] = DatasetDict({"train": part(40), "test": part(30)})
+    state = np.random.get_state()[1].tolist()  # type: ignore[index,union-attr]  # noqa: NPY002
+    results = benchmark.evaluate("static-avg", tasks="mteb:Banking77Classification", **FAST)
+    assert np.random.get_state()[1].tolist() == state, "mteb's seeds stay mteb's"  # type: ignore[index,union-attr]  # noqa: NPY002
+    (record,) = results.records
+    wanted = by_mteb(benchmark.for_mteb("static-avg"), mteb.get_task("Banking77Classification"))
+    assert record["scores"]["main_metric"] == "accuracy" and record["coverage"]["texts"] == 30
+    assert record["scores"]["main"] == pytest.approx(wanted["main_score"], abs=1e-6)
+    with pytest.raises(UsageError, match="leave --limit out"):
+        benchmark.evaluate("static-avg", tasks="mteb:Banking77Classification", limit=5, **FAST)
+
+
+def test_what_cannot_be_had_or_run_is_said_in_a_sentence(cli: Cli, tmp_path: Path) -> None:
+    words = ("run", "--methods", "static-avg", "--precision", "fp32", "--out", tmp_path / "out", "--tasks")
+    answer = cli(*words, "mteb:STSBenchmark")  # offline
+    assert answer.code == 1 and "mteb/stsbenchmark-sts cannot be had from the hub" in answer.err
+    assert "Traceback" not in answer.err
+    for name, message in (
+        ("mteb:STSBenchmrk", "Did you mean: 'STSBenchmark'"),
+        ("mteb:NFCorpus", "is Retrieval; of mteb's tasks on text this runs STS"),
+        ("mteb:BIOSSES,mteb:BIOSSES", "named twice"),
+    ):
+        answer = cli(*words, name)
+        assert (answer.code, message in answer.err) == (2, True), answer.err
+
+
+def test_what_mteb_cannot_measure_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"simcse has to be trained first: .*zoo\.fit"):
+        benchmark.for_mteb("simcse")
+    with pytest.raises(UsageError, match="fitted to all texts of a task"):
+        benchmark.for_mteb("whitening-target")
+
+
+def test_without_mteb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "mteb", None)
+    with pytest.raises(MissingError, match=r"zoo-bench\[mteb\]"):
+        benchmark.evaluate("static-avg", tasks="mteb:STS12", **FAST)
+    for module in ("benchmark.interop.mteb_model", "benchmark.tasks.mteb_model", "mteb.models.abs_encoder"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingError, match=r"zoo-bench\[mteb\]"):
+        benchmark.for_mteb("static-avg")
