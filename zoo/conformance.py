@@ -44,7 +44,7 @@ ODD_TEXTS = (
 TOLERANCE = {"fp32": 1e-3, "bf16": 5e-2}
 
 
-def check_vectors(vectors: Any, texts: Sequence[str], dim: int, name: str) -> None:
+def check_vectors(vectors: object, texts: Sequence[str], dim: int, name: str) -> None:
     """Raise ContractError unless `vectors` is a finite float32 array (len(texts), dim)."""
     wanted = f"encode() must return a float32 numpy array of shape ({len(texts)}, {dim})"
     if not isinstance(vectors, np.ndarray):
@@ -129,7 +129,7 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
 
 
 def _say_traits(cls: type[Encoder], recipe: Any, told: list[Traits]) -> str | None:
-    traits: Any = cls.traits(recipe)
+    traits: object = cls.traits(recipe)
     if not isinstance(traits, Traits):
         return f"traits() must return Traits, not {type(traits).__name__}"
     told.append(traits)

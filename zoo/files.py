@@ -13,7 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from zoo.errors import CorruptError, MissingError, ZooError
 
@@ -125,7 +125,7 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write standard JSON atomically (NaN and infinity are refused with ValueError)."""
     write_text(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -150,7 +150,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     return value
 
 
-def _refuse_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not standard JSON")
 
 
@@ -311,7 +311,7 @@ def read_sums(folder: Path) -> dict[str, str]:
     return {name: sha256 for sha256, _, name in lines if name}
 
 
-def sha256_json(value: Any) -> str:
+def sha256_json(value: object) -> str:
     """Return the hex sha256 of a value's canonical JSON (sorted keys, no blanks)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()

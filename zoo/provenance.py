@@ -6,9 +6,9 @@ import functools
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zoo.files import sha256_file, sha256_json
 
@@ -92,7 +92,7 @@ def _files_of(module: str, names: Iterable[str]) -> list[Path]:
     return [path for path in candidates if path.is_file()]
 
 
-def probe_digest(make: Any) -> str:
+def probe_digest(make: Callable[[], Encoder]) -> str:
     """Return a digest of the vectors that an encoder gives for fixed texts, before any training; `make` makes it.
 
     It notices weights that a plugin loads on its own. What cannot encode untrained gives a digest that says so.

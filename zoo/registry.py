@@ -175,7 +175,7 @@ class Registry(Generic[T]):
         self._broken[name] = reason
 
 
-def _target(target: Any) -> Any:
+def _target(target: object) -> object:
     return f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else target
 
 

@@ -252,7 +252,7 @@ def _text(value: Any) -> str:
     return f"{value:.4g}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     """Return a value as text, the start of a sha256."""
     text = _text(value)
     return f"{text[:12]}…" if len(text) == 64 else text

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -138,7 +137,7 @@ class CosineRegression(Objective):
         super().__init__()
         self.encoder = encoder
 
-    def forward(self, *collated: torch.Tensor, **_: Any) -> torch.Tensor:
+    def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
         """Ids and mask (n, 2, length), gold (n,) -> scalar loss."""
         ids, mask, gold = collated
         u, v = self.encoder(ids.flatten(0, 1), mask.flatten(0, 1)).unflatten(0, ids.shape[:2]).unbind(1)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
+from typing import Any, Literal, NoReturn, NotRequired, TypedDict, TypeGuard
 
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError, MissingError
@@ -308,14 +308,14 @@ def _whole(text: str) -> int:
     return int(text)
 
 
-def _constant(name: str) -> Any:
+def _constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not standard JSON")
 
 
 _DECODER = json.JSONDecoder(parse_float=_number, parse_int=_whole, parse_constant=_constant)
 
 
-def _depth(value: Any) -> int:
+def _depth(value: object) -> int:
     """Return how many levels of lists and objects are inside each other, without recursion."""
     deepest, level = 0, [value]
     while level:

@@ -16,7 +16,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,9 @@ def _checksum(digests: NDArray[Any], vectors: Vectors, covered: NDArray[Any], fa
     return checksum.hexdigest()
 
 
-def _write(path: Path, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: Any) -> None:
+def _write(
+    path: Path, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: Mapping[str, object]
+) -> None:
     from safetensors.numpy import save
 
     digests = np.frombuffer(b"".join(map(_digest, texts)), np.uint8).reshape(-1, _DIGEST)

@@ -103,7 +103,7 @@ class Fitter:
         return result
 
 
-def _checked_fit(saved: Any) -> dict[str, Any]:
+def _checked_fit(saved: object) -> dict[str, Any]:
     """Return what fit.json holds; raises CorruptError unless it is what `obtain` wrote."""
     if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
         raise CorruptError("fit.json does not say what was fitted")

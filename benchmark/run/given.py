@@ -137,7 +137,7 @@ class _Function(Encoder[_FunctionRecipe]):
         return probe_digest(lambda: self)
 
 
-def _from_library(model: Any) -> bool:
+def _from_library(model: object) -> bool:
     return any(cls.__module__.startswith("sentence_transformers") for cls in type(model).__mro__)
 
 
@@ -150,7 +150,7 @@ def _as_pretrained(model: Any, name: str, runtime: Runtime) -> tuple[Encoder[Any
     return encoder, {"backbone": {**identity, "name": name}}
 
 
-def given_method(encoder: Any, name: str | None, runtime: Runtime) -> ResolvedMethod:
+def given_method(encoder: object, name: str | None, runtime: Runtime) -> ResolvedMethod:
     """Return an encoder object as a method of a plan: a zoo Encoder, a sentence-transformers model or a callable.
 
     Raises UsageError for anything else.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
@@ -35,7 +34,7 @@ def prepare(
     options: RunOptions,
     *,
     write: bool = True,
-    given: Any = None,
+    given: object = None,
     name: str | None = None,
     progress: Progress | None = None,
 ) -> Prepared:

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from zoo.errors import Interrupted
 from zoo.progress import print_safe
@@ -25,7 +24,7 @@ class Stop:
     def listening(self) -> Iterator[Stop]:
         """Handle the signals inside the block, and say at once that the first one was heard."""
 
-        def handle(number: int, _: Any) -> None:
+        def handle(number: int, _: object) -> None:
             self.number = number
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)

@@ -80,7 +80,7 @@ class VectorStore:
     def _encode(self, encoder: Encoder, texts: list[str]) -> tuple[Vectors, NDArray[np.bool_]]:
         vectors = encoder.encode(texts)
         check_vectors(vectors, texts, encoder.dim, self.name)
-        covered: Any = encoder.covers(texts)
+        covered: object = encoder.covers(texts)
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
             raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
         if not covered.all():  # one rule for all methods, whatever vector an encoder gives what it does not know

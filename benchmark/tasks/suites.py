@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from benchmark.tasks import MTEB, TASKS
 from zoo.errors import UsageError, did_you_mean
@@ -49,7 +48,7 @@ def all_suites() -> dict[str, Suite]:
     return suites
 
 
-def _means(content: Any, where: str) -> dict[str, tuple[str, ...]]:
+def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
     if not isinstance(content, dict) or not all(isinstance(tasks, list) and tasks for tasks in content.values()):
         raise UsageError(f"{where}: means: expected names with lists of tasks, got {content!r}.")
     return {str(name): tuple(map(str, tasks)) for name, tasks in content.items()}

@@ -159,7 +159,7 @@ class Search:
         return record
 
 
-def _is_record(record: Any) -> bool:
+def _is_record(record: object) -> bool:
     if not isinstance(record, dict) or not {"template", "key", "status", "spearman", "seconds"} <= set(record):
         return False
     score = record["spearman"]

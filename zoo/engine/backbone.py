@@ -8,7 +8,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.encoder import Runtime
 from zoo.engine.model_folder import (
@@ -35,6 +35,9 @@ from zoo.files import (
 from zoo.hardware import keep_few_kernels
 from zoo.hub import patiently
 from zoo.paths import is_dir, user_path
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 _SHA256 = re.compile(r"[0-9a-f]{64}$")
@@ -221,7 +224,7 @@ def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
     return _masked_lm(source, runtime).get_output_embeddings().weight.detach()
 
 
-def sha256_weights(module: Any) -> str:
+def sha256_weights(module: nn.Module) -> str:
     """Return the sha256 of all parameters and buffers of a module as they are now."""
     import hashlib
 

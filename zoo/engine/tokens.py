@@ -50,7 +50,7 @@ class TokenTable:
         return torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(mask.astype(np.int64))
 
 
-def clean_text(text: Any, index: int) -> str:
+def clean_text(text: object, index: int) -> str:
     """Return `text` as valid Unicode (lone surrogates become U+FFFD); raises ContractError for a non-string."""
     if not isinstance(text, str):
         raise ContractError(f"text {index} is {type(text).__name__}, not a string; pass a list of strings.")

@@ -142,7 +142,7 @@ def recipe_line(recipe: PretrainRecipe, name: str) -> str:
     return name + "".join(changed)
 
 
-def _yaml(value: Any) -> str:
+def _yaml(value: object) -> str:
     if isinstance(value, str):
         plain = value.replace("-", "").replace("_", "").replace("/", "").replace(".", "").isalnum()
         return value if plain and not value[0].isdigit() else json.dumps(value)

@@ -92,7 +92,7 @@ class PretrainTraining(Training):
             dtype=torch.bfloat16 if self.runtime.precision == "bf16" else torch.float32,
         )
 
-    def make_scheduler(self) -> Any:
+    def make_scheduler(self) -> torch.optim.lr_scheduler.LRScheduler:
         """Return the warm-up, the constant rate, and the fall from the phase's step on."""
         phase, warmup = self.phase, self.recipe.warmup_steps
         return torch.optim.lr_scheduler.LambdaLR(

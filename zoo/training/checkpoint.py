@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -51,7 +51,7 @@ def save_checkpoint(
     path: Path,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    scheduler: Any,
+    scheduler: torch.optim.lr_scheduler.LRScheduler,
     facts: dict[str, Any],
     generators: list[dict[str, torch.Tensor]],
 ) -> None:
@@ -91,13 +91,17 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
         raise CorruptError(f"{path} is not a whole checkpoint ({error}). Delete it to train from the start.") from error
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> NoReturn:
     # LambdaLR's state holds None for plain functions and nothing else that JSON does not know.
     raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")
 
 
 def load_checkpoint(
-    path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, rank: int = 0
+    path: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: torch.optim.lr_scheduler.LRScheduler,
+    rank: int = 0,
 ) -> dict[str, Any]:
     """Read and restore what `save_checkpoint` wrote, for process `rank`, and return its facts.
 
@@ -112,7 +116,7 @@ def restore_checkpoint(
     metadata: dict[str, str],
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    scheduler: Any,
+    scheduler: torch.optim.lr_scheduler.LRScheduler,
     rank: int = 0,
 ) -> dict[str, Any]:
     """Restore a checkpoint that was read, for process `rank`, and return its facts; raises CorruptError."""

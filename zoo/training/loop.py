@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -30,6 +30,9 @@ from zoo.training.folder import TrainingFolder
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.processes import gather, own_process, own_rank
 from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
 
 
 class Objective(nn.Module):
@@ -128,7 +131,7 @@ class Training:
         """Return what updates the weights, with all its settings."""
         return make_optimizer([(n, p) for n, p in self.objective.named_parameters() if p.requires_grad], self.settings)
 
-    def make_scheduler(self) -> Any:
+    def make_scheduler(self) -> torch.optim.lr_scheduler.LRScheduler:
         """Return what sets the learning rate of each step."""
         return make_scheduler(self.optimizer, self.settings, self.total_steps)
 
@@ -376,7 +379,7 @@ class Training:
             )
 
 
-def _accelerator(runtime: Runtime) -> Any:
+def _accelerator(runtime: Runtime) -> Accelerator:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 

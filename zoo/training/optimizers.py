@@ -85,7 +85,9 @@ def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSet
     )
 
 
-def make_scheduler(optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int) -> Any:
+def make_scheduler(
+    optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int
+) -> torch.optim.lr_scheduler.LRScheduler:
     """Return the schedule of the learning rate over so many steps."""
     from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
 
@@ -95,6 +97,9 @@ def make_scheduler(optimizer: torch.optim.Optimizer, settings: TrainSettings, to
 
     if settings.rate_until:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, stepwise)
+    made: torch.optim.lr_scheduler.LRScheduler
     if settings.schedule == "constant":
-        return get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
-    return get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
+        made = get_constant_schedule_with_warmup(optimizer, settings.warmup_steps)
+    else:
+        made = get_linear_schedule_with_warmup(optimizer, settings.warmup_steps, total_steps)
+    return made

@@ -196,7 +196,7 @@ def test_a_stopped_run_resumes_to_the_same_weights_and_log(text: Path, tmp_path:
 
 
 def test_200_steps_killed_at_100_resume_bit_equal(text: Path, tmp_path: Path) -> None:
-    long = PretrainRecipe(**{**TINY.__dict__, "steps": 200, "dropout": 0.1})
+    long = PretrainRecipe(**{**TINY.__dict__, "steps": 200, "eval_every": 50, "dropout": 0.1})
     ends = []
     for name, stop_after in (("first", None), ("second", None), ("cut", 100)):
         if stop_after is not None:
