@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from benchmark.api import Results, RunOptions, compare, evaluate, for_mteb, leaderboard
+    from benchmark.api import Results, RunOptions, compare, evaluate, export, for_mteb, leaderboard
 
-__all__ = ["Results", "RunOptions", "compare", "evaluate", "for_mteb", "leaderboard"]
+__all__ = ["Results", "RunOptions", "compare", "evaluate", "export", "for_mteb", "leaderboard"]
 
 
 def __getattr__(name: str) -> Any:

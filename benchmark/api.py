@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.analysis.compared import Compared, compare_rows
 from benchmark.data.sources import DataSource
+from benchmark.interop.export import Exported, export_encoder
 from benchmark.leaderboard.files import Leaderboard, leaderboard_files, write_leaderboard
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.show import frame_of, html_of, text_of
@@ -50,6 +51,7 @@ __all__ = [
     "evaluate",
     "execute",
     "execute_in_workers",
+    "export",
     "for_mteb",
     "leaderboard",
     "prepare",
@@ -148,6 +150,34 @@ def compare(
         if suites is None and tasks is None and (shared := a.scored_pairs() & b.scored_pairs()):
             named["tasks"] = ",".join(sorted(shared))
         return compare_rows(Path(joined), a.row(), b.row(), data=source, **named)
+
+
+def export(
+    method: str,
+    folder: str | Path,
+    *,
+    results: str | Path | Results = RESULTS,
+    seed: int | None = None,
+    licence: str | None = None,
+    language: str | None = None,
+    push_to_hub: str | None = None,
+    private: bool = False,
+) -> Exported:
+    """Write the encoder that a run trained for a row of `results` as a new sentence-transformers folder with a card.
+
+    `push_to_hub` names a repository (OWNER/NAME) that it is uploaded to. Raises MissingError where the results hold no
+    such encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
+    """
+    return export_encoder(
+        method,
+        Path(folder),
+        _folder_of(results),
+        seed=seed,
+        licence=licence,
+        language=language,
+        push_to_hub=push_to_hub,
+        private=private,
+    )
 
 
 def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:

@@ -1,10 +1,13 @@
-"""Asking the hub: a server that is busy is asked again, politely; what is wrong for good is told at once."""
+"""The hub: a server that is busy is asked again, politely; what is wrong for good is told at once; and uploads."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
+
+from zoo.errors import ZooError
 
 T = TypeVar("T")
 
@@ -37,3 +40,24 @@ def _seconds(text: Any) -> float:
         return max(float(text), 0.0)
     except (TypeError, ValueError):  # absent, or a date
         return 0.0
+
+
+def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
+    """Upload a model's folder to a repository OWNER/NAME, which is made where there is none; returns the commit's URL.
+
+    Raises ZooError where the hub cannot be reached or refuses it; the folder stays as it is.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        api = HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        message = f"Upload {folder.resolve().name}, made by zoo-bench"
+        commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message)
+    except Exception as error:  # the hub's client raises many kinds; each means that nothing was published
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ZooError(
+            f"{folder} was not pushed to {repository}: {reason}. It lies there complete; log in with `hf auth login`,"
+            f" then `hf upload {repository} {folder}`."
+        ) from error
+    return str(commit.commit_url)

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
+from zoo.engine.backbone import without_pooler
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import write_json, write_sums, write_text
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, StockModules
@@ -31,7 +32,7 @@ def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
     `card` becomes its README.md. Raises UsageError for an encoder that the package's stock modules cannot express, and
     for a folder that exists.
     """
-    modules = _modules(encoder)
+    modules = modules_of(encoder)
     if folder.exists():
         raise UsageError(f"{folder} exists; name a new folder.")
     try:
@@ -55,13 +56,14 @@ def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
         raise ZooError(f"cannot write {folder}: {error.strerror or error}. Name another folder.") from error
 
 
-def _modules(encoder: Encoder) -> StockModules:
+def modules_of(encoder: Encoder) -> StockModules:
     """Return the encoder in modules that sentence-transformers has; raises UsageError for one that has no such form."""
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
     raise UsageError(
         f"{type(encoder).__name__} computes its vectors in a way that sentence-transformers has no stock module for: it"
-        " pools the last layer, and one linear map follows, the same for all texts."
+        " pools the last layer, and one linear map follows, the same for all texts. Encoders of that form can be"
+        " exported: avg-last, cls, simcse, ptbert, sbert, whitening:layers=last ..."
     )
 
 
@@ -69,7 +71,9 @@ def _write(encoder: StockModules, folder: Path) -> None:
     backbone = encoder.backbone
     backbone.write_checkpoint(folder)
     limits = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lower_case}
-    write_json(folder / "sentence_bert_config.json", limits)
+    # The weights have no pooler; loading would make one up, and report it as missing.
+    unused = without_pooler(type(backbone.model))
+    write_json(folder / "sentence_bert_config.json", limits | ({"model_args": unused} if unused else {}))
     write_json(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     how = EXPORTED_POOLINGS[encoder.pooling]
     modes = {f"pooling_mode_{mode}": mode.startswith(how) for mode in ("cls_token", "mean_tokens", "max_tokens")}

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import re
 import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from fakes import Cli
+from fakes import Cli, make_record
+from huggingface_hub import ModelCard
 
 import zoo
+from benchmark.interop.export import base_card, model_card
 
 TEXTS = ["A small dog runs.", "rain"]
 
@@ -21,7 +31,7 @@ def results(cli: Cli, tiny_bert: Path, tmp_path: Path) -> Path:
     """Two seeds of a trained method, one that learns nothing and one that cannot be expressed."""
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("".join(f"Sentence number {i} of a toy.\n" for i in range(16)), encoding="utf-8")
-    common = ("--tasks", "pocket-words", "--precision", "fp32", "--limit", "20", "--corpus", corpus, "--seeds", "2")
+    common = ("--tasks", "pocket-words", "--precision", "fp32", "--corpus", corpus, "--seeds", "2")
     methods = "simcse:batch_size=4:learning_rate=0.01,avg-last,isbert"
     answer = cli("run", "--methods", methods, "--backbone", tiny_bert, "--out", tmp_path / "results", *common)
     assert answer.code == 0, answer.err
@@ -45,14 +55,143 @@ def test_a_trained_method_is_exported_with_its_card(cli: Cli, results: Path, tmp
     assert f"| {record['scores']['main_metric']} | {100 * record['scores']['main']:.2f} |" in card
     assert 'SentenceTransformer("one")' in card and "16 sentences of" in card and "learning_rate: 0.01" in card
     assert str(tmp_path) not in card and str(tmp_path) not in (tmp_path / "one" / "config.json").read_text()
-    first = cli("export", NAME, tmp_path / "two", "--results", results)
+    data = ModelCard(card).data.to_dict()
+    assert (data["language"], data["license"], data["library_name"]) == ("en", "unknown", "sentence-transformers")
+    assert "base_model" not in data, "a folder of this machine is no model of the hub"
+    (result,) = ModelCard(card).data.eval_results
+    assert (result.dataset_name, result.metric_type) == ("pocket-words", record["scores"]["main_metric"])
+    first = cli("export", NAME, tmp_path / "two", "--results", results, "--licence", "mit", "--language", "de")
     assert first.code == 0 and "seed 0" in first.out
+    data = ModelCard((tmp_path / "two" / "README.md").read_text(encoding="utf-8")).data.to_dict()
+    assert (data["language"], data["license"]) == ("de", "mit")
+
+
+def test_the_base_model_s_own_card_is_asked(tiny_bert: Path, tmp_path: Path) -> None:
+    base = shutil.copytree(tiny_bert, tmp_path / "base")
+    assert base_card(str(base), None) == {}
+    (base / "README.md").write_text("---\nlicense: apache-2.0\nlanguage: [en, fr]\ntags: [x]\n---\n# A\n", "utf-8")
+    said = base_card(str(base), None)
+    assert said == {"license": "apache-2.0", "language": ["en", "fr"]}
+    backbone = {"name": "bert-base-uncased", "revision": None, "sha256": "0" * 64}
+    record = make_record(
+        "simcse", "STS-B", 0, training={"corpus": {"name": "wiki", "sentences": 9, "sha256": "1" * 64}}
+    )
+    record["method"]["sources"] = {"backbone": backbone}
+    data = ModelCard(model_card("mine", [record], said)).data.to_dict()
+    assert (data["base_model"], data["license"], data["language"]) == ("bert-base-uncased", "apache-2.0", ["en", "fr"])
+    assert data["model-index"][0]["results"][0]["metrics"][0]["value"] == round(100 * record["scores"]["main"], 2)
+    record["limit"] = 20
+    card = model_card("mine", [record], said)
+    assert "(trial on 20 rows of each subset)" in card and "model-index" not in ModelCard(card).data.to_dict()
+
+
+class FakeHub(BaseHTTPRequestHandler):
+    """What the hub's client asks of a server when it uploads a folder of small files; it keeps what it is sent."""
+
+    asked: ClassVar[list[tuple[str, bytes]]] = []
+    refuse: ClassVar[bool] = False
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append((self.path, body))
+        code, answer = 200, {}
+        url = f"http://127.0.0.1:{self.server.server_address[1]}/me/mine"  # type: ignore[attr-defined]
+        if self.refuse:
+            code, answer = 401, {"error": "Invalid credentials"}
+        elif self.path == "/api/repos/create":
+            answer = {"url": url}
+        elif self.path == "/api/validate-yaml":
+            answer = {"errors": [], "warnings": []}
+        elif "/preupload/" in self.path:
+            files = [one["path"] for one in json.loads(body)["files"]]
+            answer = {"files": [{"path": one, "uploadMode": "regular", "shouldIgnore": False} for one in files]}
+        elif "/commit/" in self.path:
+            answer = {"commitUrl": f"{url}/commit/abc", "commitOid": "abc", "commitMessage": "x"}
+        content = json.dumps(answer).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    FakeHub.asked, FakeHub.refuse = [], False
+    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeHub)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_folder_is_pushed_whole_through_the_hub_s_client(hub: str, tmp_path: Path) -> None:
+    """In a process of its own, whose client talks to a server of this test instead of the hub."""
+    folder = tmp_path / "mine"
+    (folder / "1_Pooling").mkdir(parents=True)
+    files = {"README.md": "---\nlanguage: en\n---\n", "modules.json": "[]", "1_Pooling/config.json": "{}"}
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    code = "import sys; from pathlib import Path; from zoo.hub import push_folder\n"
+    code += "print(push_folder(Path(sys.argv[1]), 'me/mine', private=True)); assert 'torch' not in sys.modules"
+    environment = {
+        **os.environ,
+        "HF_ENDPOINT": hub,
+        "HF_HUB_OFFLINE": "0",
+        "HF_TOKEN": "hf_test",
+        "HF_HOME": str(tmp_path),
+    }
+
+    def push() -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-c", code, str(folder)]
+        return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
+
+    done = push()
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{hub}/me/mine/commit/abc"
+    created = next(json.loads(body) for path, body in FakeHub.asked if path == "/api/repos/create")
+    assert (created["name"], created["organization"], created["visibility"]) == ("mine", "me", "private")
+    (commit,) = [body for path, body in FakeHub.asked if path.startswith("/api/models/me/mine/commit/main")]
+    sent = [json.loads(line) for line in commit.splitlines()]
+    got = {one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in sent if one["key"] == "file"}
+    assert got == {name: text.encode() for name, text in files.items()}
+    FakeHub.refuse = True
+    refused = push()
+    assert refused.returncode == 1 and "was not pushed to me/mine: " in refused.stderr
+    assert "It lies there complete; log in with `hf auth login`" in refused.stderr
+
+
+def test_the_command_pushes_what_it_wrote(
+    cli: Cli, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed: list[Any] = []
+
+    def push(folder: Path, repository: str, *, private: bool) -> str:
+        pushed.append((sorted(path.name for path in folder.iterdir()), repository, private))
+        return "https://hub/me/mine/commit/abc"
+
+    monkeypatch.setattr("zoo.hub.push_folder", push)
+    words = ("export", NAME, tmp_path / "mine", "--results", results, "--push-to-hub", "me/mine", "--private")
+    answer = cli(*words)
+    assert answer.code == 0 and "pushed: https://hub/me/mine/commit/abc" in answer.out
+    ((names, repository, private),) = pushed
+    assert {"README.md", "model.safetensors", "modules.json"} <= set(names) and (repository, private) == (
+        "me/mine",
+        True,
+    )
 
 
 def test_what_cannot_be_exported_is_said_in_a_sentence(cli: Cli, results: Path, tmp_path: Path) -> None:
     cases: dict[tuple[str, ...], str] = {
-        ("avg-last",): "learned nothing",
-        ("isbert",): "no stock module",
+        ("avg-last",): rf"learned nothing: .* can be exported: {re.escape(NAME)}\.",
+        ("isbert",): rf"no stock module .* these can be exported: {re.escape(NAME)}\.",
         ("simcze",): "no record of 'simcze'",
         (NAME, "--seed", "7"): "has no seed 7 in .*there are 0, 1",
     }

@@ -13,6 +13,7 @@ import zoo
 from zoo.conformance import PROBES
 from zoo.encoder import Encoder
 from zoo.errors import ContractError, UsageError, ZooError
+from zoo.files import read_json, write_json
 from zoo.formats.export import export
 from zoo.methods.pooled import Average
 
@@ -94,9 +95,35 @@ def test_a_whitened_pretrained_encoder_keeps_all_modules(tiny_bert: Path, tmp_pa
     np.testing.assert_allclose(library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS), atol=1e-4)
 
 
+def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capfd: Any, caplog: Any) -> None:
+    """transformers would list pooler.dense as missing, and make it up; the folder says that there is none."""
+    from transformers.utils import logging
+
+    export(made("cls", tiny_bert), tmp_path / "out")
+
+    def said() -> str:
+        capfd.readouterr(), caplog.clear()
+        before = logging.get_verbosity()
+        logging.set_verbosity_warning()
+        logging.enable_propagation()
+        try:
+            library(tmp_path / "out")
+        finally:
+            logging.disable_propagation()
+            logging.set_verbosity(before)
+        return "".join(capfd.readouterr()) + caplog.text
+
+    assert "pooler" not in said()
+    settings = tmp_path / "out" / "sentence_bert_config.json"
+    content = read_json(settings)
+    assert content.pop("model_args") == {"add_pooling_layer": False}
+    write_json(settings, content)
+    assert "pooler.dense" in said(), "the report is seen where there is one"
+
+
 @pytest.mark.parametrize("name", NOT_EXPRESSED)
 def test_what_stock_modules_cannot_express_is_refused(name: str, tiny_bert: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no stock module"):
+    with pytest.raises(UsageError, match=r"no stock module .* can be exported: avg-last"):
         export(made(name, tiny_bert), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 

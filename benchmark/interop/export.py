@@ -1,0 +1,223 @@
+"""An encoder that a run trained as a sentence-transformers folder with a model card, here or on the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmark.data.catalog import catalog
+from benchmark.leaderboard.markdown import markdown_row, markdown_text
+from benchmark.records.query import label, row_named
+from benchmark.records.schema import Record, Training, main_score, scores_of
+from benchmark.records.store import Records, read_records
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.recipe import all_recipes, split_overrides
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and where it is on the hub if it was pushed."""
+
+    name: str  # the row's label and the seed
+    folder: Path
+    url: str | None = None
+
+
+def export_encoder(
+    method: str,
+    folder: Path,
+    results: Path,
+    *,
+    seed: int | None = None,
+    licence: str | None = None,
+    language: str | None = None,
+    push_to_hub: str | None = None,
+    private: bool = False,
+) -> Exported:
+    """Write the encoder of a measured method (its name, or its label as `compare` takes it) to a new folder.
+
+    Without a seed, the first one. `licence` and `language` go into the card, where the base model's own card does not
+    say them; `push_to_hub` is the repository that the folder is uploaded to. Raises MissingError where the results hold
+    no such encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
+    """
+    store = Records(results)
+    found = read_records(store)
+    row = [record for record in row_named(found, method, results) if record["status"] == "ok"]
+    if not row:
+        raise MissingError(f"{method!r} has no score in {results}; run it first.")
+    seeds = sorted({record["seed"] for record in row if record["seed"] is not None})
+    if seed is not None and seed not in seeds:
+        there = f"there are {', '.join(map(str, seeds))}" if seeds else "it depends on none"
+        raise MissingError(f"{method!r} has no seed {seed} in {results}: {there}.")
+    chosen = seeds[0] if seed is None and seeds else seed
+    mine = [record for record in row if record["seed"] == chosen]
+    name = label(mine) + ("" if chosen is None else f", seed {chosen}")
+    if not any(record["training"] for record in mine):
+        raise UsageError(f"{name} learned nothing: its backbone is all there is.{_instead(found, store)}")
+    recipe_name = mine[0]["method"]["name"]
+    place = store.encoder_folder(recipe_name, mine[0]["encoder_key"])
+    if not (place / "encoder").is_dir():
+        raise MissingError(f"{place} is gone, though {results} has scores of it; run {recipe_name} again elsewhere.")
+    from zoo.formats.export import export, modules_of
+    from zoo.saved import load
+
+    spec = all_recipes().get(split_overrides(recipe_name, "export")[0])
+    says = (place / "encoder" / "method.json").is_file()
+    encoder = load(place, method=None if says or spec is None else spec.method)
+    try:
+        source = modules_of(encoder).backbone.source
+    except UsageError as error:
+        raise UsageError(f"{error}{_instead(found, store)}") from error
+    said = {**base_card(source.location, source.revision), **_given(licence, language)}
+    export(encoder, folder, card=model_card(folder.resolve().name, mine, said))
+    url = None
+    if push_to_hub is not None:
+        from zoo.hub import push_folder
+
+        url = push_folder(folder, push_to_hub, private=private)
+    return Exported(name, folder, url)
+
+
+def _given(licence: str | None, language: str | None) -> dict[str, str]:
+    return {key: value for key, value in (("license", licence), ("language", language)) if value}
+
+
+def _instead(found: Sequence[Record], store: Records) -> str:
+    """Return a sentence with the rows of a results folder that can be exported."""
+    names = sorted(
+        {
+            record["method"]["name"]
+            for record in found
+            if dict(record["method"]["traits"]).get("exports")
+            and record["training"]
+            and (store.encoder_folder(record["method"]["name"], record["encoder_key"]) / "encoder").is_dir()
+        }
+    )
+    if not names:
+        return f" Nothing in {store.folder} can be exported; train simcse, ptbert or sbert, say."
+    return f" Of {store.folder} these can be exported: {', '.join(names)}."
+
+
+def base_card(location: str, revision: str | None) -> dict[str, Any]:
+    """Return the licence and the language that a backbone's own card states; {} where it is not here or has none."""
+    from zoo.engine.backbone import find_backbone
+
+    try:
+        text = (find_backbone(location, revision).folder / "README.md").read_text(encoding="utf-8")
+        front = yaml.safe_load(text.split("---\n")[1]) if text.startswith("---\n") else {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ZooError):  # a card that cannot be read states nothing
+        return {}
+    return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
+
+
+def model_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> str:
+    """Return the model card: use, method, settings, training and scores, from the records of one encoder.
+
+    `said` has the licence and the language, where they are known.
+    """
+    first = records[0]
+    method = first["method"]["name"]
+    training = next(r["training"] for r in records if r["training"])
+    spec = all_recipes().get(split_overrides(method, "export")[0])
+    source = f"{spec.summary} ({spec.paper})" if spec and spec.paper else (spec.summary if spec else "")
+    seed = "" if first["seed"] is None else f", seed {first['seed']}"
+    backbone: dict[str, Any] = dict(first["method"]["sources"].get("backbone") or {})
+    lines = [
+        "---",
+        yaml.safe_dump(_front_matter(name, records, said, backbone), sort_keys=False, allow_unicode=True).rstrip(),
+        "---",
+        f"# {markdown_text(name)}",
+        "",
+        f"Method `{method}`{seed}: {source}. Made by zoo-bench {first['version']}.",
+        "",
+        "```python",
+        "from sentence_transformers import SentenceTransformer",
+        "",
+        f'vectors = SentenceTransformer("{name}").encode(["A small dog runs.", "A puppy is running."])',
+        "```",
+        "",
+        "## Training",
+        "",
+        *(f"- {markdown_text(f'{key}: {value}')}" for key, value in _trained(training, backbone).items()),
+        "",
+        "## Settings",
+        "",
+        *(f"- {key}: {value}" for key, value in first["method"]["recipe"].items()),
+        "",
+        f"## Scores (x100, {first['precision']})",
+        "",
+        "| Task | Metric | Score |",
+        "|:--|:--|--:|",
+        *(_scored(record) for record in records),
+        "",
+        "The scores are of the encoder as zoo-bench measured it. Its sentence-transformers form gave the same vectors",
+        "for eight sentences when it was written.",
+        "",
+        "## Licence",
+        "",
+        f"{said['license']}."
+        if "license" in said
+        else "Not stated by the base model's card; its terms and those of the training text apply.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _front_matter(
+    name: str, records: Sequence[Record], said: dict[str, Any], backbone: dict[str, Any]
+) -> dict[str, Any]:
+    """Return what the hub reads of a card: language, licence, base model, tags, and the scores."""
+    base = {} if not backbone.get("name") or backbone.get("local") else {"base_model": backbone["name"]}
+    results = [
+        {
+            "task": {"type": "sentence-similarity", "name": "Sentence similarity"},
+            "dataset": {"type": record["task"]["dataset"], "name": record["task"]["name"]},
+            "metrics": [
+                {
+                    "type": scores_of(record)["main_metric"],
+                    "name": f"{scores_of(record)['main_metric']} (x100)",
+                    "value": round(100 * main_score(record), 2),
+                }
+            ],
+        }
+        for record in records
+        if record["limit"] is None
+    ]
+    return {
+        "language": said.get("language", "en"),
+        "license": said.get("license", "unknown"),
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        **base,
+        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "zoo-bench"],
+        **({"model-index": [{"name": name, "results": results}]} if results else {}),
+    }
+
+
+def _scored(record: Record) -> str:
+    metric, main = scores_of(record)["main_metric"], main_score(record)
+    trial = "" if record["limit"] is None else f" (trial on {record['limit']} rows of each subset)"
+    return markdown_row([record["task"]["name"], metric, f"{100 * main:.2f}{trial}"])
+
+
+def _trained(training: Training, backbone: dict[str, Any]) -> dict[str, Any]:
+    corpus = training.get("corpus") or {}
+    size = next((f"{corpus[unit]:,} {unit}" for unit in ("sentences", "pairs") if unit in corpus), None)
+    known = [catalog()[part] for part in str(corpus.get("name", "")).split("+") if part in catalog()]
+    said = {
+        "base model": f"{backbone['name']} (sha256 {backbone['sha256']})"
+        if {"name", "sha256"} <= set(backbone)
+        else "",
+        "text": f"{size} of {corpus['name']} (sha256 {corpus['sha256']})" if size else None,
+        "licence of the text": "; ".join(entry.licence for entry in known),
+        "steps": training.get("steps"),
+        "checkpoint": f"step {training['best_step']}, best on {training['dev_task']}"
+        if training.get("best_step") and training.get("dev_task")
+        else None,
+        "seconds": training.get("seconds"),
+    }
+    return {key: value for key, value in said.items() if value}
