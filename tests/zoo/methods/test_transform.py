@@ -162,7 +162,7 @@ def test_sources_tell_bases_apart_and_hold_no_folder(tiny_bert: Path) -> None:
     assert str(tiny_bert) not in repr((plain, cls, simcse, other))
 
 
-def test_fields_a_base_got_later_are_in_its_identity_only_where_they_are_set(tiny_bert: Path) -> None:
+def test_later_fields_of_a_base_count_only_where_they_are_set(tiny_bert: Path) -> None:
     """Else every new field of a method would discard what was measured on top of it."""
     later = {"augment", "optimizer"}  # of SimCSE, younger than the published rows of simcse-whitening
     found = {}
