@@ -18,6 +18,7 @@ from zoo.files import check_writable, write_text
 @click.command("reproduce")
 @click.argument("name", required=False)
 @click.option("--list", "listed", is_flag=True, help="List all: what each needs and takes, or why none is possible.")
+@click.option("--methods", help="Only these of the table's methods: names or globs, comma-separated [default: all].")
 @click.option("--backbone", help="Instead of the paper's: bundled name, folder or hub id.")
 @click.option("--corpus", help="Text to train on: a catalog name or a file [default: the suite's].")
 @click.option("--pairs", help="Labelled pairs to train on, as `run` takes them.")
@@ -26,6 +27,7 @@ from zoo.files import check_writable, write_text
 @click.option("--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one.")
 @click.option("--sentences", type=click.IntRange(2), help="Sentences of the analyses (anisotropy, frequencies).")
 @click.option("--steps", type=click.IntRange(1), help="Steps of pretraining (PromptBERT's table 12 and figure 2).")
+@click.option("--pretrain-text", help="Text to pretrain on: a catalog name or a file [default: wiki, books].")
 @data_option
 @results_option
 @device_option

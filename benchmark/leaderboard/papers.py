@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -169,8 +170,31 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def steps_of(found: Item, chosen: Chosen) -> list[Step]:
-    """Return the steps that are run: those on further backbones of the paper only where no other one is chosen."""
-    return [step for step in found.steps if not (step.only_as_printed and chosen.given.get("backbone"))]
+    """Return the steps that are run, with the chosen ones of their methods.
+
+    Those on further backbones of the paper only where no other one is chosen. Raises UsageError where a chosen name is
+    none of the item's methods.
+    """
+    steps = [step for step in found.steps if not (step.only_as_printed and chosen.given.get("backbone"))]
+    if "methods" not in chosen.given:
+        return steps
+    listed = list(dict.fromkeys(name for step in steps for name in step.options.get("methods", ())))
+    names: set[str] = set()
+    for glob in (part.strip() for part in chosen.given["methods"].split(",")):
+        matched = {name for name in listed if fnmatch.fnmatchcase(name, glob)}
+        if not matched:
+            raise UsageError(f"{glob!r} is none of the methods of {found.name}: {', '.join(listed) or 'it has none'}.")
+        names |= matched
+    steps = [_with_methods(step, names) for step in steps]
+    return [step for step in steps if step.options.get("methods") != []]
+
+
+def _with_methods(step: Step, names: Collection[str]) -> Step:
+    if "methods" not in step.options:
+        return step
+    return replace(
+        step, options={**step.options, "methods": [name for name in step.options["methods"] if name in names]}
+    )
 
 
 def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -> list[str]:
@@ -184,8 +208,11 @@ def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -
     if "train-sentences" in known and found.train_sentences:
         options.setdefault("train-sentences", found.train_sentences)
     given = {name: value for name, value in chosen.given.items() if name in known}
+    given.pop("methods", None)  # the steps' own lists are cut
     if found.own_backbones:
         given.pop("backbone", None)
+    if step.command.startswith("pretrain ") and "pretrain-text" in chosen.given:
+        given["text"] = chosen.given["pretrain-text"]
     if "limit-pairs" in known and chosen.given.get("limit"):
         given["limit-pairs"] = chosen.given["limit"]
     options |= given

@@ -133,6 +133,31 @@ def test_a_users_choice_replaces_the_papers_backbones() -> None:
     assert line[line.index("--backbone") + 1] == "zoo-mini" and "--limit" not in line  # not known here
 
 
+def test_some_methods_of_a_table_are_chosen_by_name_in_all_its_steps() -> None:
+    found = item("burt-table2")
+    chosen = Chosen(results=Path("out"), options={"methods": "glove, burt*"})
+    steps = steps_of(found, chosen)
+    assert [step.options["methods"] for step in steps] == [
+        ["glove", "burt-albert", "burt", "burt-human"],
+        ["glove", "burt-albert", "burt", "burt-human"],
+        ["burt-albert", "burt", "burt-human"],
+    ]
+    assert len(steps_of(found, Chosen(results=Path("out"), options={"methods": "glove"}))) == 2  # one step has none
+    line = arguments(found, steps[0], chosen, {"methods", "suite"})
+    assert line[line.index("--methods") + 1] == "glove,burt-albert,burt,burt-human"
+    with pytest.raises(UsageError, match=r"'simcse' is none of the methods of burt-table2: glove, fasttext"):
+        steps_of(found, Chosen(results=Path("out"), options={"methods": "burt,simcse"}))
+
+
+def test_pretraining_reads_the_chosen_text() -> None:
+    found = item("promptbert-table12")
+    chosen = Chosen(results=Path("out"), options={"pretrain-text": "short.txt", "steps": 4})
+    line = arguments(found, found.steps[0], chosen, {"text", "steps", "out"})
+    assert line == ["--out", "out/papers/tied", "--steps", "4", "--text", "short.txt"]
+    table7 = item("promptbert-table7")  # whose --text is a sentence
+    assert "short.txt" not in arguments(table7, table7.steps[0], chosen, {"text", "out"})
+
+
 @pytest.mark.parametrize(("sentences", "every"), [(None, 125), (1_000_000, 125), (25_600, 20), (2_560, 2), (64, 1)])
 def test_short_training_is_evaluated_enough_for_a_figure(sentences: int | None, every: int) -> None:
     chosen = Chosen(results=Path("out"), options={"train-sentences": sentences})
