@@ -44,7 +44,7 @@ def printed_beside(found: Item, chosen: Chosen) -> list[Printed]:
     tables = _tables(found, chosen)
     result = []
     for line in found.lines():
-        ours = [*_from_tables(found, line, tables, chosen), *_from_files(found, line, chosen)]
+        ours = _with_values([*_from_tables(found, line, tables, chosen), *_from_files(found, line, chosen)])
         row = line.row
         notes = [f"cited: {row.cited}" if row.cited else "", f"slip: {row.slip}" if row.slip else ""]
         values = {column: line.text(column) for column in line.scores}
@@ -55,6 +55,11 @@ def printed_beside(found: Item, chosen: Chosen) -> list[Printed]:
         ]
         result.append(Printed(name, "", texts, (), tuple(rows)))
     return result
+
+
+def _with_values(ours: list[Ours]) -> list[Ours]:
+    """Return the rows that have a value: a recipe stands in the tables of all suites. Where none has one, the first."""
+    return [one for one in ours if set(one.values.values()) != {"n/a"}] or ours[:1]
 
 
 def _metric(line: Line) -> str:
@@ -89,23 +94,25 @@ def _from_tables(found: Item, line: Line, tables: Sequence[Table], chosen: Chose
             if recipe_of(ours.name)[0] not in named or recipe_of(ours.name) not in settings:
                 continue
             if _is_on(chosen, str(ours.about["backbone"])) or of_row is not None:
-                yield _row(comparison, table)
+                yield _row(comparison, table, len({one.suite.name for one in tables}) > 1)
 
 
 def _is_on(chosen: Chosen, backbone: str) -> bool:
     """Return whether a row's backbone is the chosen one; rows without a backbone belong to any."""
     wanted = chosen.given.get("backbone")
-    return wanted is None or backbone in ("None", plain_backbone(wanted), wanted, Path(wanted).name)
+    return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
 
 
-def _row(comparison: Comparison, table: Table) -> Ours:
+def _row(comparison: Comparison, table: Table, several: bool) -> Ours:
+    """Return a row of ours; where tables of several suites stand in one, it says whose it is."""
     values = {cell.column: cell.ours.text() for cell in comparison.cells}
     for name, value in comparison.ours.means.items():
         if f"{name} mean" in comparison.line.scores:
             values[f"{name} mean"] = value.text()
     trial = "; a trial on cut data (--limit)" if table.partial else ""
     verdict = comparison.verdict() if not trial else f"not comparable{trial}"
-    return Ours(comparison.ours.name, conditions(comparison.ours), values, verdict)
+    suite = f"{table.suite.name}: " if several else ""
+    return Ours(comparison.ours.name, suite + conditions(comparison.ours), values, verdict)
 
 
 def _rows(reading: Reading, found: Item, chosen: Chosen) -> list[dict[str, Any]]:

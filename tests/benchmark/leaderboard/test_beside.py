@@ -57,6 +57,35 @@ def test_another_backbone_is_left_out_or_told(tmp_path: Path) -> None:
     assert len(printed_beside(item("ptbert-table2"), Chosen(results=tmp_path))[0].ours) == 2
 
 
+def test_rows_without_a_backbone_belong_to_any(tmp_path: Path) -> None:
+    store = Records(tmp_path)
+    for task in suite("sts").tasks:
+        record = make_record("glove", task, main=0.6)
+        record["method"]["sources"] = {"path": {"name": "words", "sha256": "0" * 64}}
+        store.write(record)
+    rows = printed_beside(item("promptbert-table5"), Chosen(results=tmp_path, options={"backbone": "zoo-mini"}))
+    assert rows[0].name == "GloVe embeddings avg." and [one.values["Avg"] for one in rows[0].ours] == ["60.00"]
+
+
+def test_rows_of_several_suites_say_whose_they_are_and_those_without_a_value_are_left_out(tmp_path: Path) -> None:
+    """BURT table 3: SemEval on frozen vectors and by fine-tuning; no table of phrases has a word similarity."""
+    written(tmp_path, "cls", suite("words").tasks, main=0.3)
+    written(tmp_path, "cls", ["SemEval2013-5a"], main=0.5)
+    written(tmp_path, "cls", ["semeval2013-5a-finetune"], main=0.6)
+    rows = printed_beside(item("burt-table3"), Chosen(results=tmp_path))
+    similarity, accuracy = [row for row in rows if row.name.startswith("BERT_CLS")]
+    assert [(one.measured.split(":")[0], one.values["MEN"]) for one in similarity.ours] == [("words", "30.00")]
+    assert {one.measured.split(":")[0]: one.values["SemEval13-5a"] for one in accuracy.ours} == {
+        "phrases": "50.00",
+        "finetune": "60.00",
+    }
+    written(tmp_path, "max", ["SemEval2013-5a"], main=0.5)
+    (ours,) = next(
+        row for row in printed_beside(item("burt-table3"), Chosen(results=tmp_path)) if row.name == "BERT_MAX"
+    ).ours
+    assert set(ours.values.values()) == {"n/a"}, "measured, but nothing of this row"
+
+
 def test_trials_are_shown_as_trials(tmp_path: Path) -> None:
     written(tmp_path, "simcse", suite("sts").tasks, limit=20)
     (ours,) = printed_beside(item("ptbert-table2"), Chosen(results=tmp_path))[0].ours
