@@ -161,7 +161,7 @@ def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, 
     if tasks is not None:
         names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
         if not names:
-            raise UsageError("--task names no task.")
+            raise UsageError("--tasks names no task.")
         return [(", ".join(names), names)]
     return [] if suites is None else [(one.title, one.tasks) for one in suites_named(suites)]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from benchmark.cli.complete import METHODS_LIST, SUITE, TASKS_LIST
 from benchmark.cli.options import (
     allow_pickle_option,
     data_option,
@@ -18,6 +19,7 @@ from benchmark.cli.options import (
     options,
     plugin_option,
     precision_option,
+    results_only_option,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +51,12 @@ _encoders = options(
     plugin_option,
 )
 _suite = click.option(
-    "--suite", "suite_name", default="sts", show_default=True, help="Tasks that are scored: sts, sts-raw or pocket."
+    "--suite",
+    "suite_name",
+    default="sts",
+    show_default=True,
+    type=SUITE,
+    help="Tasks that are scored: sts, sts-raw or pocket.",
 )
 _corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence a line [default: wiki].")
 
@@ -217,17 +224,14 @@ _kept = options(
     click.option(
         "--methods",
         required=True,
+        type=METHODS_LIST,
         help="Names in the tables of the results folder, or globs; comma-separated.",
     ),
+    results_only_option,
     click.option(
-        "--results",
-        type=click.Path(path_type=Path),
-        default=Path("zoo-bench-results"),
-        show_default=True,
-        help="Results folder.",
+        "--suite", "suite_name", default="sts", show_default=True, type=SUITE, help="The tasks of this suite."
     ),
-    click.option("--suite", "suite_name", default="sts", show_default=True, help="The tasks of this suite."),
-    click.option("--tasks", help="Instead of a suite: these tasks, comma-separated."),
+    click.option("--tasks", type=TASKS_LIST, help="Instead of a suite: these tasks, comma-separated."),
     data_option,
     click.option(
         "--out", type=click.Path(path_type=Path), help="Output folder [default: `analysis` in the results folder]."

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from benchmark.cli.complete import METHODS_LIST
 from benchmark.cli.options import load_plugins, plugin_option, say
 from benchmark.run.runtime import make_runtime
 from zoo.conformance import check
@@ -15,7 +16,7 @@ from zoo.registry import METHODS
 
 
 @click.command("check")
-@click.argument("method")
+@click.argument("method", type=METHODS_LIST)
 @click.option("--backbone", help="Backbone to check it on [default: zoo-mini].")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32", show_default=True)

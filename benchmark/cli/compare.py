@@ -7,19 +7,23 @@ from pathlib import Path
 
 import click
 
-from benchmark import api
-from benchmark.cli.options import complain, data_option, results_option
+from benchmark.cli.complete import METHOD, SUITES_LIST, TASKS_LIST
+from benchmark.cli.options import Renamed, complain, data_option, json_option, results_option
 from zoo.progress import print_safe
 
 
 @click.command("compare")
-@click.argument("a")
-@click.argument("b")
+@click.argument("a", type=METHOD)
+@click.argument("b", type=METHOD)
 @results_option
-@click.option("--suite", help="Only these suites, comma-separated [default: all that both were measured on].")
-@click.option("--task", help="Instead of suites: these tasks, comma-separated.")
+@click.option(
+    "--suite", type=SUITES_LIST, help="Only these suites, comma-separated [default: all that both were measured on]."
+)
+@click.option(
+    "--tasks", cls=Renamed, before=["--task"], type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated."
+)
 @click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="Of the pairs.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 @click.option(
     "--pairs",
     type=click.IntRange(0),
@@ -34,7 +38,7 @@ def command(
     b: str,
     results: Path,
     suite: str | None,
-    task: str | None,
+    tasks: str | None,
     resamples: int,
     as_json: bool,
     pairs: int,
@@ -42,12 +46,14 @@ def command(
     data: str | None,
 ) -> int:
     """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
+    from benchmark import api  # --help and a shell's completion need none of it
+
     found = api.compare(
         a,
         b,
         results=results,
         suites=suite,
-        tasks=task,
+        tasks=tasks,
         resamples=resamples,
         pairs=pairs,
         texts=not no_texts,

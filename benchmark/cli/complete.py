@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, FishComplete, add_completion_class
 
 from zoo.paths import resource_folder
 
@@ -38,6 +38,13 @@ def task_names() -> list[str]:
 def suite_names() -> list[str]:
     """Return the names of the shipped suites."""
     return _stems("benchmark", "suites")
+
+
+def paper_items() -> list[str]:
+    """Return the names of the papers' tables and figures that `reproduce` takes."""
+    from benchmark.leaderboard.papers import all_items
+
+    return list(all_items())
 
 
 def run_files() -> list[str]:
@@ -72,10 +79,23 @@ class Named(_Text):
         return found
 
 
+class FishLists(FishComplete):
+    """fish's script of click, but a completion may hold commas, as lists of names do."""
+
+    source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
+
+
+def prepare_shells() -> None:
+    """Put our own scripts in the place of click's, for shells whose script would not do."""
+    add_completion_class(FishLists)
+
+
 METHODS_LIST = Named(recipe_names, files=True)
 METHOD = Named(recipe_names, many=False)
 TASKS_LIST = Named(task_names)
 TASK = Named(task_names, many=False)
 SUITES_LIST = Named(suite_names, files=True)
+SUITE = Named(suite_names, many=False)
+PAPER_ITEM = Named(paper_items, many=False)
 TASKS_OR_SUITES = Named(task_names, suite_names)
 RUN_FILE = Named(run_files, many=False, files=True)

@@ -8,11 +8,12 @@ from typing import Any
 import click
 
 from benchmark import api
+from benchmark.cli.complete import METHOD
 from benchmark.cli.options import load_plugins, plugin_option, results_option, say
 
 
 @click.command("export")
-@click.argument("method")
+@click.argument("method", type=METHOD)
 @click.argument("folder", type=click.Path(path_type=Path))
 @results_option
 @click.option("--seed", type=click.IntRange(0), help="Which of the trained ones [default: the first].")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
+from click.shell_completion import CompletionItem
 
 from benchmark.cli.options import complain
 from zoo import __version__
@@ -47,6 +49,12 @@ class LazyGroup(click.Group):
         found: click.Command = module.command
         return found
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands that a shell offers, without importing any, or the group's options."""
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name]) for name in sorted(COMMANDS) if name.startswith(incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help, without importing any."""
         with formatter.section("Commands"):
@@ -61,6 +69,10 @@ def main_group() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors become one sentence on standard error and a non-zero exit code."""
+    if "_ZOO_BENCH_COMPLETE" in os.environ:  # a shell asks what may follow
+        from benchmark.cli.complete import prepare_shells
+
+        prepare_shells()
     try:
         code = main_group.main(args=arguments, prog_name="zoo-bench", standalone_mode=False)
     except ZooError as error:

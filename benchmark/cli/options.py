@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
+from benchmark.cli.complete import METHODS_LIST
 from benchmark.run.options import RESULTS
 from zoo.progress import print_safe
 
@@ -81,6 +82,7 @@ data_option = click.option("--data", help="Data folder (SentEval layout); defaul
 methods_option = click.option(
     "--methods",
     required=True,
+    type=METHODS_LIST,
     help="Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
     " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"
     " quotes. `zoo-bench methods` lists the names.",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from benchmark.cli.options import complain, say
+from benchmark.cli.complete import METHODS_LIST, SUITES_LIST, TASKS_LIST
+from benchmark.cli.options import complain, results_only_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
 
 
 @click.command("pack")
-@click.argument("results", type=click.Path(path_type=Path))
-@click.option("--methods", help="Only records of these methods: names or globs, comma-separated.")
-@click.option("--tasks", help="Only records of these tasks: names or globs, comma-separated.")
-@click.option("--suite", "suites", help="Only records of the tasks of these suites, comma-separated.")
+@click.argument("before", metavar="", required=False, type=click.Path(path_type=Path))
+@results_only_option
+@click.option("--methods", type=METHODS_LIST, help="Only records of these methods: names or globs, comma-separated.")
+@click.option("--tasks", type=TASKS_LIST, help="Only records of these tasks: names or globs, comma-separated.")
+@click.option("--suite", "suites", type=SUITES_LIST, help="Only records of the tasks of these suites, comma-separated.")
 @click.option(
     "--pairs",
     type=click.Choice(["scores", "order", "none"]),
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 @click.option("--replace", is_flag=True, help="A loose record takes the place of a packed one with another score.")
 @click.option("--keep", is_flag=True, help="Leave the loose files where they are.")
 def command(
+    before: Path | None,
     results: Path,
     methods: str | None,
     tasks: str | None,
@@ -41,7 +44,7 @@ def command(
     replace: bool,
     keep: bool,
 ) -> None:
-    """Join the loose records of RESULTS into records.jsonl.xz, and their pair scores into a file per task.
+    """Join the loose records of a results folder into records.jsonl.xz, and their pair scores into a file per task.
 
     Every command reads packed and loose records alike. Loose files are removed once the pack was read back from the
     disk; a record that is damaged, or of a cell that is packed with another score, stays where it is and is named.
@@ -49,6 +52,9 @@ def command(
     """
     from benchmark.records.pack import pack
 
+    if before is not None:
+        complain("the folder is now named with --results; a folder without it still works.")
+        results = before
     done = pack(results, _chooser(methods, tasks, suites), pairs=pairs, keep=keep, replace=replace)
     for reason in done.left:
         complain(f"left as it is: {reason}")

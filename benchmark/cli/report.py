@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 
 from benchmark.analysis.report import make_report
-from benchmark.cli.options import data_option
-from benchmark.run.options import RESULTS
+from benchmark.cli.complete import METHOD
+from benchmark.cli.options import data_option, results_only_option
 
 
 @click.command("report")
-@click.argument("method")
-@click.option("--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder.")
+@click.argument("method", type=METHOD)
+@results_only_option
 @click.option("--out", type=click.Path(path_type=Path), help="The page [default: reports/METHOD.html in the results].")
 @click.option("--no-texts", is_flag=True, help="Row numbers of the worst pairs only: for what is published.")
 @data_option

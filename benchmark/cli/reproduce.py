@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from benchmark.cli.complete import PAPER_ITEM
 from benchmark.cli.options import data_option, device_option, precision_option, print_rows, results_option, say
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import Chosen, Item, Step, all_items, arguments, item, steps_of
@@ -16,7 +17,7 @@ from zoo.files import check_writable, write_text
 
 
 @click.command("reproduce")
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=PAPER_ITEM)
 @click.option("--list", "listed", is_flag=True, help="List all: what each needs and takes, or why none is possible.")
 @click.option("--methods", help="Only these of the table's methods: names or globs, comma-separated [default: all].")
 @click.option("--backbone", help="Instead of the paper's: bundled name, folder or hub id.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from benchmark import api
+from benchmark.cli.complete import SUITES_LIST, TASK, TASKS_LIST
 from benchmark.cli.options import (
     allow_pickle_option,
     data_option,
@@ -20,14 +20,13 @@ from benchmark.cli.options import (
     say,
     typed_command,
 )
-from benchmark.records.store import Records
-from benchmark.run.estimate import estimate_seconds
 from benchmark.run.options import RunOptions
-from benchmark.run.prepare import Prepared
-from benchmark.run.runner import exit_code
 from zoo.errors import MissingError
-from zoo.hardware import matrix_speed
 from zoo.progress import clock
+
+if TYPE_CHECKING:
+    from benchmark.records.store import Records
+    from benchmark.run.prepare import Prepared
 
 
 @click.command("run")
@@ -35,10 +34,11 @@ from zoo.progress import clock
 @click.option(
     "--suite",
     "suites",
+    type=SUITES_LIST,
     help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all"
     " [default: the suites of --tasks, else pocket].",
 )
-@click.option("--tasks", help="Only these tasks (names or globs, comma-separated).")
+@click.option("--tasks", type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
 @click.option(
     "--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's]."
 )
@@ -56,6 +56,7 @@ from zoo.progress import clock
 )
 @click.option(
     "--dev",
+    type=TASK,
     help="Task whose development pairs pick checkpoints: STS-B, or stsb-dev-disjoint, which has no test pair of"
     " STS12-16 [default: the suite's].",
 )
@@ -93,6 +94,10 @@ from zoo.progress import clock
 @plugin_option
 def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
     """Train, evaluate and record methods; then print the table."""
+    from benchmark import api  # here and below: --help and a shell's completion need none of it
+    from benchmark.records.store import Records
+    from benchmark.run.runner import exit_code
+
     load_plugins(plugins)
     options = RunOptions(**chosen)
     if dry_run:
@@ -122,6 +127,9 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
 
 def print_plan(prepared: Prepared, records: Records) -> None:
     """Print a line per encoder: what is done, and how long the rest takes by estimate."""
+    from benchmark.run.estimate import estimate_seconds
+    from zoo.hardware import matrix_speed
+
     runtime = prepared.runtime
     speed = matrix_speed(runtime.device, runtime.precision)
     total, unknown = 0.0, False

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from benchmark.cli.complete import TASK
 from benchmark.cli.options import (
+    Renamed,
     allow_pickle_option,
     data_option,
     device_option,
@@ -21,7 +23,16 @@ from benchmark.template_search.search import search_command
 @click.command("search-templates")
 @click.option("--backbone", default="zoo-mini", show_default=True, help="Bundled name, folder or hub id.")
 @click.option("--revision", help="Revision of the hub backbone.")
-@click.option("--task", default="STS-B", show_default=True, help="Task whose development pairs score a template.")
+@click.option(
+    "--dev",
+    "task",
+    cls=Renamed,
+    before=["--task"],
+    default="STS-B",
+    show_default=True,
+    type=TASK,
+    help="Task whose development pairs score a template.",
+)
 @click.option("--limit-pairs", type=click.IntRange(2), help="Score on the first N pairs (300, say) [default: all].")
 @click.option(
     "--lists", type=click.Path(path_type=Path), help="YAML of relationships, prefixes, quotes, endings to try."

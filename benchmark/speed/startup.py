@@ -51,7 +51,7 @@ def main(results: Path | None, data: Path | None, rounds: int, out: Path | None)
         if results is not None:
             commands["leaderboard"] = ["leaderboard", "--results", str(results), "--out", str(folder / "tables")]
         if data is not None:
-            where = ["--data", str(data), "--out", str(folder / "results"), "--precision", "fp32"]
+            where = ["--data", str(data), "--results", str(folder / "results"), "--precision", "fp32"]
             commands["run"] = ["run", "--methods", "avg-last", "--suite", "sts", "--embedding-cache", "1", *where]
         environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode

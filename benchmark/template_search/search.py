@@ -193,7 +193,7 @@ def generated_templates(options: dict[str, Any], runtime: Runtime) -> list[str]:
 def _load_dev(options: dict[str, Any]) -> PairsData:
     data = TASKS.get(options["task"]).load(DataSource.from_options(options["data"]), options["limit_pairs"])
     if not isinstance(data, PairsData) or data.dev is None:
-        raise UsageError(f"--task {options['task']} has no development pairs; use STS-B, STS-B-raw or pocket-pairs.")
+        raise UsageError(f"--dev {options['task']} has no development pairs; use STS-B, STS-B-raw or pocket-pairs.")
     return data
 
 

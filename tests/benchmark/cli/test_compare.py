@@ -200,7 +200,7 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
     store.write(make_record("alone", "SUBJ", scores=accuracy))
     for words, code, text in (
         (("goood", "bad"), 2, "Did you mean 'good'?"),
-        (("good", "bad", "--task", ","), 2, "--task names no task"),
+        (("good", "bad", "--tasks", ","), 2, "--tasks names no task"),
         (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
         (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
         (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),

@@ -1,0 +1,68 @@
+"""What a shell completes, asked as a shell asks: by environment variables, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmark.cli.main import COMMANDS
+from benchmark.tasks import TASKS
+from benchmark.tasks.suites import all_suites
+from zoo.recipe import all_recipes
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = (
+    "import sys\n"
+    "from benchmark.cli.main import main\n"
+    "try: main([])\n"
+    "except SystemExit: pass\n"
+    "print(sorted({'torch', 'transformers', 'datasets', 'sklearn', 'accelerate'} & set(sys.modules)))\n"
+)
+
+
+def completed(shell: str, *words: str) -> list[str]:
+    """The lines that click gives a shell for the last of the words; the process must not have loaded torch."""
+    environment = {**os.environ, "_ZOO_BENCH_COMPLETE": f"{shell}_complete"}
+    environment |= {"COMP_WORDS": " ".join(["zoo-bench", *words]), "COMP_CWORD": str(len(words))}
+    child = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, env=environment, cwd=ROOT)
+    assert child.returncode == 0, child.stderr
+    *lines, heavy = child.stdout.splitlines()
+    assert heavy == "[]"
+    return lines
+
+
+def test_bash_completes_the_names_of_a_list() -> None:
+    """Methods after those that are typed already, which are not offered again."""
+    names = {name for name in all_recipes() if name.startswith("ptbert")}
+    assert completed("bash", "run", "--methods", "ptb") == [f"plain,{name}" for name in sorted(names)]
+    small = completed("bash", "run", "--methods", "simcse-small,simcse-s")
+    assert small[0] == "plain,simcse-small,simcse-sup" and "plain,simcse-small,simcse-small" not in small
+
+
+def test_zsh_completes_commands_with_their_help() -> None:
+    """zsh gets three lines an item: kind, value, help."""
+    assert completed("zsh", "repo") == ["plain", "report", COMMANDS["report"]]
+    values = completed("zsh", "run", "--tasks", "pocket-pairs,pocket-")[1::3]
+    assert values == [
+        f"pocket-pairs,{name}" for name in TASKS.names() if name.startswith("pocket-") and name != "pocket-pairs"
+    ]
+
+
+@pytest.mark.parametrize("words", [("leaderboard", "--suite", "tran"), ("run", "--suite", "tran")])
+def test_suites_are_completed(words: tuple[str, ...]) -> None:
+    assert completed("bash", *words) == [f"plain,{name}" for name in sorted(all_suites()) if name.startswith("tran")]
+
+
+def test_a_shell_gets_a_script_to_load() -> None:
+    for shell, part in (("zsh", "compdef"), ("fish", "complete --no-files --command zoo-bench")):
+        environment = {**os.environ, "_ZOO_BENCH_COMPLETE": f"{shell}_source"}
+        child = subprocess.run(
+            [sys.executable, "-m", "benchmark"], capture_output=True, text=True, env=environment, cwd=ROOT
+        )
+        assert part in child.stdout, child.stdout + child.stderr
+        if shell == "fish":  # click's own splits at each comma and would offer the first name of a list
+            assert 'string split --max 1 "," $completion' in child.stdout
