@@ -82,7 +82,8 @@ def execute(
         fail_fast=options.fail_fast,
         remeasure=options.remeasure,
         command=command,
-        tensorboard=options.tensorboard,
+        trackers=options.trackers(),
+        run_file=options.file,
         cache=EmbeddingCache(options.embedding_cache, runtime.progress.say) if options.embedding_cache else None,
         claims=claims,
     )

@@ -174,7 +174,7 @@ def _sources(record: Record) -> list[tuple[str, str]]:
 
 def _recipe(record: Record, recipes: Mapping[str, RecipeSpec]) -> list[list[str]]:
     """Return name, value and where the value comes from, of every field as it was used."""
-    base, overrides = split_overrides(record["method"]["name"], "report")
+    base, overrides = split_overrides(record["method"].get("recipe_name", record["method"]["name"]), "report")
     given = recipes[base].parameters if base in recipes else {}
     lines = []
     for name, value in record["method"]["recipe"].items():

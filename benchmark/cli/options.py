@@ -79,14 +79,13 @@ json_option = click.option(
     help="Print one JSON document instead; progress goes to standard error.",
 )
 data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
-methods_option = click.option(
-    "--methods",
-    required=True,
-    type=METHODS_LIST,
-    help="Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
+_METHODS = (
+    "Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
     " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"
-    " quotes. `zoo-bench methods` lists the names.",
+    " quotes. `zoo-bench methods` lists the names."
 )
+methods_option = click.option("--methods", required=True, type=METHODS_LIST, help=_METHODS)
+methods_of_run_option = click.option("--methods", type=METHODS_LIST, help=_METHODS)  # a run file may state them
 precision_option = click.option(
     "--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True
 )

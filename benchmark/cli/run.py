@@ -6,37 +6,45 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from benchmark.cli.complete import SUITES_LIST, TASK, TASKS_LIST
+from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS
 from benchmark.cli.options import (
     allow_pickle_option,
+    complain,
     data_option,
     device_option,
+    json_option,
     load_plugins,
-    methods_option,
+    methods_of_run_option,
     plugin_option,
     precision_option,
     results_option,
     say,
+    say_json,
     typed_command,
 )
 from benchmark.run.options import RunOptions
-from zoo.errors import MissingError
+from zoo.errors import MissingError, UsageError
 from zoo.progress import clock
 
 if TYPE_CHECKING:
+    from benchmark.api import Finished
+    from benchmark.leaderboard.files import Leaderboard
     from benchmark.records.store import Records
     from benchmark.run.prepare import Prepared
 
 
 @click.command("run")
-@methods_option
+@click.argument("file", required=False, type=RUN_FILE)
+@methods_of_run_option
+@click.option("--label", help="What rows are called: a name for each method, comma-separated [default: as --methods].")
 @click.option(
     "--suite",
     "suites",
     type=SUITES_LIST,
-    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all"
-    " [default: the suites of --tasks, else pocket].",
+    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all; a YAML"
+    " file of yours too [default: the suites of --tasks, else pocket].",
 )
 @click.option("--tasks", type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
 @click.option(
@@ -60,7 +68,17 @@ if TYPE_CHECKING:
     help="Task whose development pairs pick checkpoints: STS-B, or stsb-dev-disjoint, which has no test pair of"
     " STS12-16 [default: the suite's].",
 )
-@click.option("--tensorboard", type=click.Path(path_type=Path), help="Folder for TensorBoard's training curves.")
+@click.option(
+    "--tracker",
+    type=TRACKERS,
+    help="Tell these trackers of trainings: tensorboard, wandb, mlflow ... (whichever is installed), or all.",
+)
+@click.option(
+    "--tracker-folder",
+    type=click.Path(path_type=Path),
+    help="Folder of trackers that write files [default: trackers in the results].",
+)
+@click.option("--tensorboard", hidden=True, type=click.Path(path_type=Path))
 @click.option("--train-pairs", type=click.IntRange(1), help="Use the first N of the labelled pairs.")
 @click.option("--train-sentences", type=click.IntRange(1), help="Draw N sentences of the corpus, the same N each time.")
 @data_option
@@ -91,17 +109,22 @@ if TYPE_CHECKING:
     show_envvar=True,
     help="Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",
 )
+@json_option
 @plugin_option
-def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
-    """Train, evaluate and record methods; then print the table."""
+@click.pass_context
+def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: bool, **chosen: Any) -> int:
+    """Train, evaluate and record methods; then print the table.
+
+    FILE is a YAML file that describes the run (methods, suites, seeds, backbone ...), or the name of a shipped one;
+    what is typed beside it wins.
+    """
     from benchmark import api  # here and below: --help and a shell's completion need none of it
-    from benchmark.records.store import Records
     from benchmark.run.runner import exit_code
 
+    options, plugins = _options(ctx, file, chosen)
     load_plugins(plugins)
-    options = RunOptions(**chosen)
     if dry_run:
-        print_plan(api.prepare(options, write=False), Records(options.results))
+        _dry_run(api.prepare(options, write=False), options, as_json)
         return 0
     prepared = api.prepare(options)
     if options.workers > 1:
@@ -118,35 +141,100 @@ def command(plugins: tuple[Path, ...], dry_run: bool, **chosen: Any) -> int:
     for path, reason in finished.corrupt:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(prepared.suites)
+    made = None
     try:
-        api.leaderboard(options.results, suites=suites).show()
+        made = api.leaderboard(options.results, suites=suites)
     except MissingError:
         tell(f"no table: no task of {suites} has a record in {options.results}")
-    return exit_code(outcome, allow_missing=options.allow_missing)
+    code = exit_code(outcome, allow_missing=options.allow_missing)
+    if as_json:
+        say_json(_as_values(options, finished, made, code))
+    elif made is not None:
+        made.show()
+    return code
 
 
-def print_plan(prepared: Prepared, records: Records) -> None:
-    """Print a line per encoder: what is done, and how long the rest takes by estimate."""
+def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tuple[RunOptions, tuple[Path, ...]]:
+    """Return what is asked for: what was typed, then what the file states, then the defaults; and the plugins."""
+    from benchmark.run.runfile import overlaid, read_run_file
+
+    folder = chosen.pop("tensorboard")
+    if folder is not None:
+        complain("--tensorboard FOLDER is now --tracker tensorboard --tracker-folder FOLDER; it still works.")
+        chosen |= {"tracker": chosen["tracker"] or "tensorboard", "tracker_folder": chosen["tracker_folder"] or folder}
+    if file is not None:
+        typed = {name for name in chosen if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+        if folder is not None:
+            typed |= {"tracker", "tracker_folder"}
+        stated, named = read_run_file(file)
+        chosen = {**overlaid(chosen, typed, stated), "file": named}
+    plugins = chosen.pop("plugins")
+    if not chosen["methods"]:
+        raise UsageError(
+            "name the methods with --methods, or a run file that does (`zoo-bench run pocket-main` is a shipped one);"
+            " `zoo-bench methods` lists them."
+        )
+    return RunOptions(**chosen), plugins
+
+
+def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None, code: int) -> dict[str, Any]:
+    from benchmark.leaderboard.write import as_dict
+
+    outcome = finished.outcome
+    return {
+        "results": options.results,
+        "measured": outcome.measured,
+        "kept": outcome.kept,
+        "kept_of_other_code": outcome.other_code,
+        "failed": [{"what": what, "reason": reason} for what, reason in outcome.failed],
+        "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
+        "set_aside": [{"path": path, "reason": reason} for path, reason in finished.corrupt],
+        "exit_code": code,
+        "tables": [as_dict(table) for table in made.tables] if made else [],
+        "written": made.written if made else [],
+    }
+
+
+def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
+    """Print what is done of each encoder, and how long the rest takes by estimate."""
+    from benchmark.records.store import Records
+
+    planned = _planned(prepared, Records(options.results))
+    seconds = [one["seconds"] for one in planned if one["missing"] is None]
+    total = sum(one or 0.0 for one in seconds)
+    if as_json:
+        say_json({"encoders": planned, "seconds": total, "unknown": seconds.count(None)})
+        return
+    for one in planned:
+        name = one["method"] + ("" if one["seed"] is None else f" seed {one['seed']}")
+        if one["missing"] is not None:
+            say(f"{name}: n/a: {one['missing']}")
+            continue
+        time = "?" if one["seconds"] is None else clock(one["seconds"])
+        without = f", no data for {', '.join(one['no_data'])}" if one["no_data"] else ""
+        say(f"{name}: {one['done']}/{one['cells']} cells done, about {time}{without}")
+    more = " and more" if None in seconds else ""
+    say(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
+
+
+def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
     from benchmark.run.estimate import estimate_seconds
     from zoo.hardware import matrix_speed
 
     runtime = prepared.runtime
     speed = matrix_speed(runtime.device, runtime.precision)
-    total, unknown = 0.0, False
-    for encoder_plan in prepared.plan.encoders:
-        done = sum(records.finished(encoder_plan.name, c.task.name, c.key) is not None for c in encoder_plan.cells)
-        seconds = None
-        if encoder_plan.missing is None:
-            seconds = estimate_seconds(encoder_plan, records, speed, runtime.allow_pickle)
-        total += seconds or 0.0
-        unknown |= seconds is None
-        seed = "" if encoder_plan.seed is None else f" seed {encoder_plan.seed}"
-        time_text = "?" if seconds is None else clock(seconds)
-        missing = [c.task.name for c in encoder_plan.cells if c.task.data is None]
-        without = f", no data for {', '.join(missing)}" if missing else ""
-        if encoder_plan.missing is not None:
-            say(f"{encoder_plan.name}{seed}: n/a: {encoder_plan.missing}")
-            continue
-        say(f"{encoder_plan.name}{seed}: {done}/{len(encoder_plan.cells)} cells done, about {time_text}{without}")
-    more = " and more" if unknown else ""
-    say(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
+    found = []
+    for plan in prepared.plan.encoders:
+        known = plan.missing is None
+        found.append(
+            {
+                "method": plan.name,
+                "seed": plan.seed,
+                "cells": len(plan.cells),
+                "done": sum(records.finished(plan.name, c.task.name, c.key) is not None for c in plan.cells),
+                "seconds": estimate_seconds(plan, records, speed, runtime.allow_pickle) if known else None,
+                "missing": plan.missing,
+                "no_data": [c.task.name for c in plan.cells if c.task.data is None],
+            }
+        )
+    return found

@@ -65,7 +65,7 @@ def export_encoder(
     from zoo.formats.export import export, modules_of
     from zoo.saved import load
 
-    spec = all_recipes().get(split_overrides(recipe_name, "export")[0])
+    spec = all_recipes().get(split_overrides(mine[0]["method"].get("recipe_name", recipe_name), "export")[0])
     says = (place / "encoder" / "method.json").is_file()
     encoder = load(place, method=None if says or spec is None else spec.method)
     try:
@@ -122,7 +122,7 @@ def model_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> st
     first = records[0]
     method = first["method"]["name"]
     training = next(r["training"] for r in records if r["training"])
-    spec = all_recipes().get(split_overrides(method, "export")[0])
+    spec = all_recipes().get(split_overrides(first["method"].get("recipe_name", method), "export")[0])
     source = f"{spec.summary} ({spec.paper})" if spec and spec.paper else (spec.summary if spec else "")
     seed = "" if first["seed"] is None else f", seed {first['seed']}"
     backbone: dict[str, Any] = dict(first["method"]["sources"].get("backbone") or {})

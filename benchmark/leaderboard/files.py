@@ -36,10 +36,11 @@ def leaderboard_files(
     """
     records = Records(results)
     found = read_completed(records)
-    wanted = {one.name for one in suites_of(found, suite_names)}
+    chosen = suites_of(found, suite_names)
+    wanted = {one.name for one in chosen}
     tables: list[Table] = []
     named: list[Table] = []
-    for suite in suites_of(found):
+    for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
         made = build_tables(found, [suite], records, aggregation=aggregation, by_condition=by_condition)
         tables += made
         named += made if suite.name in wanted else []

@@ -264,7 +264,7 @@ def beside(table: Table, lines: Sequence[Line]) -> list[Comparison]:
 
 
 def _compare_row(table: Table, row: Row, lines: Sequence[Line]) -> Iterator[Comparison]:
-    base, overrides = recipe_of(row.name)
+    base, overrides = recipe_of(row.recipe or row.name)
     book, suite = published(), table.suite
     for line in lines:
         wanted = [given for name, given in map(recipe_of, line.row.recipes) if name == base]

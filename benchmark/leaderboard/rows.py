@@ -25,6 +25,7 @@ class Row:
     among_best: bool | None = None  # not told apart from the best; None: not compared, for want of pair scores
     mark: str = ""  # "≈" where several rows are not told apart from the best, and this is one of them
     means: dict[str, Value] = field(default_factory=dict)  # by the suite's names for means of some of its tasks
+    recipe: str = ""  # what is measured under a label (--label); "": the name says it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
 
     def place(self) -> str:

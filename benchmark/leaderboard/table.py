@@ -139,7 +139,8 @@ def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregati
     average = _average(suite.tasks, scores, seeds)
     untrained = bool(traits_of(records[0]["method"])["untrained"])
     conditions = about(records, len(seeds))
-    return Row(name, row_key, values, average, conditions, notes=notes, means=means, untrained=untrained)
+    recipe = records[0]["method"].get("recipe_name", "")
+    return Row(name, row_key, values, average, conditions, notes=notes, means=means, recipe=recipe, untrained=untrained)
 
 
 def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregation) -> tuple[dict[Any, float], Value]:

@@ -51,7 +51,14 @@ class MethodTraits(TypedDict):
 # The functional form, because `class` is a keyword.
 MethodPart = TypedDict(
     "MethodPart",
-    {"name": str, "class": str, "recipe": dict[str, Any], "sources": dict[str, Source], "traits": MethodTraits},
+    {
+        "name": str,
+        "recipe_name": NotRequired[str],  # what a label stands for
+        "class": str,
+        "recipe": dict[str, Any],
+        "sources": dict[str, Source],
+        "traits": MethodTraits,
+    },
 )
 
 
@@ -179,6 +186,13 @@ class CodePart(TypedDict):
     digest: str
 
 
+class RunFilePart(TypedDict):
+    """The run file that the run was described by: its name as it was typed, and the sha256 of its text."""
+
+    name: str
+    sha256: str
+
+
 class Record(TypedDict):
     """One measured cell. Scores are fractions, not x100."""
 
@@ -207,6 +221,7 @@ class Record(TypedDict):
     pairs: NotRequired[PairsPart | None]
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
+    run_file: NotRequired[RunFilePart]
     replaces: NotRequired[list[str]]  # sha256 of the lines of packed records of this cell, which count no longer
     traceback: NotRequired[str]
 
@@ -221,6 +236,7 @@ class MeasuredPart(TypedDict, total=False):
     adapt: Adapt | None
     facts: dict[str, Any]
     seconds: float
+    run_file: RunFilePart
     pairs: PairsPart | None  # added when the record is written, as is what it replaces
     replaces: list[str]
     traceback: str

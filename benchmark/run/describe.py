@@ -6,8 +6,17 @@ import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
-from benchmark.records.schema import PROTOCOL_VERSION, SCHEMA_VERSION, Environment, MeasuredPart, MethodTraits, Record
+from benchmark.records.schema import (
+    PROTOCOL_VERSION,
+    SCHEMA_VERSION,
+    Environment,
+    MeasuredPart,
+    MethodPart,
+    MethodTraits,
+    Record,
+)
 from benchmark.run.measure import Measured
+from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import EncoderPlan
 from zoo import __version__
 from zoo.encoder import Runtime
@@ -24,8 +33,10 @@ def record_of(
     limit: int | None,
     environment: Environment,
     command: Sequence[str],
+    run_file: NamedRunFile | None = None,
 ) -> Record:
     """Return the record of a measured, failed or n/a cell."""
+    file = {"run_file": dataclasses.asdict(run_file)} if run_file else {}
     cell, data = measured.cell, measured.cell.task.data
     return {
         "schema": SCHEMA_VERSION,
@@ -37,6 +48,7 @@ def record_of(
         "reason": measured.reason,
         "method": {
             "name": plan.name,
+            **cast("MethodPart", {} if plan.recipe_name is None else {"recipe_name": plan.recipe_name}),
             "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
             "recipe": portable_recipe(plan.recipe, plan.sources),
             "sources": plan.sources,
@@ -62,5 +74,5 @@ def record_of(
         "version": __version__,
         "code": {"commit": commit(), "digest": plan.code},
         "command": list(command),
-        **cast("MeasuredPart", measured.more),
+        **cast("MeasuredPart", {**file, **measured.more}),
     }

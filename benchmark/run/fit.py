@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmark.records.schema import plain
 from benchmark.run.plan import EncoderPlan
-from benchmark.run.tracking import tensorboard_log
+from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
@@ -29,7 +29,7 @@ class Fitter:
     dev: LoadedTask | None
     stop_signal: Callable[[], int | None]
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
-    tensorboard: Path | None = None
+    trackers: Trackers | None = None
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something.
@@ -41,11 +41,13 @@ class Fitter:
             return saved
         encoder = plan.cls(plan.recipe, self.runtime)
         run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
-        if self.tensorboard is not None:
-            run.log_values = tensorboard_log(self.tensorboard / folder.name)
         dev_score = self._dev_score(plan) if plan.traits.picks_checkpoint else None
         started = time.perf_counter()
-        report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        if self.trackers is None:
+            report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        else:
+            with self.trackers.following(folder.name, plan.recipe, self.runtime) as run.log_values:
+                report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
         if not report.fitted:
             return encoder
         if not report.seconds:  # a fit without steps does not time itself

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoo.errors import UsageError
 
+if TYPE_CHECKING:
+    from benchmark.run.tracking import Trackers
+
 RESULTS = Path("zoo-bench-results")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedRunFile:
+    """The run file that options came from, as records name it."""
+
+    name: str  # as it was typed
+    sha256: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +29,7 @@ class RunOptions:
     methods: str  # names, globs, files, name:key=value; comma-separated
     suites: str | None = None  # None: the suites that have `tasks`, else pocket
     tasks: str | None = None
+    label: str | None = None  # what rows are called: a name for each method, comma-separated
     seeds: int | None = None  # seeds 0..N-1
     backbone: str | None = None
     revision: str | None = None
@@ -35,7 +48,9 @@ class RunOptions:
     fail_fast: bool = False
     remeasure: bool = False  # measure again what other code measured
     embedding_cache: float = 4.0  # gigabytes; 0: none
-    tensorboard: Path | None = None
+    tracker: str | None = None  # tensorboard, wandb, mlflow ... or all; comma-separated
+    tracker_folder: Path | None = None  # for trackers that write files; None: `trackers` in the results folder
+    file: NamedRunFile | None = None
     workers: int = 1  # processes of this machine that share the plan
     shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
 
@@ -47,6 +62,14 @@ class RunOptions:
         if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
             raise UsageError(f"--shard {self.shard}: give i/n with i from 1 to n, such as 2/8.")
         return int(number) - 1, int(count)
+
+    def trackers(self) -> Trackers | None:
+        """Return what is told of trainings; raises UsageError or MissingError for a tracker that is not here."""
+        if self.tracker is None:
+            return None
+        from benchmark.run.tracking import find_trackers
+
+        return find_trackers(self.tracker, self.tracker_folder or self.results / "trackers")
 
     def recipe_defaults(self) -> dict[str, str]:
         """Return what fills the fields that a recipe leaves open: `backbone` and `revision`, where they are given."""

@@ -30,6 +30,7 @@ class ResolvedMethod:
     cls: type[Encoder]
     recipe: Any
     traits: Traits
+    recipe_name: str | None = None  # the recipe's, where `name` is a label
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class EncoderPlan:
     missing: str | None = None  # why it cannot run at all (backbone not here, say): its cells are n/a
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, Any] | None = None
+    recipe_name: str | None = None  # the recipe's, where `name` is a label
 
 
 @dataclass
@@ -199,6 +201,7 @@ def make_plan(
                     missing,
                     corpus=text,
                     corpus_identity=identity,
+                    recipe_name=method.recipe_name,
                 )
             )
     return plan

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, Texts, make_plan, resolve_methods
+from benchmark.run.plan import Plan, ResolvedMethod, Texts, make_plan, resolve_methods
 from benchmark.run.runtime import make_runtime
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
@@ -27,7 +27,7 @@ class Prepared:
     plan: Plan
     dev: LoadedTask
     runtime: Runtime
-    suites: tuple[str, ...]  # the tables that it fills
+    suites: tuple[str, ...]  # the tables that it fills: names, and files of suites
 
 
 def prepare(
@@ -44,11 +44,13 @@ def prepare(
     `given` as an object takes the place of the methods; rows call it `name`.
     """
     part, parts = options.part()
+    options.trackers()  # one that is not installed is told before any work
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods = []
     if given is None:
         methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
+        methods = labelled(methods, options.label)
     names = choose_tasks(suite, options.tasks)
     if options.dev is not None:
         TASKS.get(options.dev)  # a name that no task has ends here
@@ -85,7 +87,21 @@ def prepare(
     plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
-    return Prepared(plan, dev, runtime, tuple(one.name for one in suites))
+    named = suites if options.suites is None else options.suites.split(",")
+    return Prepared(plan, dev, runtime, tuple(one if isinstance(one, str) else one.name for one in named))
+
+
+def labelled(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:
+    """Return the methods under the names that rows are to have; raises UsageError unless there is one for each."""
+    if labels is None:
+        return methods
+    names = [name.strip() for name in labels.split(",")]
+    if len(names) != len(methods) or not all(names):
+        called = ", ".join(method.name for method in methods)
+        raise UsageError(f"--label {labels}: give a name for each method, separated by commas: {called}.")
+    if len(set(names)) < len(names):
+        raise UsageError(f"--label {labels}: two rows would have one name.")
+    return [replace(method, name=name, recipe_name=method.name) for method, name in zip(methods, names, strict=True)]
 
 
 def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:

@@ -16,8 +16,10 @@ from benchmark.run.claims import Claims
 from benchmark.run.describe import record_of
 from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
+from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
 from benchmark.run.stop import Stop
+from benchmark.run.tracking import Trackers
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
 from zoo.hardware import environment
@@ -46,7 +48,8 @@ class Runner:
     remeasure: bool = False  # cells that other code made are measured again
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
-    tensorboard: Path | None = None  # folder for TensorBoard's event files; None: none are written
+    trackers: Trackers | None = None  # what is told of trainings beside their logs
+    run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
     claims: Claims | None = None  # None: this process takes every encoder
 
@@ -125,7 +128,7 @@ class Runner:
             say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}")
             left = self._pending(plan, ready)
             if left:
-                fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.tensorboard)
+                fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers)
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
                 for measured in measurement.measure(left):
                     self._keep(plan, measured)
@@ -165,6 +168,7 @@ class Runner:
             limit=self.limit,
             environment=self.environment,
             command=self.command,
+            run_file=self.run_file,
         )
         what = f"{plan.name} on {measured.cell.task.name}"
         if measured.status == "ok":

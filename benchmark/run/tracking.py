@@ -1,24 +1,103 @@
-"""Training curves for TensorBoard."""
+"""Training curves for the trackers that accelerate knows: TensorBoard, W&B, MLflow and others that are installed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from zoo.errors import MissingError
+from zoo.encoder import Runtime
+from zoo.errors import MissingError, UsageError, did_you_mean
+
+ALL = "all"
+_PACKAGES = {"comet_ml": "comet-ml", "tensorboard": "'zoo-bench[tensorboard]'"}
+
+LogValues = Callable[[int, Mapping[str, float]], None]
 
 
-def tensorboard_log(folder: Path) -> Callable[[int, Mapping[str, float]], None]:
-    """Return what writes a training's values to TensorBoard's event files; raises MissingError without the extra."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise MissingError("--tensorboard needs the extra: pip install 'zoo-bench[tensorboard]'.") from error
-    writer = SummaryWriter(str(folder))
+@dataclass(frozen=True)
+class Trackers:
+    """Which trackers are told of trainings, and the folder for those that write files."""
 
-    def log(step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            writer.add_scalar(f"training/{name}", value, step)
-        writer.flush()
+    names: tuple[str, ...]
+    folder: Path
 
-    return log
+    @contextmanager
+    def following(self, run: str, settings: Any, runtime: Runtime) -> Iterator[LogValues]:
+        """Give what takes a training's values; `run` names the training, `settings` (a dataclass) are stored with it.
+
+        A tracker calls `zoo-bench` the project and `run` the run in it, TensorBoard the folder.
+        """
+        from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+        from zoo.training.processes import own_process
+
+        own_process(runtime)  # accelerate's trackers write in the first of several processes only, and ask for that
+        classes: dict[str, Any] = LOGGER_TYPE_TO_CLASS
+        trackers: list[Any] = []
+        for name in self.names:
+            made = classes[name]
+            if made.requires_logging_directory:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                trackers.append(made(run, str(self.folder)))
+            else:
+                trackers.append(made("zoo-bench", **_run_name(name, run)))
+        for tracker in trackers:
+            if hasattr(tracker, "start"):  # releases of accelerate before 1.11 start when they are made
+                tracker.start()
+            tracker.store_init_configuration(plain_settings(settings))
+
+        def log(step: int, values: Mapping[str, float]) -> None:
+            for tracker in trackers:
+                tracker.log({f"training/{name}": float(value) for name, value in values.items()}, step=step)
+
+        try:
+            yield log
+        finally:
+            for tracker in trackers:
+                tracker.finish()
+
+
+_RUN_NAMES = {"wandb": "name", "mlflow": "run_name", "trackio": "name", "swanlab": "experiment_name"}
+"""How a tracker is told what a run in its project is called."""
+
+
+def _run_name(tracker: str, run: str) -> dict[str, str]:
+    return {_RUN_NAMES[tracker]: run} if tracker in _RUN_NAMES else {}
+
+
+def plain_settings(settings: Any) -> dict[str, bool | int | float | str]:
+    """Return the fields of a recipe as values that every tracker stores; others become texts."""
+    fields = dataclasses.asdict(settings)
+    return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in fields.items()}
+
+
+def find_trackers(names: str, folder: Path) -> Trackers:
+    """Return the trackers of a comma-separated list, `all` for those that are installed.
+
+    Raises UsageError for one that accelerate does not know, MissingError for one whose package is not installed.
+    """
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS, get_available_trackers
+
+    known = [str(name) for name in LOGGER_TYPE_TO_CLASS]
+    installed = [str(getattr(one, "value", one)) for one in get_available_trackers()]
+    chosen: dict[str, None] = {}
+    for name in (part.strip().lower() for part in names.split(",")):
+        if name == ALL:
+            chosen |= dict.fromkeys(installed)
+            if not installed:
+                raise MissingError(
+                    "--tracker all: no tracker is installed; pip install 'zoo-bench[tensorboard]' adds one."
+                )
+        elif name not in known:
+            hint = did_you_mean(name, [*known, ALL])
+            raise UsageError(f"--tracker: unknown tracker {name!r}.{hint} Known: {', '.join([*known, ALL])}.")
+        elif name not in installed:
+            package = _PACKAGES.get(name, name)
+            raise MissingError(f"--tracker {name}: the package is not installed; pip install {package}.")
+        else:
+            chosen[name] = None
+    return Trackers(tuple(chosen), folder)

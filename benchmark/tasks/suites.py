@@ -5,10 +5,12 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 from benchmark.tasks import MTEB, TASKS
 from zoo.errors import UsageError, did_you_mean
-from zoo.paths import resource_folder
+from zoo.paths import resource_folder, user_path
 from zoo.recipe import build, match_names, read_yaml
 
 _ORDER = (
@@ -39,13 +41,17 @@ def all_suites() -> dict[str, Suite]:
     suites = {}
     places = {name: place for place, name in enumerate(_ORDER)}
     for path in sorted(folder.glob("*.yaml"), key=lambda path: (places.get(path.stem, len(places)), path.stem)):
-        content = read_yaml(path)
-        means = _means(content.pop("means", {}), str(path))
-        suites[path.stem] = replace(build(Suite, {**content, "name": path.stem}, str(path)), means=means)
-        unknown = {task for tasks in means.values() for task in tasks} - set(suites[path.stem].tasks)
-        if unknown:
-            raise UsageError(f"{path}: means: {', '.join(sorted(unknown))} is no task of the suite.")
+        suites[path.stem] = _suite(read_yaml(path), path)
     return suites
+
+
+def _suite(content: dict[str, Any], path: Path) -> Suite:
+    means = _means(content.pop("means", {}), str(path))
+    found = replace(build(Suite, {**content, "name": path.stem}, str(path)), means=means)
+    unknown = {task for tasks in means.values() for task in tasks} - set(found.tasks)
+    if unknown:
+        raise UsageError(f"{path}: means: {', '.join(sorted(unknown))} is no task of the suite.")
+    return found
 
 
 def _means(content: object, where: str) -> dict[str, tuple[str, ...]]:
@@ -80,8 +86,32 @@ def merged(suites: Sequence[Suite]) -> Suite:
     return replace(suites[0], tasks=tuple(tasks))
 
 
+def read_suite(path: Path) -> Suite:
+    """Return the suite of a YAML file of yours, which states at least its `tasks`; raises UsageError for a wrong one.
+
+    Where it says nothing else, columns are the tasks' names, STS-B picks checkpoints, and methods are trained on wiki.
+    """
+    content = read_yaml(path)
+    if not isinstance(content, dict) or not isinstance(content.get("tasks"), list) or not content["tasks"]:
+        raise UsageError(f"{path}: a suite is a mapping with a list of `tasks`; `zoo-bench tasks` has their names.")
+    if path.stem in all_suites():
+        raise UsageError(f"{path}: {path.stem} is a suite that ships with the package; rename the file.")
+    defaults = {"title": path.stem, "columns": content["tasks"], "dev": "STS-B", "corpus": "wiki"}
+    found = _suite({**defaults, **content}, path)
+    named = (*found.tasks, found.dev)
+    unknown = [task for task in named if task not in TASKS and not task.startswith(MTEB)]
+    if unknown:
+        hint = did_you_mean(unknown[0], TASKS.names())
+        raise UsageError(f"{path}: unknown task {unknown[0]!r}.{hint} `zoo-bench tasks` lists them all.")
+    if len(found.columns) != len(found.tasks) or len(set(found.tasks)) != len(found.tasks):
+        raise UsageError(f"{path}: tasks stand once each, and `columns` has one title for each.")
+    return found
+
+
 def suite(name: str) -> Suite:
-    """Return a suite; raises UsageError with suggestions."""
+    """Return a suite, or that of a YAML file; raises UsageError with suggestions."""
+    if name.endswith((".yaml", ".yml")):
+        return read_suite(user_path(name))
     suites = all_suites()
     if name not in suites:
         raise UsageError(f"unknown suite {name!r}.{did_you_mean(name, suites)} Known: {', '.join(suites)}.")

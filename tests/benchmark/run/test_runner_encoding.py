@@ -103,7 +103,8 @@ def test_tensorboard_gets_what_the_log_says(cli: Cli, tmp_path: Path) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     done = cli(
         "run", "--methods", "simcse:batch_size=16:eval_every=4", "--suite", "pocket", "--seeds", "1", "--limit", "20",
-        "--train-sentences", "128", "--out", str(tmp_path / "out"), "--tensorboard", str(tmp_path / "board"),
+        "--train-sentences", "128", "--results", str(tmp_path / "out"),
+        "--tracker", "tensorboard", "--tracker-folder", str(tmp_path / "board"),
     )  # fmt: skip
     assert done.code == 0, done.err
     (folder,) = (tmp_path / "board").iterdir()
@@ -111,6 +112,8 @@ def test_tensorboard_gets_what_the_log_says(cli: Cli, tmp_path: Path) -> None:
     board.Reload()
     log = next((tmp_path / "out" / "encoders").glob("*/training/log.jsonl"))
     lines = [json.loads(line) for line in log.read_text().splitlines()]
+    settings = next(folder.glob("*/hparams.yml")).read_text(encoding="utf-8")
+    assert "batch_size: 16\n" in settings and "temperature: 0.05\n" in settings
     for name in ("loss", "dev_score", "alignment", "uniformity"):
         wanted = [(line["step"], line[name]) for line in lines if name in line]
         seen = [(event.step, event.value) for event in board.Scalars(f"training/{name}")]

@@ -1,0 +1,113 @@
+"""Run files: YAML that describes a run with the words of the command line, whose options win over the file's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from benchmark.run.options import NamedRunFile
+from zoo.errors import UsageError, did_you_mean
+from zoo.paths import is_file, resource_folder, user_path
+from zoo.recipe import build, read_yaml
+
+_LISTS = ("methods", "suites", "tasks", "label", "tracker")  # a list of names or one text with commas
+_PATHS = ("results", "tracker_folder")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Content:
+    """The keys of a run file; each but `about` is an option of `zoo-bench run` (`suites` is --suite)."""
+
+    about: str | None = None  # what the run is for; nothing reads it
+    methods: str | None = None
+    suites: str | None = None
+    tasks: str | None = None
+    label: str | None = None
+    seeds: int | None = None
+    backbone: str | None = None
+    revision: str | None = None
+    corpus: str | None = None
+    pairs: str | None = None
+    dev: str | None = None
+    train_sentences: int | None = None
+    train_pairs: int | None = None
+    data: str | None = None
+    results: str | None = None
+    device: str | None = None
+    precision: str | None = None
+    limit: int | None = None
+    workers: int | None = None
+    allow_missing: bool | None = None
+    allow_pickle: bool | None = None
+    fail_fast: bool | None = None
+    remeasure: bool | None = None
+    embedding_cache: float | None = None
+    tracker: str | None = None
+    tracker_folder: str | None = None
+    plugins: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        least = {"seeds": 1, "train_sentences": 1, "train_pairs": 1, "workers": 1, "limit": 2, "embedding_cache": 0}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            if value is not None and value < bound:
+                raise ValueError(f"{name} is {value} and must be at least {bound}")
+        if self.precision not in (None, "auto", "bf16", "fp32"):
+            raise ValueError(f"precision {self.precision!r} is not one of auto, bf16, fp32")
+
+
+def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
+    """Return the options that a run file states, as fields of `RunOptions`, and what records say of the file.
+
+    `name` is a path, or the name of a shipped file (`sts-main`, `runs/sts-main.yaml`). Raises UsageError for a file
+    that is not there, for an unknown key, and for a value of another kind.
+    """
+    path = run_file_path(name)
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise UsageError(
+            f"{path}: a run file is a mapping with the keys {', '.join(f.name for f in fields(_Content))}."
+        )
+    values = {key: _joined(value) if key in _LISTS else value for key, value in content.items()}
+    given = build(_Content, values, str(path))
+    options = {f.name: getattr(given, f.name) for f in fields(given) if getattr(given, f.name) is not None}
+    options.pop("about", None)
+    if "plugins" in options:
+        options["plugins"] = tuple(user_path(one) for one in options["plugins"])
+    for key in _PATHS:
+        if key in options:
+            options[key] = user_path(options[key])
+    return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+
+
+def _joined(value: Any) -> Any:
+    """Return a list of texts as the command line has it: one text with commas."""
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return ",".join(value)
+    return value
+
+
+def run_file_path(name: str) -> Path:
+    """Return the file that is meant: the path where there is one, else the shipped file of that name."""
+    path = user_path(name)
+    if is_file(path):
+        return path
+    folder = resource_folder("benchmark", "configs") / "runs"
+    shipped = {one.stem: one for one in sorted(folder.glob("*.yaml"))}
+    plain = path.parent == Path() or path.parent.name == "runs"
+    if plain and path.stem in shipped and path.suffix in ("", ".yaml"):
+        return shipped[path.stem]
+    raise UsageError(
+        f"there is no run file {name}.{did_you_mean(path.stem, shipped)} Shipped ones: {', '.join(shipped)}."
+    )
+
+
+def overlaid(chosen: Mapping[str, Any], typed: set[str], stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run: those that were typed, else those that the file states, else the defaults."""
+    left = {key: value for key, value in stated.items() if key not in typed}
+    if "methods" in typed:
+        left.pop("label", None)  # the names are those of the file's methods
+    return {**chosen, **left}

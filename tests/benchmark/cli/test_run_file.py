@@ -1,0 +1,171 @@
+"""`zoo-bench run FILE`: a run described by a file; suites of one's own; names of rows; JSON of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Cli
+
+from benchmark.records.store import Records
+from benchmark.run.runfile import read_run_file, run_file_path
+from benchmark.tasks.suites import choose_tasks, suite
+from zoo.errors import UsageError
+from zoo.paths import resource_folder
+from zoo.recipe import all_recipes, parse_methods
+
+FAST = ("--precision", "fp32", "--limit", "20")
+FILE = """\
+about: a test
+methods: [bag, "bag:salt=1"]
+suites: pocket
+tasks: [pocket-words, pocket-pairs]
+precision: fp32
+limit: 20
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def records(folder: Path) -> list[Any]:
+    return Records(folder).all()
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_file_describes_a_run_and_records_name_it(cli: Cli, tmp_path: Path, file: Path) -> None:
+    answer = cli("run", file, "--results", tmp_path / "out")
+    assert answer.code == 0, answer.err
+    found = records(tmp_path / "out")
+    assert {(r["method"]["name"], r["task"]["name"]) for r in found} == {
+        (method, task) for method in ("bag", "bag:salt=1") for task in ("pocket-words", "pocket-pairs")
+    }
+    named = {"name": str(file), "sha256": hashlib.sha256(FILE.encode()).hexdigest()}
+    assert all(r["run_file"] == named and r["limit"] == 20 and r["precision"] == "fp32" for r in found)
+    assert all(r["command"][:3] == ["zoo-bench", "run", str(file)] for r in found)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_what_is_typed_wins_over_the_file(cli: Cli, tmp_path: Path, file: Path) -> None:
+    """An option at its default is not typed; a label of the file goes with the methods of the file."""
+    file.write_text(FILE + "label: [one, two]\n", encoding="utf-8")
+    words = ("run", file, "--methods", "bag:salt=2", "--tasks", "pocket-words", "--limit", 30, "--results", tmp_path)
+    assert cli(*words).code == 0
+    (record,) = records(tmp_path)
+    assert (record["method"]["name"], record["task"]["name"], record["limit"]) == ("bag:salt=2", "pocket-words", 30)
+    assert record["precision"] == "fp32"
+
+
+WRONG = [
+    ("methdos: [bag]\n", ("mine.yaml", "Did you mean 'methods'")),
+    ("methods: [bag]\nseeds: many\n", ("mine.yaml: seeds", "whole number")),
+    ("methods: [bag]\nseeds: 0\n", ("seeds is 0",)),
+    ("methods: [bag]\nprecision: fp16\n", ("precision", "fp16")),
+    ("methods: [bag]\nmethods: [cls]\n", ("mine.yaml:2", "duplicate")),
+    ("- bag\n", ("mine.yaml", "mapping")),
+    ("suites: [pocket]\n", ("--methods",)),
+]
+
+
+@pytest.mark.parametrize(("text", "parts"), WRONG, ids=[text.splitlines()[-1] for text, _ in WRONG])
+@pytest.mark.usefixtures("fakes")
+def test_a_wrong_file_is_refused(text: str, parts: tuple[str, ...], cli: Cli, tmp_path: Path, file: Path) -> None:
+    file.write_text(text, encoding="utf-8")
+    answer = cli("run", file, "--results", tmp_path / "out")
+    assert answer.code == 2
+    for part in parts:
+        assert part in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_shipped_files_name_what_there_is() -> None:
+    """By name, with and without folder; their methods and suites exist."""
+    folder = resource_folder("benchmark", "configs") / "runs"
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    assert "sts-main" in names and "pocket-main" in names
+    for name in names:
+        stated, _ = read_run_file(f"runs/{name}.yaml")
+        assert run_file_path(name) == folder / f"{name}.yaml"
+        assert parse_methods(stated["methods"], all_recipes())
+        for one in stated["suites"].split(","):
+            assert choose_tasks(suite(one), stated.get("tasks"))
+    with pytest.raises(UsageError, match="Did you mean 'sts-main'"):
+        read_run_file("runs/sts-mian.yaml")
+
+
+@pytest.mark.usefixtures("fakes")
+def test_rows_have_the_names_that_are_given(cli: Cli, tmp_path: Path) -> None:
+    """A label takes the name's place in records and tables; the recipe stands beside it, so a control stays one."""
+    words = ("run", "--methods", "bag,random", "--tasks", "pocket-words", "--seeds", 1, "--results", tmp_path, *FAST)
+    assert cli(*words, "--label", "our bag,chance").code == 0
+    found = {r["method"]["name"]: r["method"]["recipe_name"] for r in records(tmp_path)}
+    assert found == {"our bag": "bag", "chance": "random"}
+    rows = json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))["rows"]
+    assert {row["method"] for row in rows} == set(found)
+    assert {row["method"]: row["control"] for row in rows}["chance"] == "control"
+    for labels in ("one", "one,two,three", "one,", "same,same"):
+        answer = cli(*words, "--label", labels)
+        assert answer.code == 2 and "--label" in answer.err
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_suite_of_one_s_own(cli: Cli, tmp_path: Path) -> None:
+    """Its tasks are run and have a table, which `leaderboard --suite FILE` makes again."""
+    own = tmp_path / "mine.yaml"
+    own.write_text("tasks: [pocket-words, pocket-phrases]\ncolumns: [W, P]\ndev: pocket-pairs\n", encoding="utf-8")
+    out = tmp_path / "out"
+    assert cli("run", "--methods", "bag", "--suite", own, "--results", out, *FAST).code == 0
+    assert {r["task"]["name"] for r in records(out)} == {"pocket-words", "pocket-phrases"}
+    assert cli("leaderboard", "--results", out, "--out", tmp_path / "again", "--suite", own).code == 0
+    for folder in (out, tmp_path / "again"):
+        table = json.loads((folder / "mine-trial.json").read_text(encoding="utf-8"))
+        assert table["rows"][0]["average"]["mean"] is not None
+    for text, part in (
+        ("title: x\n", "list of `tasks`"),
+        ("tasks: [pocket-wrods]\n", "Did you mean 'pocket-words'"),
+        ("tasks: [pocket-words]\ncolumns: [A, B]\n", "columns"),
+        ("tasks: [pocket-words]\ncolour: red\n", "colour"),
+    ):
+        own.write_text(text, encoding="utf-8")
+        answer = cli("run", "--methods", "bag", "--suite", own, "--results", out, *FAST)
+        assert answer.code == 2 and part in answer.err
+    (tmp_path / "sts.yaml").write_text("tasks: [pocket-words]\n", encoding="utf-8")
+    assert "rename the file" in cli("run", "--methods", "bag", "--suite", tmp_path / "sts.yaml").err
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_run_as_json(cli: Cli, tmp_path: Path) -> None:
+    """What was done, what failed and why, the tables; --dry-run says what would be done."""
+    words = ("run", "--methods", "bag,crash-in-fit", "--tasks", "pocket-words", "--seeds", 1, "--results", tmp_path)
+    planned = json.loads(cli(*words, *FAST, "--dry-run", "--json").out)
+    assert [(one["method"], one["done"], one["cells"]) for one in planned["encoders"]] == [
+        ("bag", 0, 1),
+        ("crash-in-fit", 0, 1),
+    ]
+    answer = cli(*words, *FAST, "--json")
+    assert answer.code == 1
+    found = json.loads(answer.out)
+    assert (found["measured"], found["exit_code"]) == (1, 1)
+    assert "exploded" in found["failed"][0]["reason"]
+    assert found["tables"] == [json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))]
+    assert "cells measured" in answer.err
+
+
+def test_a_tracker_that_is_not_here_is_told_first(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ("run", "--methods", "simcse", "--results", tmp_path / "out", "--tracker")
+    monkeypatch.setattr("accelerate.tracking.get_available_trackers", lambda: [])
+    for name, code, part in (
+        ("tensorboard", 1, "pip install 'zoo-bench[tensorboard]'"),
+        ("all", 1, "no tracker is installed"),
+        ("tensorbord", 2, "Did you mean 'tensorboard'"),
+    ):
+        answer = cli(*words, name)
+        assert answer.code == code and part in answer.err
+        assert not (tmp_path / "out").exists()
