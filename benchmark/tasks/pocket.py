@@ -71,7 +71,7 @@ def topics(row: TaskRow, data: DataSource, limit: int | None) -> TaskData:
     return _LabelledData(located, [fields[0] for fields in rows], [fields[1] for fields in rows])
 
 
-# The sentence pairs are of five kinds, made hard for word overlap; words and phrases are graded for similarity.
+# How they were written and graded: docs/pocket.md. The sentence pairs are of five kinds, which are the subsets.
 ROWS = (
     TaskRow("pocket-pairs", "Pocket: sentence pairs", "pocket-pairs", sentence_pairs),
     TaskRow("pocket-words", "Pocket: word pairs", "pocket-words", partial(graded_pairs, file="words.tsv", unit="word")),
