@@ -119,7 +119,7 @@ def test_what_is_trained_must_be_saved(cli: Cli, fakes: None, tmp_path: Path) ->
 
 def test_splits_and_thresholds(cli: Cli, fakes: None, tmp_path: Path) -> None:
     everything, dev, test = (scored_pairs(pocket(), split) for split in ("all", "dev", "test"))
-    assert len(everything) == len(dev) + len(test) == 400
+    assert len(everything) == len(dev) + len(test) == 660
     with pytest.raises(UsageError, match="no train split; it has test, dev"):
         scored_pairs(pocket(), "train")
     words = ("analyze", "alignment", "--methods", "bag", "--suite", "pocket", "--out", tmp_path, "--above", 5, *CPU)
