@@ -27,6 +27,7 @@ does, which counts lengths with the special tokens and, in PT-BERT's three, may 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.engine.backbone import Backbone
+from zoo.engine.backbone import Backbone, sha256_weights
 from zoo.errors import UsageError, did_you_mean
 
 Unit = Literal["token", "word"]
@@ -412,14 +413,26 @@ def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk
     return result
 
 
+_last_neighbours: dict[str, NDArray[np.int32]] = {}  # of one backbone: other seeds and recipes start from it as well
+
+
+def _neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:
+    """Return the nearest tokens of a backbone's own vectors, found once for all encoders that start from them."""
+    embeddings = backbone.model.get_input_embeddings()
+    key = sha256_weights(embeddings) + hashlib.sha256(kinds.tobytes()).hexdigest()
+    if key not in _last_neighbours:
+        found = nearest_tokens(embeddings.weight, _NEIGHBOURS, kinds)
+        _last_neighbours.clear()
+        _last_neighbours[key] = found
+    return _last_neighbours[key]
+
+
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
     """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation.
 
     A view that grew is cut only where the positions end, as in the released codes.
     """
     kinds = token_kinds(backbone.tokenizer)
-    neighbours = None
-    if any("substitute" in text for text in augment):
-        neighbours = nearest_tokens(backbone.model.get_input_embeddings().weight, _NEIGHBOURS, kinds)
+    neighbours = _neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)
     return Augmenter(chains, kinds, backbone.pad_id, keeps, backbone.max_length)

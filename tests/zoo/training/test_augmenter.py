@@ -31,6 +31,8 @@ from augment_cases import (
 from hypothesis import given
 from transformers import AutoTokenizer
 
+from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.files import read_tensors
@@ -40,6 +42,7 @@ from zoo.training.augment import (
     SPECIAL,
     WORD,
     Augmenter,
+    _neighbours_of,
     generator,
     nearest_tokens,
     parse_augmentation,
@@ -202,6 +205,18 @@ def test_nearest_tokens_of_the_bundled_model_mean_something() -> None:
     for word, expected in {"north": "south", "three": "four", "husband": "wife"}.items():
         near = tokenizer.convert_ids_to_tokens(found[tokenizer.convert_tokens_to_ids(word)].tolist())
         assert expected in near, (word, near)
+
+
+def test_neighbours_are_found_once_for_the_same_weights(tiny_roberta: Path) -> None:
+    backbone = Backbone.load(str(tiny_roberta), None, Runtime())
+    kinds, weight = token_kinds(backbone.tokenizer), backbone.model.get_input_embeddings().weight
+    first = _neighbours_of(backbone, kinds)
+    assert _neighbours_of(backbone, kinds) is first
+    with torch.no_grad():
+        weight[500:600] += 0.1
+    second = _neighbours_of(backbone, kinds)
+    assert (second != first).any()
+    np.testing.assert_array_equal(second, nearest_tokens(weight, second.shape[1], kinds))
 
 
 def test_substitution_is_uniform_over_the_neighbours() -> None:
