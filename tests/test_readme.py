@@ -67,6 +67,7 @@ def cases() -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", cases())
 def test_published_files_are_those_of_the_records(folder: Path) -> None:
     """Every file of a folder, whole: Markdown, CSV, JSON, LaTeX, the page's data; and no table beside them."""
@@ -97,6 +98,7 @@ def shipped(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     return tmp_path, leaderboard_files(tmp_path)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["md", "csv", "json", "tex"])
 def test_an_invented_row_is_found(shipped: tuple[Path, dict[str, str]], kind: str) -> None:
     """A row typed into a published file: a copy of another one under a new name and with a better score."""

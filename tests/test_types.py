@@ -12,6 +12,8 @@ import pytest
 from zoo.encoder import Encoder
 from zoo.registry import METHODS
 
+pytestmark = pytest.mark.slow
+
 # The checkout, not the installed package: there is no setting of mypy beside that one.
 ROOT = Path(__file__).parents[1]
 CLASSES: list[type[Encoder]] = [

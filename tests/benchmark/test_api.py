@@ -17,6 +17,8 @@ import zoo
 from zoo.encoder import Runtime
 from zoo.errors import ContractError, UsageError, ZooError
 
+pytestmark = pytest.mark.slow
+
 WORDS = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0}
 
 

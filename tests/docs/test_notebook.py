@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 nbclient = pytest.importorskip("nbclient", reason="pip install nbclient ipykernel")
 pytest.importorskip("ipykernel", reason="pip install nbclient ipykernel")
 pytest.importorskip("mteb", reason="pip install 'zoo-bench[mteb]'")

@@ -27,6 +27,8 @@ from zoo.modules.templates import MlmTransform
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS
 
+pytestmark = pytest.mark.slow
+
 RECIPES = all_recipes()
 # One recipe of each method on a backbone, and what differs in the parts of a backbone that it reads.
 CHECKED = """cls avg-top2 max static-avg static-freq static-head sif-tokens whitening flow simcse simcse-sup simcse-mlm
@@ -60,7 +62,6 @@ def findings(name: str, folder: Path) -> dict[str, str | None]:
     return dict(check(cls, recipe, Runtime(), name))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_every_method_passes_or_refuses_with_a_sentence(
     kind: str, name: str, architecture: Callable[[str], Path]

@@ -251,6 +251,7 @@ CASES = [(name, "tiny_bert") for name in sorted(RECIPES)]
 CASES += [(name, "tiny_roberta") for name in sorted(RECIPES) if "roberta" in name]  # others: test_architectures.py
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backbone"), CASES)
 def test_every_recipe_passes_the_check(
     name: str, backbone: str, request: pytest.FixtureRequest, tmp_path: Path, word_file: Path

@@ -126,6 +126,7 @@ class Child:
         return subprocess.CompletedProcess([], code, json.dumps({"float32": 100.0, "bfloat16": 250.0}), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deaths", "cap", "bf16"), [(0, None, 250.0), (1, "AVX512_CORE_BF16", 250.0), (2, None, None)])
 def test_a_cpu_whose_bf16_kills_is_measured_in_a_child(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, deaths: int, cap: str | None, bf16: float | None

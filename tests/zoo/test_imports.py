@@ -19,6 +19,7 @@ def heavy_modules_after(code: str) -> str:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -18,6 +18,8 @@ from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError
 from zoo.methods.static import Static, StaticRecipe
 
+pytestmark = pytest.mark.slow
+
 
 def test_counts_and_forms_by_hand(toy: Path) -> None:
     static = Static(StaticRecipe(backbone=str(toy)), Runtime())

@@ -21,6 +21,8 @@ from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 CPU = ("--device", "cpu", "--precision", "fp32")
 
 

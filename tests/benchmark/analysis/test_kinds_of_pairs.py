@@ -22,6 +22,8 @@ from benchmark.records.query import ranks, read_kept, scored_pairs, spearman
 from benchmark.records.store import Records
 from benchmark.tasks.loaded import load_tasks
 
+pytestmark = pytest.mark.slow
+
 TASK = "pocket-pairs"
 PLAIN = ("--tasks", TASK, "--no-plots")
 

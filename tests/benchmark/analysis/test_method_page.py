@@ -20,6 +20,8 @@ from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
 from benchmark.tasks.loaded import load_tasks
 
+pytestmark = pytest.mark.slow
+
 
 def words(path: Path) -> str:
     """The page's text without tags, on one line."""

@@ -20,6 +20,8 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["the dog runs", "The cat is sad"]
 
 

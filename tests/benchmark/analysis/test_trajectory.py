@@ -13,6 +13,8 @@ from benchmark.analysis.trajectory import analyse_trajectory
 from benchmark.records.store import Records
 from zoo.errors import MissingError
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_chart_holds_every_evaluation_of_every_method(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     methods = "simcse:eval_every=1:batch_size=16,moco:eval_every=1:batch_size=16:queue_size=32"

@@ -23,6 +23,7 @@ def everything(folder: Path) -> set[Path]:
     return set(folder.rglob("*"))
 
 
+@pytest.mark.slow
 def test_help_is_quick(tmp_path: Path) -> None:
     """--help in a process of its own: at best under 0.4 s of 10 tries (a busy machine slows single ones)."""
     times = []
@@ -42,6 +43,7 @@ def test_help_is_quick(tmp_path: Path) -> None:
     assert min(times) < 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["--help", "run --help", "methods", "tasks", "leaderboard --results {}", "data list"]
 )

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from fakes import Cli
 
+pytestmark = pytest.mark.slow
+
 FAST = ("--precision", "fp32", "--limit", "20")
 METHOD = """
 from fakes import Bag

@@ -23,6 +23,8 @@ from huggingface_hub import ModelCard
 import zoo
 from benchmark.interop.export import base_card, model_card
 
+pytestmark = pytest.mark.slow
+
 TEXTS = ["A small dog runs.", "rain"]
 
 

@@ -16,6 +16,8 @@ from fakes import Cli
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS
 
+pytestmark = pytest.mark.slow
+
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
 
@@ -35,7 +37,6 @@ def found_in_pages(pattern: str) -> list[str]:
     return [name for text in texts for names in re.findall(pattern, text) for name in names.split(", ")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", ["tutorial.md", "how-to/add-a-task.md"])
 def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command of a page in turn, in an empty folder, with the files that the page shows."""
@@ -47,7 +48,6 @@ def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, m
     assert list(tmp_path.glob("zoo-bench-results/*.tex"))
 
 
-@pytest.mark.slow
 def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
     """MkDocs in strict mode: a link, anchor or page of the menu that is missing is an error."""
     pytest.importorskip("mkdocs", reason="pip install 'zoo-bench[docs]'")

@@ -16,6 +16,8 @@ from benchmark.pretraining import texts as command
 from zoo.errors import UsageError
 from zoo.pretraining.recipe import read_pretrain_recipe
 
+pytestmark = pytest.mark.slow
+
 SMALL = "tiny:layers=1:width=32:heads=2:inner=64:held_out_rows=32:batch_rows=4:warmup_steps=1:store=float32"
 
 

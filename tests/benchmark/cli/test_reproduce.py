@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from fakes import Cli
 
 from benchmark.leaderboard.papers import all_items
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_list_names_everything_with_needs_or_the_reason(cli: Cli) -> None:

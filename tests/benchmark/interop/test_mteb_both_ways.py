@@ -21,6 +21,8 @@ from benchmark.tasks import TASKS
 from zoo.encoder import Runtime
 from zoo.errors import MissingError, UsageError
 
+pytestmark = pytest.mark.slow
+
 mteb = pytest.importorskip("mteb", reason="pip install 'zoo-bench[mteb]'")
 FAST: dict[str, Any] = {"precision": "fp32", "quiet": True, "embedding_cache": 0.0}
 

@@ -79,6 +79,7 @@ def store(tmp_path: Path) -> Records:
     return folder
 
 
+@pytest.mark.slow
 def test_against_a_bootstrap_by_hand(store: Records) -> None:
     """Means over seeds and tasks of scipy's correlations, over resamples drawn here."""
     table = table_of(store)
@@ -199,6 +200,7 @@ def test_a_file_is_resampled_once(store: Records, monkeypatch: pytest.MonkeyPatc
     assert counted == [4, 4, 1, 1, 4, 4]
 
 
+@pytest.mark.slow
 def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None:
     """On whole data, pairs that STS-B shares with the years are drawn for both; cut data has draws of its own."""
     loaded = load_tasks(["STS16", "STS-B"], DataSource(data_dir, hub=False), None)
@@ -219,6 +221,7 @@ def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None
     assert np.corrcoef(years, stsb)[0, 1] > 0.12  # 0.18 from the influences of the pairs; 0 of independent draws
 
 
+@pytest.mark.slow
 def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     """Markdown, CSV, JSON, LaTeX and the page, through the command's own function, without loading torch."""
     for path in (store.folder / "records").rglob("*.json"):

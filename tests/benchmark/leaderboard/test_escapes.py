@@ -53,6 +53,7 @@ def test_a_template_in_backticks_is_as_it_was() -> None:
     assert markdown_text("`<X> means [MASK]`") == "`<X> means [MASK]`"
 
 
+@pytest.mark.slow
 @given(st.text())
 @example("\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b31m \u202eevil")
 def test_no_text_gives_orders_to_the_terminal(text: str) -> None:

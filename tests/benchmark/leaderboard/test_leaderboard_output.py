@@ -94,6 +94,7 @@ assert "torch" not in sys.modules
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "environment",
     [{"COLUMNS": "20"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],

@@ -21,6 +21,8 @@ from benchmark.records.store import Records
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.suites import suite
 
+pytestmark = pytest.mark.slow
+
 webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402

@@ -33,6 +33,7 @@ FORMS: dict[str, Callable[[Path], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_tables_are_the_same_bytes(form: str, loose: Path, results: Path) -> None:
     """Whatever form records have, and wherever they lie, the files made of them are the same."""
@@ -42,6 +43,7 @@ def test_tables_are_the_same_bytes(form: str, loose: Path, results: Path) -> Non
     assert leaderboard_files(results)[1] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_commands_read_it(form: str, loose: Path, results: Path, cli: Cli, tmp_path: Path) -> None:
     """compare, report, analyze and the MTEB files say the same of packed records as of loose ones."""

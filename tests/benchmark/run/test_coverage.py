@@ -131,6 +131,7 @@ def test_every_record_says_what_was_covered(cli: Cli, tmp_path: Path, glove: Pat
     assert str(tmp_path) not in json.dumps({k: v for k, v in record.items() if k not in ("command", "method")})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
 def test_the_bias_removal_table_comes_from_one_command(
     backbone: str, cli: Cli, tmp_path: Path, request: pytest.FixtureRequest

@@ -210,6 +210,7 @@ def unlike(record: dict[str, Any]) -> dict[str, Any]:
     return {k: record.get(k) for k in ("key", "status", "scores", "pairs", "coverage", "facts", "training")}
 
 
+@pytest.mark.slow
 def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
     """Scores, pair scores, coverage and facts are the same; the record says that nothing was encoded."""
     common = ("run", "--methods", "bag,fitted", "--suite", "pocket", "--seeds", 1, *FAST)
@@ -262,6 +263,7 @@ def test_without_the_cache_everything_is_encoded(fakes: None, cli: Cli, tmp_path
     assert cache_bytes() == 0
 
 
+@pytest.mark.slow
 def test_transductive_encoders_are_not_read_from_the_cache(
     fakes: None, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_raised_version_is_another_identity(monkeypatch: pytest.MonkeyPatch) -
     assert method_identity(Average) != before
 
 
+@pytest.mark.slow
 def test_names_of_a_users_own_files_are_in_no_key(tiny_bert: Path, tmp_path: Path) -> None:
     renamed = tmp_path / "another-name"
     shutil.copytree(tiny_bert, renamed)
@@ -92,6 +93,7 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text("utf-8")) for path in sorted((folder / "records").rglob("*.json"))]
 
 
+@pytest.mark.slow
 def test_cells_of_other_code_are_kept_and_told(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
     words = ("run", "--methods", "bag", *FAST, "--results", tmp_path)
     assert cli(*words).code == 0

@@ -166,6 +166,7 @@ def _another(value: Any, hint: Any) -> Any:
 BUILT_IN = sorted({spec.method: spec.name for spec in all_recipes().values()}.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_every_field_of_every_recipe_changes_the_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Backbone, revision, pooling, max_length ... (fails for a field left out)."""

@@ -48,6 +48,7 @@ def records(out: Path) -> dict[tuple[str, str, int | None], dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
@@ -179,6 +180,7 @@ def test_allow_missing_does_not_excuse_a_failure(cli: Cli, tmp_path: Path) -> No
     assert cli(*arguments, *FAST).code == 1
 
 
+@pytest.mark.slow
 def test_a_finished_cell_is_kept_a_failed_one_tried_again(cli: Cli, tmp_path: Path) -> None:
     """The second run measures nothing that has a score; a failed cell gets another chance."""
     arguments = ("run", "--methods", "bag,fitted", "--seeds", 2, "--out", tmp_path, *FAST)
@@ -208,6 +210,7 @@ def test_a_new_task_uses_the_saved_encoder(cli: Cli, tmp_path: Path) -> None:
     assert all(record["training"]["steps"] == 1 for record in everything.values())
 
 
+@pytest.mark.slow
 def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
     """A truncated safetensors file is one warning and a new training with the same result."""
     common = ("run", "--methods", "simcse:batch_size=8", "--backbone", tiny_bert, "--seeds", 1, "--out", tmp_path)
@@ -227,6 +230,7 @@ def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: 
     assert weights.read_bytes() == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": [], "training": null}', '{"files": {"../x": "0"}}'])
 def test_a_damaged_fit_file_means_training_again(content: str, cli: Cli, tmp_path: Path) -> None:
     """Whatever fit.json holds, the encoder is made again and measured."""
@@ -310,6 +314,7 @@ def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path:
     assert "⚠ 3 test texts are in the training text" in (out / "pocket-trial.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["whitening:fit_on=target", "whitening:base=whitening-target:fit_on=target:k=2"])
 def test_a_fit_that_fixes_every_cosine_gives_no_score(cli: Cli, tmp_path: Path, tiny_bert: Path, method: str) -> None:
     """Whitening fitted to as few words as it has directions: n/a with the reason; on more of them it has a score."""
@@ -323,6 +328,7 @@ def test_a_fit_that_fixes_every_cosine_gives_no_score(cli: Cli, tmp_path: Path, 
     assert record["reason"] in (out / "pocket-trial.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_time_of_a_fit_to_the_texts_of_a_task_is_recorded(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
     """In the record of each task, and in the table; a method that fits nothing to them has none."""
     common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs,pocket-topics", "--precision", "fp32", "--limit", 60)
@@ -335,6 +341,7 @@ def test_the_time_of_a_fit_to_the_texts_of_a_task_is_recorded(cli: Cli, tmp_path
     assert "Fit per task, s" in (tmp_path / "pocket-trial.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_fit_without_steps_is_timed_and_memory_has_a_start(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
     """Whitening does not time itself; the most memory says from where it was counted."""
     assert cli("run", "--methods", "whitening", "--backbone", tiny_bert, "--out", tmp_path, *FAST).code == 0

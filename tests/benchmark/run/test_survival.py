@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from fakes import Cli
 
+pytestmark = pytest.mark.slow
+
 # The command line with a checkpoint every 5 steps instead of every minute.
 _DRIVER = """
 import functools, sys

@@ -18,6 +18,8 @@ from benchmark.run.claims import Claims
 from benchmark.run.options import RunOptions
 from zoo.errors import UsageError
 
+pytestmark = pytest.mark.slow
+
 VARIES = ("started", "seconds", "command", "encoding", "environment", "code", "sha256")
 
 
@@ -47,7 +49,6 @@ def start(arguments: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.slow
 def test_workers_write_the_records_of_one_process(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     assert cli(*words(tiny_bert, tmp_path / "one")).code == 0
     child = start(words(tiny_bert, tmp_path / "two", "--workers", 2))
@@ -58,7 +59,6 @@ def test_workers_write_the_records_of_one_process(cli: Cli, tiny_bert: Path, tmp
     assert records(tmp_path / "one") == records(tmp_path / "two") != {}
 
 
-@pytest.mark.slow
 def test_a_killed_workers_cells_are_named_and_measured_next(tiny_bert: Path, tmp_path: Path) -> None:
     long = words(tiny_bert, tmp_path, "--workers", 2)
     long[long.index("--methods") + 1] = "simcse:batch_size=4:epochs=60"
@@ -79,7 +79,6 @@ def test_a_killed_workers_cells_are_named_and_measured_next(tiny_bert: Path, tmp
     assert len(records(tmp_path)) == 2
 
 
-@pytest.mark.slow
 def test_two_commands_on_one_folder_share_the_work(tiny_bert: Path, tmp_path: Path) -> None:
     children = [start(words(tiny_bert, tmp_path)) for _ in range(2)]
     said = [child.communicate(timeout=300)[1] for child in children]

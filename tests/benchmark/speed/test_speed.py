@@ -23,6 +23,8 @@ from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError
 from zoo.recipe import all_recipes, parse_methods
 
+pytestmark = pytest.mark.slow
+
 
 def test_both_sides_make_the_same_vectors_and_scores(minilm: Path) -> None:
     pytest.importorskip("sentence_transformers")

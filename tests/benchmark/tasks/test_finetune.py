@@ -29,6 +29,8 @@ from zoo.methods.pooled import Average
 from zoo.methods.simcse import SimCSE
 from zoo.recipe import all_recipes, parse_methods
 
+pytestmark = pytest.mark.slow
+
 WORDS = "river stone lamp garden winter train letter bridge market apple music window".split()
 
 

@@ -174,6 +174,7 @@ def only_if_asked(daily: bool) -> None:
         pytest.skip("takes seconds to minutes; set ZOO_BENCH_TEST_TRANSFER=all (docs/transfer.md)")
 
 
+@pytest.mark.slow
 def test_early_stopping_favours_large_vectors(data_dir: Path) -> None:
     """A factor moves MRPC by points under SentEval's protocol, by less than a third of that solved to convergence."""
     cls, recipe = parse_methods("static-avg", all_recipes())[0].resolve({})
@@ -187,6 +188,7 @@ def test_early_stopping_favours_large_vectors(data_dir: Path) -> None:
     assert abs(accuracy("MRPC-exact", 25) - accuracy("MRPC-exact", 1)) < gain / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("on", "setting", "name"), RUNS)
 def test_senteval_s_own_numbers_on_real_vectors(
     on: str, setting: str, name: str, data_dir: Path, request: pytest.FixtureRequest

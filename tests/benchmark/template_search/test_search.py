@@ -28,6 +28,8 @@ from zoo.errors import UsageError, ZooError
 from zoo.paths import resource_folder
 from zoo.progress import Bar, Progress
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[3]
 PAPER = 'This sentence : "[X]" means [MASK] .'
 LISTS = """

@@ -68,6 +68,7 @@ def wanted_sums(lengths: list[int]) -> np.ndarray:
     return np.array([[n, i * n] for i, n in enumerate(lengths)], np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", ["cls", "last", "first-last-h0", "first-last-h1", "top2"])
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
 def test_vectors_equal_transformers_one_sentence_at_a_time(
@@ -285,6 +286,7 @@ def test_many_texts_are_encoded_slice_by_slice(average: Average, monkeypatch: py
     assert sizes == [4, 4, 4, 3]
 
 
+@pytest.mark.slow
 def test_bf16_gives_float32_vectors_near_those_of_fp32(tiny_bert: Path, tmp_path: Path) -> None:
     """In a process of its own with oneDNN capped: uncapped bfloat16 kills the process on some virtual machines."""
     code = """

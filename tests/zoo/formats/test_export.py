@@ -17,6 +17,8 @@ from zoo.files import read_json, write_json
 from zoo.formats.export import export
 from zoo.methods.pooled import Average
 
+pytestmark = pytest.mark.slow
+
 st = pytest.importorskip("sentence_transformers")
 
 CORPUS = zoo.Corpus("toy", [f"The {a} is near the {b}." for a in "river lamp train".split() for b in "sea map".split()])

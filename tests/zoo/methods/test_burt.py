@@ -23,6 +23,8 @@ from zoo.methods.sbert import SBERT
 from zoo.recipe import all_recipes
 from zoo.training.siamese import PairObjective, pair_batches
 
+pytestmark = pytest.mark.slow
+
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "burt"}
 EQUIVALENCE, ENTAILMENT, INDEPENDENT = PHRASE_LABELS
 THINGS = "dog cat river stone lamp garden train letter bridge apple".split()

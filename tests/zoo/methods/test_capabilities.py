@@ -17,6 +17,8 @@ from zoo.methods.base import BackboneEncoder
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 
+pytestmark = pytest.mark.slow
+
 RECIPES = all_recipes()
 OTHERS = {"wordvectors": "glove", "pretrained": "pretrained:pooling=mean", "infersent": "infersent:lstm_dim=8"}
 BESIDE = ["avg-first-last", "consert", "simcse-sup", "whitening:layers=last", "whitening:layers=last:fit_on=target"]

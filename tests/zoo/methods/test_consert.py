@@ -55,6 +55,7 @@ class Draws:
         return wrapped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["consert-repo", "consert-joint"])
 def test_ten_steps_lose_as_the_released_script(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a pretrained backbone, without dropout; the views' draws are handed to the port."""
@@ -152,6 +153,7 @@ def continued(folder: Path, **fields: Any) -> ConSERTContinued:
     return ConSERTContinued(ConSERTContinued.Recipe(backbone=str(folder), start=start, **more), Runtime())
 
 
+@pytest.mark.slow
 def test_the_second_training_goes_on_from_the_first(tiny_bert: Path, tmp_path: Path) -> None:
     encoder = continued(tiny_bert)
     first = ConSERTJoint(start_of(encoder.recipe)[2], Runtime())
@@ -168,6 +170,7 @@ def test_the_second_training_goes_on_from_the_first(tiny_bert: Path, tmp_path: P
     np.testing.assert_array_equal(loaded.encode(SENTENCES[:4]), encoder.encode(SENTENCES[:4]))
 
 
+@pytest.mark.slow
 def test_stopped_in_the_second_training_it_ends_as_unbroken(tiny_bert: Path, tmp_path: Path) -> None:
     whole, cut, resumed = (continued(tiny_bert) for _ in range(3))
     whole.fit(PAIRS, run=Run(tmp_path / "whole", seed=1))

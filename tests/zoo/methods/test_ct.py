@@ -259,6 +259,7 @@ def test_two_encoders_start_equal_and_drift_apart(tiny_bert: Path, corpus: Corpu
     assert (report.steps, report.sentences) == (6, 6 * 2 * 15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("scores", "best", "chosen"),
     [
@@ -306,6 +307,7 @@ def stop_after(steps: int) -> Callable[[], int | None]:
     return lambda: signal.SIGTERM if next(asked) >= steps else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_dev", [True, False], ids=["dev", "no dev"])
 @pytest.mark.parametrize("name", ["ct", "ct-st"])
 def test_resumed_training_is_bit_equal(

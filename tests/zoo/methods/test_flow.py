@@ -48,6 +48,7 @@ def real() -> Iterator[tuple[Flow, FitReport, np.ndarray, np.ndarray]]:
     yield encoder, report, vectors[:600], vectors[600:]
 
 
+@pytest.mark.slow
 def test_the_flow_of_real_vectors_is_invertible(real: tuple[Flow, FitReport, np.ndarray, np.ndarray]) -> None:
     encoder, _, seen, unseen = real
     for vectors in (seen, unseen):
@@ -84,6 +85,7 @@ def test_loss_is_bits_per_dimension_in_float32_under_bf16(tiny_bert: Path) -> No
         assert loss(vectors).dtype == torch.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "layers", "levels", "mixing", "residual", "rate", "epochs", "decay", "fit_on"),
     [
@@ -132,6 +134,7 @@ def test_a_part_of_an_epoch_and_a_constant_rate(tiny_bert: Path, tmp_path: Path,
     assert seen == [(10, 7e-4), (12, 7e-4)]
 
 
+@pytest.mark.slow
 def test_the_seed_decides_and_nothing_else(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     def learned(seed: int) -> Flow:
         encoder = make(tiny_bert, **FAST)
@@ -161,6 +164,7 @@ def test_an_interrupted_training_ends_like_an_unbroken_one(
     assert resumed.facts() == unbroken.facts()
 
 
+@pytest.mark.slow
 def test_a_target_flow_learns_each_task_with_the_runs_seed(
     tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
 ) -> None:

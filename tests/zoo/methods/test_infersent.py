@@ -139,6 +139,7 @@ def test_token_vectors_are_as_large_as_word_vectors(tiny_bert: Path, rms: float)
     np.testing.assert_allclose(encoder.head.words.numpy(), expected, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_training_learns_keeps_the_best_and_leaves_the_words(tiny_bert: Path, tmp_path: Path) -> None:
     recipe = recipe_of(
         "infersent", tiny_bert, token_rms=1.0, lstm_dim=24, batch_size=8, learning_rate=1.0, dev_share=0.2, epochs=8
@@ -231,6 +232,7 @@ def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
         InferSent.Recipe(**fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECIPES)
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
 def test_every_recipe_keeps_the_contract(name: str, backbone: str, request: pytest.FixtureRequest) -> None:

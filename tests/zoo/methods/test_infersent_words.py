@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 
 from zoo.conformance import check
@@ -50,6 +51,7 @@ def test_vectors_are_the_largest_states_over_the_known_words(tmp_path: Path) -> 
     assert [WORDS[i] for i in table.row(0)] == ["the", "dog"] and table.row(1).tolist() == [len(WORDS)]
 
 
+@pytest.mark.slow
 def test_training_learns_nli_and_comes_back_from_disk(tmp_path: Path) -> None:
     rows = [
         row

@@ -109,6 +109,7 @@ def losses_of(encoder: MoCo, objective: MoCoObjective, steps: int) -> tuple[list
 RUN_SH = {"momentum": 0.995, "queue_size": 160, "temperature": 0.05, "batch_size": 64, "learning_rate": 3e-5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("momentum", "temperature", "rate"), [(0.995, 0.05, 3e-5), (0.5, 0.5, 1e-4)])
 def test_ten_steps_of_esimcse_repo_lose_as_the_released_code(momentum: float, temperature: float, rate: float) -> None:
     """With its own values, and with those where past keys are near enough to matter in ten steps.
@@ -219,6 +220,7 @@ def test_an_unknown_augmentation_is_named(tiny_bert: Path) -> None:
         encoder.training_rows(Corpus("toy", SENTENCES), Run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("augment", [(), ("substitute:0.3", "crop:0.2")])
 def test_a_stopped_training_ends_as_an_unbroken_one(tiny_bert: Path, tmp_path: Path, augment: tuple[str, ...]) -> None:
     from zoo.errors import Interrupted

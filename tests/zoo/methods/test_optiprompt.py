@@ -49,6 +49,7 @@ def test_where_the_vectors_go(tiny_bert: Path, replace: str) -> None:
     assert got[:, 0].tolist() == (of_position if replace == "position" else of_last)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("replace", "untouched"), [("position", []), ("last-occurrence", [3])])
 def test_only_the_template_is_trained(tiny_mlm: Path, tmp_path: Path, replace: str, untouched: list[int]) -> None:
     """Under the code's rule the first quote has no gradient: the second overwrites it."""
@@ -72,6 +73,7 @@ def test_only_the_template_is_trained(tiny_mlm: Path, tmp_path: Path, replace: s
     np.testing.assert_array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
 
 
+@pytest.mark.slow
 def test_the_code_trains_a_head_beside_the_template(tiny_mlm: Path) -> None:
     def trained(head: str) -> set[str]:
         objective = make(tiny_mlm, head=head).objective()
@@ -96,6 +98,7 @@ def test_a_broken_off_training_goes_on_to_the_same_template(tiny_bert: Path, tmp
     assert torch.equal(resumed.template.vectors, whole.template.vectors)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "optiprompt"])
 def test_recipes_keep_the_contract(name: str, tiny_mlm: Path) -> None:
     cls, recipe = all_recipes()[name].resolve()

@@ -49,12 +49,14 @@ def assert_same(folder: Path) -> Pretrained:
     return encoder
 
 
+@pytest.mark.slow
 def test_released_minilm_gives_the_librarys_vectors(minilm: Path) -> None:
     encoder = assert_same(minilm)
     assert encoder.library is None and encoder.length_limit == 256
     np.testing.assert_allclose(np.linalg.norm(encoder.encode(TEXTS), axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["cls", "mean", "max", "lasttoken", "weightedmean"])
 def test_every_pooling_gives_the_librarys_vectors(tiny_bert: Path, tmp_path: Path, mode: str) -> None:
     encoder = assert_same(build(tmp_path / "m", tiny_bert, mode=mode))

@@ -91,6 +91,7 @@ def test_wrong_recipes_are_told(tiny_bert: Path, tiny_mlm: Path) -> None:
         Prompt(Prompt.Recipe(backbone=str(tiny_bert), max_length=10), Runtime())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "prompt"])
 def test_recipes_keep_the_contract(name: str, tiny_mlm: Path) -> None:
     cls, recipe = all_recipes()[name].resolve({"backbone": str(tiny_mlm)})

@@ -182,6 +182,7 @@ def test_wrong_recipes_are_told(tiny_bert: Path) -> None:
         make(tiny_bert, head="mlm").objective()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "promptbert"])
 def test_recipes_keep_the_contract(name: str, tiny_mlm: Path, tiny_roberta: Path) -> None:
     cls, recipe = all_recipes()[name].resolve()

@@ -273,6 +273,7 @@ class WithEqualViews(SimCSE):
     views_by_dropout = False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{}, {"mlm_weight": 0.1}])
 def test_the_gradient_cache_gives_the_whole_batchs_gradient(
     tiny_mlm: Path, pocket_sentences: list[str], fields: dict[str, float]

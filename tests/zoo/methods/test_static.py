@@ -71,6 +71,7 @@ def slow_vector(folder: Path, text: str, stage: str, roberta: bool) -> np.ndarra
     return mean(tokens or (["Ġ"] if roberta else ["[PAD]"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_cased", "tiny_roberta"])
 def test_every_stage_equals_the_slow_definition(backbone: str, stage: str, request: pytest.FixtureRequest) -> None:
@@ -96,6 +97,7 @@ def row(folder: Path, token: str) -> Any:
     return embeddings[AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(token)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES[1:])
 def test_a_text_with_nothing_left_is_pad_for_bert(tiny_bert: Path, stage: str) -> None:
     vectors = Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime()).encode(
@@ -118,6 +120,7 @@ def test_lists_are_those_of_the_released_code() -> None:
     assert "}" not in PUNCTUATION_BERT and "Ġ," not in FREQUENT_ROBERTA
 
 
+@pytest.mark.slow
 def test_every_stage_removes_something_more(tiny_cased: Path) -> None:
     text = ["A man said : electroencephalography The street ! £"]
     vectors = [Static(Static.Recipe(backbone=str(tiny_cased), remove=s), Runtime()).encode(text)[0] for s in STAGES]
@@ -170,6 +173,7 @@ def counted(folder: Path, sentences: list[str], number: int) -> list[str]:
     return sorted(counts, key=lambda t: (-counts[t], tokenizer.convert_tokens_to_ids(t)))[:number]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
 def test_a_list_counted_in_a_corpus_stands_for_the_papers(
     backbone: str, request: pytest.FixtureRequest, pocket_sentences: list[str], monkeypatch: pytest.MonkeyPatch

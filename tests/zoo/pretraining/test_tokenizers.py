@@ -31,6 +31,7 @@ def test_byte_level_bpe_has_robertas_places_and_loses_nothing() -> None:
     assert tokenizer("a <mask>")["input_ids"] == tokenizer("a<mask>")["input_ids"]
 
 
+@pytest.mark.slow
 def test_unigram_pieces_have_alberts_places_and_library_scores(tmp_path: Path) -> None:
     tokenizer = train_tokenizer("unigram", SENTENCES, 300, Progress.silent())
     assert isinstance(tokenizer, AlbertTokenizer) and len(tokenizer) == 300

@@ -30,6 +30,7 @@ def test_without_spacy_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         make_labeller()
 
 
+@pytest.mark.slow
 def test_without_the_model_the_remedy_is_named(tmp_path: Path) -> None:
     pytest.importorskip("spacy", reason="pip install 'zoo-bench[srl]'")
     for model in ("no_such_model", str(tmp_path)):
@@ -44,6 +45,7 @@ def test_a_model_without_parser_is_refused(tmp_path: Path) -> None:
         make_labeller(str(tmp_path / "blank"))
 
 
+@pytest.mark.slow
 def test_identity_names_the_versions_and_follows_the_rules(
     labeller: SpacyLabeller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -183,6 +183,7 @@ def test_punctuation_at_the_ends_is_no_part_of_an_argument() -> None:
     assert frame.words(frame.arg1) == ["dogs", ",", "cats"]
 
 
+@pytest.mark.slow
 def test_long_chains_of_verbs_are_no_deep_recursion() -> None:
     chain = " ".join(f"sold/sell/VBN/conj/{i}" for i in range(1, 1200))
     parse = parsed(f"goods/good/NNS/nsubjpass/1 sold/sell/VBN/ROOT/1 {chain}")

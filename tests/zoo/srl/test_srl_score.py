@@ -125,6 +125,7 @@ def test_gold_that_is_absent_or_no_text(tmp_path: Path) -> None:
         read_conllu(tmp_path / "latin.conllu")
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table(
     gold_file: Path, labeller: SpacyLabeller, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,6 +142,7 @@ def test_the_command_says_what_is_missing(gold_file: Path, capsys: pytest.Captur
     assert "error: spaCy model 'no_such_model' is not installed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_quality_on_real_gold_holds(data_dir: Path, labeller: SpacyLabeller) -> None:
     path = data_dir / "srl" / "UP_English-EWT" / "en_ewt-up-dev.conllu"
     if not path.is_file():

@@ -167,6 +167,7 @@ def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: p
     assert "semantic roles are not kept" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_real_views_are_cached_under_the_user_s_cache(labeller: SpacyLabeller) -> None:
     sentences = ["The cat chased the dog.", "Old cars"]
     assert srl_views(sentences) == srl_views(sentences) == ["The cat chased the dog", "Old cars"]

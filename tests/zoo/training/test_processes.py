@@ -11,6 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import atexit
 import sys

@@ -15,6 +15,8 @@ import pytest
 from zoo.errors import UsageError
 from zoo.training.pulse import Pulse, rank_timeout
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = """
 import os, sys, time
 from pathlib import Path
