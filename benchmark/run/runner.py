@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +19,7 @@ from benchmark.run.fit import Fitter
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
+from benchmark.run.remaining import Remaining
 from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
 from benchmark.tasks.loaded import LoadedTask
@@ -57,6 +59,7 @@ class Runner:
         self.records = Records(self.out, set_aside=True)
         self.outcome = Outcome()
         self._overlap = Overlap()
+        self._remaining = Remaining()
         self._held: set[str] = set()  # encoders that another process was found to work on
 
     def run(self, plan: Plan) -> Outcome:
@@ -68,6 +71,8 @@ class Runner:
         with Stop().listening() as stop:
             self.runtime = replace(self.runtime, stop_signal=stop)
             waiting = deque(enumerate(plan.encoders, 1))
+            if self.claims is None and self.runtime.progress.enabled and len(waiting) > 1:
+                self._remaining = Remaining.of(plan.encoders, self.records, self.runtime)
             held = 0  # encoders in a row that other processes work on
             while waiting:
                 stop.check()
@@ -76,9 +81,11 @@ class Runner:
                     continue
                 seed = "" if encoder_plan.seed is None else f", seed {encoder_plan.seed}"
                 head = f"[{number}/{len(plan.encoders)}] {encoder_plan.name}{seed}"
+                started = time.monotonic()
                 # With nothing else to do it waits; otherwise the next encoder is taken first.
                 if self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0):
                     held = 0
+                    self._remaining.done(encoder_plan.key, time.monotonic() - started)
                 else:
                     held += 1
                     waiting.append((number, encoder_plan))
@@ -125,7 +132,7 @@ class Runner:
                     say(f"{head}: another process works on it")
                 self._held.add(plan.key)
                 return False
-            say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}")
+            say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}{self._remaining.text()}")
             left = self._pending(plan, ready)
             if left:
                 fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers)
