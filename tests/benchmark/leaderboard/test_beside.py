@@ -67,7 +67,7 @@ def test_rows_without_a_backbone_belong_to_any(tmp_path: Path) -> None:
     assert rows[0].name == "GloVe embeddings avg." and [one.values["Avg"] for one in rows[0].ours] == ["60.00"]
 
 
-def test_rows_of_several_suites_say_whose_they_are_and_those_without_a_value_are_left_out(tmp_path: Path) -> None:
+def test_rows_of_several_suites_are_told_apart(tmp_path: Path) -> None:
     """BURT table 3: SemEval on frozen vectors and by fine-tuning; no table of phrases has a word similarity."""
     written(tmp_path, "cls", suite("words").tasks, main=0.3)
     written(tmp_path, "cls", ["SemEval2013-5a"], main=0.5)

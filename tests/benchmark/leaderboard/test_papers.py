@@ -133,7 +133,7 @@ def test_a_users_choice_replaces_the_papers_backbones() -> None:
     assert line[line.index("--backbone") + 1] == "zoo-mini" and "--limit" not in line  # not known here
 
 
-def test_some_methods_of_a_table_are_chosen_by_name_in_all_its_steps() -> None:
+def test_some_methods_of_a_table_are_chosen_by_name() -> None:
     found = item("burt-table2")
     chosen = Chosen(results=Path("out"), options={"methods": "glove, burt*"})
     steps = steps_of(found, chosen)
