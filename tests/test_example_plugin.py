@@ -50,6 +50,9 @@ def test_installed_method_and_task_run_beside_the_built_in_ones(installed: dict[
     table = json.loads((tmp_path / "zoo-bench-results" / "other.json").read_text(encoding="utf-8"))
     scores = {row["method"]: row["scores"]["opposites"]["mean"] for row in table["rows"]}
     assert set(scores) == {"trigrams", "trigrams:buckets=64", "static-avg"}
+    assert {row["method"]: (row["backbone"], row["precision"], row["parameters"]) for row in table["rows"]}[
+        "trigrams"
+    ] == ("", "fp32", 0)
     assert scores["trigrams"] < 0, "words that mislead must mislead a bag of characters"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
@@ -115,11 +117,10 @@ class Registry(Generic[T]):
         return name in self._builtin
 
     def summary(self, name: str) -> str:
-        """Return the first line of the class's docstring where it is loaded already, else where it is defined."""
+        """Return the first line of the class's docstring, without importing it; else where it is defined."""
         target = self._entries[name].target
-        if isinstance(target, str) or not target.__doc__:
-            return f"plugin ({self.origin(name)})"
-        return str(target.__doc__.strip().splitlines()[0])
+        text = _written_docstring(target) if isinstance(target, str) else target.__doc__
+        return text.strip().splitlines()[0] if text and text.strip() else f"plugin ({self.origin(name)})"
 
     def broken(self) -> dict[str, str]:
         """Return the plugins that failed to load, with the reason."""
@@ -182,6 +183,24 @@ def _target(target: object) -> object:
 def _load(target: str) -> Any:
     module, _, attribute = target.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def _written_docstring(target: str) -> str | None:
+    """Return the docstring of the class "module:name" as its file has it; None where that cannot be read."""
+    module, _, name = target.partition(":")
+    path: list[str] | None = None
+    spec = None
+    try:
+        for part in module.split("."):  # find_spec of importlib would import the packages above
+            spec = importlib.machinery.PathFinder.find_spec(part, path)
+            path = list(spec.submodule_search_locations or ()) if spec is not None else []
+        if spec is None or spec.origin is None:
+            return None
+        tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):  # told with its reason when it is loaded
+        return None
+    found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name), None)
+    return None if found is None else ast.get_docstring(found)
 
 
 def _raised_in(error: BaseException) -> str:

@@ -105,6 +105,8 @@ def _print_families(found: list[RecipeSpec]) -> None:
         specs = by_family[family]
         for spec in sorted(specs, key=lambda one: (order.index(one.method) if order else 0, one.name)):
             say(f"  {spec.name.ljust(left - 2)}{cut(spec.summary, width - left)}".rstrip())
+            if family == PLUGINS and spec.origin not in spec.summary:
+                say(f"    from {spec.origin}")
     count = "1 recipe" if len(found) == 1 else f"{len(found)} recipes"
     name = found[0].name if len(found) == 1 else "NAME"
     say(f"{count}; `zoo-bench methods {name} --show` prints {'its' if len(found) == 1 else 'their'} settings.")

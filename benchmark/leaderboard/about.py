@@ -100,6 +100,11 @@ def _environment(record: Record) -> str:
     )
 
 
+def _of_a_plugin(record: Record) -> bool:
+    method = record["method"]
+    return not str(method["recipe"].get("kind", method["class"])).startswith(("zoo.", "benchmark."))
+
+
 def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     """Return the conditions and the cost of a row from all its records."""
     measured = [r for r in records if r["status"] == "ok"]
@@ -111,11 +116,14 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     in_order = sorted(measured or records, key=lambda r: str(r["started"]))
     adapted = [fit for r in measured if (fit := r.get("adapt"))]
     in_test, exact = _contamination(records)
-    backbone = first["method"]["sources"].get("backbone", {})
+    sources: Mapping[str, Mapping[str, Any]] = first["method"]["sources"]
+    backbone, left_open = sources.get("backbone", {}), first["method"].get("unstated", ())
+    others = ", ".join(str(source["name"]) for source in sources.values() if source.get("name"))
+    no_backbone = others if _of_a_plugin(first) else ""
     return {
-        "backbone": backbone.get("name", ""),
+        "backbone": backbone.get("name", "backbone not stated" if "sources" in left_open else no_backbone),
         "backbone_sha256": backbone.get("sha256", ""),
-        "precision": first["precision"],
+        "precision": "precision not stated" if "precision" in left_open else first["precision"],
         "seeds": seeds,
         "corpus": corpus.get("name", ""),
         "corpus_sentences": corpus.get("sentences"),

@@ -58,6 +58,7 @@ MethodPart = TypedDict(
         "recipe": dict[str, Any],
         "sources": dict[str, Source],
         "traits": MethodTraits,
+        "unstated": NotRequired[list[str]],
     },
 )
 

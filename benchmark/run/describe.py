@@ -38,6 +38,17 @@ def record_of(
     """Return the record of a measured, failed or n/a cell."""
     file = {"run_file": dataclasses.asdict(run_file)} if run_file else {}
     cell, data = measured.cell, measured.cell.task.data
+    method: MethodPart = {
+        "name": plan.name,
+        "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
+        "recipe": portable_recipe(plan.recipe, plan.sources),
+        "sources": plan.sources,
+        "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
+    }
+    if plan.recipe_name is not None:
+        method["recipe_name"] = plan.recipe_name
+    if plan.unstated:
+        method["unstated"] = list(plan.unstated)
     return {
         "schema": SCHEMA_VERSION,
         "protocol": PROTOCOL_VERSION,
@@ -46,14 +57,7 @@ def record_of(
         "row_key": plan.row_key,
         "status": measured.status,
         "reason": measured.reason,
-        "method": {
-            "name": plan.name,
-            **cast("MethodPart", {} if plan.recipe_name is None else {"recipe_name": plan.recipe_name}),
-            "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
-            "recipe": portable_recipe(plan.recipe, plan.sources),
-            "sources": plan.sources,
-            "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
-        },
+        "method": method,
         "task": {
             **cell.task.identity(),
             "source": None if data is None else data.located.source,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.run.plan import ResolvedMethod
+from benchmark.run.plan import ResolvedMethod, unstated
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.errors import ContractError, UsageError
 from zoo.methods.pretrained import Pretrained
@@ -55,7 +55,7 @@ class Given(Encoder[GivenRecipe]):
     def traits(cls, recipe: GivenRecipe) -> Traits:
         """Nothing is to be learned; a transductive encoder still reads a task's texts."""
         own = type(cls.inner).traits(cls.inner.recipe)
-        return Traits(transductive=own.transductive, precision=cls.inner.runtime.precision)
+        return Traits(transductive=own.transductive, precision=own.precision or cls.inner.runtime.precision)
 
     @classmethod
     def sources(cls, recipe: GivenRecipe, runtime: Runtime) -> dict[str, Any]:
@@ -179,4 +179,7 @@ def given_method(encoder: object, name: str | None, runtime: Runtime) -> Resolve
         )
     cls: type[Given] = type("Given", (Given,), {"inner": inner, "files": files, "__module__": __name__})
     recipe = GivenRecipe(kind=kind, fingerprint=fingerprint)
-    return ResolvedMethod(name or called, cls, recipe, cls.traits(recipe))
+    left: tuple[str, ...] = ("sources", "precision", "parameters") if isinstance(inner, _Function) else ()
+    if isinstance(encoder, Encoder):
+        left = unstated(type(inner), type(inner).traits(inner.recipe))
+    return ResolvedMethod(name or called, cls, recipe, cls.traits(recipe), unstated=left)

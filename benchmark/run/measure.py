@@ -18,7 +18,7 @@ from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
 from benchmark.run.plan import Cell, EncoderPlan
 from benchmark.run.stop import Stop
-from benchmark.run.vectors import VectorStore, facts_of
+from benchmark.run.vectors import Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo.conformance import probe
 from zoo.encoder import Corpus, Encoder, Run
@@ -91,7 +91,8 @@ class EncoderMeasurement:
         self._overlap = overlap
         self._encoder: Encoder | None = None
         self._stats_before: dict[str, Any] = {}
-        self._store = VectorStore(self.encoder, plan.name, self._entry)
+        self._timed = Timed()
+        self._store = VectorStore(self.encoder, plan.name, self._entry, self._timed)
         self._adapted: tuple[list[str], VectorStore] | None = None  # the texts that it was fitted on last
         self._adaptation: dict[str, Any] | None = None  # what records say of that fit
         self._peak_from_mb: float | None = None
@@ -101,7 +102,7 @@ class EncoderMeasurement:
         if self._encoder is None:
             encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
             probe(encoder, self.plan.name)
-            self._encoder, self._stats_before = encoder, encoder.encoding_stats()
+            self._encoder, self._stats_before = encoder, dict(encoder.encoding_stats())
         return self._encoder
 
     def _entry(self) -> Entry | None:
@@ -149,7 +150,7 @@ class EncoderMeasurement:
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)
             self._adaptation = {"seconds": seconds, "texts": len(set(texts)), "rank": adapted.fitted_rank()}
-            self._adapted = texts, VectorStore(adapted, self.plan.name)
+            self._adapted = texts, VectorStore(adapted, self.plan.name, timed=self._timed)
         return self._adapted[1]
 
     def _measure_one(self, cell: Cell) -> Measured:
@@ -195,7 +196,8 @@ class EncoderMeasurement:
 
     def _facts(self, vectors: VectorStore) -> dict[str, Any]:
         cached = self._store.cached_facts
-        return facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
+        facts = facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
+        return {**facts, "parameters": None} if "parameters" in self.plan.unstated else facts
 
     def _encoding(self) -> dict[str, Any]:
         """Return what the measuring itself encoded: without the probe and the dev scores of training.
@@ -204,7 +206,10 @@ class EncoderMeasurement:
         """
         result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
         if self._encoder is not None:
-            result = self._encoder.encoding_stats()
+            result = dict(self._encoder.encoding_stats())
+            if "seconds" not in result:  # a plugin that counts nothing is timed from outside
+                result |= {"texts": self._timed.texts, "seconds": self._timed.seconds}
+                self._stats_before |= {"texts": 0, "seconds": 0.0}
             for name in ("texts", "tokens", "truncated", "seconds"):
                 if name in result:
                     result[name] = round(result[name] - self._stats_before[name], 3)

@@ -31,6 +31,7 @@ class ResolvedMethod:
     recipe: Any
     traits: Traits
     recipe_name: str | None = None  # the recipe's, where `name` is a label
+    unstated: tuple[str, ...] = ()  # see `unstated`
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class EncoderPlan:
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, Any] | None = None
     recipe_name: str | None = None  # the recipe's, where `name` is a label
+    unstated: tuple[str, ...] = ()  # what nothing states of a plugin: records leave it open
 
 
 @dataclass
@@ -85,8 +87,29 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
     resolved = []
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
-        resolved.append(ResolvedMethod(spec.name, cls, recipe, cls.traits(recipe)))
+        traits = cls.traits(recipe)
+        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=unstated(cls, traits)))
     return resolved
+
+
+_DEFAULT_SOURCES = getattr(Encoder.sources, "__func__", None)
+
+
+def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
+    """Return which of sources, precision and parameters a plugin's class leaves open: defaults say nothing of it.
+
+    What is built on a method of ours has them from there; a built-in method leaves nothing open.
+    """
+    name = METHODS.name_of(cls)
+    if name is not None and METHODS.is_builtin(name):
+        return ()
+    ours = any(parent.__module__.startswith("zoo.") for parent in cls.__mro__ if parent is not Encoder)
+    left = {
+        "sources": getattr(cls.sources, "__func__", None) is _DEFAULT_SOURCES,
+        "precision": traits.precision is None and not ours,
+        "parameters": cls.parameters is Encoder.parameters,
+    }
+    return tuple(what for what, open_ in left.items() if open_)
 
 
 def encoder_inputs(
@@ -202,6 +225,7 @@ def make_plan(
                     corpus=text,
                     corpus_identity=identity,
                     recipe_name=method.recipe_name,
+                    unstated=method.unstated,
                 )
             )
     return plan

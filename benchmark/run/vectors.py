@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,14 @@ def facts_of(encoder: Encoder) -> dict[str, Any]:
     return {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
 
 
+@dataclass
+class Timed:
+    """How many texts the run had encoded, and in how many seconds."""
+
+    texts: int = 0
+    seconds: float = 0.0
+
+
 class VectorStore:
     """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
 
@@ -30,11 +40,16 @@ class VectorStore:
     """
 
     def __init__(
-        self, encoder: Encoder | Callable[[], Encoder], name: str, entry: Callable[[], Entry | None] = lambda: None
+        self,
+        encoder: Encoder | Callable[[], Encoder],
+        name: str,
+        entry: Callable[[], Entry | None] = lambda: None,
+        timed: Timed | None = None,
     ) -> None:
         self._obtain: Callable[[], Encoder] = (lambda: encoder) if isinstance(encoder, Encoder) else encoder
         self.name = name
         self._entry = entry
+        self.timed = timed or Timed()
         self.rows: dict[str, int] = {}
         self.matrix: Vectors = np.empty((0, 0), np.float32)
         self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -78,7 +93,10 @@ class VectorStore:
         return [] if whole else [text for text, known in zip(texts, found.known, strict=True) if not known]
 
     def _encode(self, encoder: Encoder, texts: list[str]) -> tuple[Vectors, NDArray[np.bool_]]:
+        started = time.perf_counter()
         vectors = encoder.encode(texts)
+        self.timed.seconds += time.perf_counter() - started
+        self.timed.texts += len(texts)
         check_vectors(vectors, texts, encoder.dim, self.name)
         covered: object = encoder.covers(texts)
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:

@@ -18,7 +18,7 @@ from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks import register_task
 from benchmark.tasks.base import PairsData, Task
-from zoo import Encoder, Runtime, register_method
+from zoo import Encoder, Runtime, Traits, register_method
 from zoo.encoder import Vectors
 from zoo.files import read_json, sha256_json, write_json
 from zoo.recipe import build
@@ -52,6 +52,20 @@ class Trigrams(Encoder):
                 digest = hashlib.sha256(padded[start : start + 3].encode("utf-8", "surrogatepass")).digest()
                 row[int.from_bytes(digest[:8], "little") % self.recipe.buckets] += 1.0
         return vectors
+
+    @classmethod
+    def traits(cls, recipe: TrigramsRecipe) -> Traits:
+        """It computes in float32 whatever the run asks for; what states no precision shows as "not stated"."""
+        return Traits(precision="fp32")
+
+    @classmethod
+    def sources(cls, recipe: TrigramsRecipe, runtime: Runtime) -> dict[str, Any]:
+        """It reads no files; a method with weights of its own names them here, with their sha256."""
+        return {}
+
+    def parameters(self) -> int:
+        """Nothing is learned."""
+        return 0
 
     def save(self, folder: Path) -> None:
         """Write the recipe; there are no weights."""
