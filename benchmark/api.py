@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,13 +26,17 @@ from benchmark.records.query import label
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.claims import Claims
+from benchmark.run.executors.claims import Claims
+from benchmark.run.executors.cluster import run_on_ray
+from benchmark.run.executors.ranks import follow, leading
+from benchmark.run.executors.workers import run_workers
+from benchmark.run.fit import Others
 from benchmark.run.options import RESULTS, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
-from benchmark.run.workers import run_workers
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import Progress
+from zoo.training.team import Team
 
 if TYPE_CHECKING:
     import pandas
@@ -52,9 +56,11 @@ __all__ = [
     "execute",
     "execute_in_workers",
     "export",
+    "follow",
     "for_mteb",
     "leaderboard",
     "prepare",
+    "run",
 ]
 
 
@@ -66,15 +72,10 @@ class Finished:
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
 
 
-def execute(
-    prepared: Prepared, options: RunOptions, *, command: Sequence[str] = (), claims: Claims | None = None
-) -> Finished:
-    """Train and measure every cell of a plan that is not finished; `command` is what records say made them.
-
-    A failed cell is recorded and the others go on. Raises Interrupted after a signal, once everything is saved.
-    """
+def make_runner(prepared: Prepared, options: RunOptions, command: Sequence[str] = ()) -> Runner:
+    """Return what executes a plan in this process as the options say."""
     runtime = prepared.runtime
-    runner = Runner(
+    return Runner(
         options.results,
         runtime,
         dev=prepared.dev,
@@ -85,10 +86,48 @@ def execute(
         trackers=options.trackers(),
         run_file=options.file,
         cache=EmbeddingCache(options.embedding_cache, runtime.progress.say) if options.embedding_cache else None,
-        claims=claims,
     )
+
+
+def execute(
+    prepared: Prepared,
+    options: RunOptions,
+    *,
+    command: Sequence[str] = (),
+    claims: Claims | None = None,
+    others: Others | None = None,
+) -> Finished:
+    """Train and measure every cell of a plan that is not finished; `command` is what records say made them.
+
+    A failed cell is recorded and the others go on. Raises Interrupted after a signal, once everything is saved.
+    """
+    runner = make_runner(prepared, options, command)
+    runner.claims, runner.others = claims, others
     outcome = runner.run(prepared.plan)
     return Finished(outcome, runner.records.corrupt)
+
+
+def run(
+    options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = (), team: Team | None = None
+) -> tuple[Prepared, Finished]:
+    """Prepare and execute a run where its options say: in this process, in several, on a cluster.
+
+    `team` are the processes that torchrun started, of which this is the first. Raises as `prepare` and `execute` do.
+    """
+    if team is not None:
+        with leading(team) as leader:
+            options = leader.options(options)
+            prepared = prepare(options)
+            leader.begin(prepared)
+            return prepared, execute(prepared, options, command=command, others=leader)
+    if options.executor is not None:
+        options.ray_address()  # a wrong one ends here
+        prepared = prepare(replace(options, device="cpu" if options.device == "cpu" else "auto"))
+        return prepared, Finished(*run_on_ray(make_runner, prepared, options, command, plugins))
+    prepared = prepare(options)
+    if options.workers > 1:
+        return prepared, execute_in_workers(options, command=command, plugins=plugins)
+    return prepared, execute(prepared, options, command=command)
 
 
 def execute_in_workers(options: RunOptions, *, command: Sequence[str], plugins: Sequence[Path] = ()) -> Finished:

@@ -46,6 +46,7 @@ class Traits:
     untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
     released: bool = False  # the weights are finished and were trained elsewhere, on whatever it was
     fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
+    shares_batches: bool = False  # fit() trains in zoo's loop, whose batches several processes may share
     exports: bool = False  # `stock_modules` gives the encoder as modules that sentence-transformers has
     precision: str | None = None  # what it computes in whatever the run asks for ("fp32" of an ONNX model, say)
 

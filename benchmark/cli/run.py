@@ -27,6 +27,7 @@ from benchmark.cli.options import (
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError
 from zoo.progress import clock
+from zoo.training.team import Team
 
 if TYPE_CHECKING:
     from benchmark.api import Finished
@@ -96,6 +97,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Processes of this machine that share the plan.",
 )
+@click.option(
+    "--executor",
+    metavar="ray[://HOST:PORT]",
+    help="Share the plan among the machines of a Ray cluster: the one that runs here, else one of this machine alone,"
+    " or the one at an address. Needs the extra `ray`.",
+)
 @click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
 @click.option("--remeasure", is_flag=True, help="Measure cells again that were made by other code.")
@@ -122,15 +129,14 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
     from benchmark.run.runner import exit_code
 
     options, plugins = _options(ctx, file, chosen)
+    team = Team.found()
+    if team is not None and not team.leads:
+        return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins, tell=False))
     load_plugins(plugins)
     if dry_run:
         _dry_run(api.prepare(options, write=False), options, as_json)
         return 0
-    prepared = api.prepare(options)
-    if options.workers > 1:
-        finished = api.execute_in_workers(options, command=typed_command(), plugins=plugins)
-    else:
-        finished = api.execute(prepared, options, command=typed_command())
+    prepared, finished = api.run(options, command=typed_command(), plugins=plugins, team=team)
     outcome, tell = finished.outcome, prepared.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"

@@ -140,6 +140,7 @@ class Training(TypedDict, total=False):
     dev_pairs: int  # of the development set that picked the checkpoint
     dev_pairs_in_test: int | None  # how many of them are test pairs of STS12-16 or STS-B; None: not measured
     peak_from_mb: float | None
+    processes: int  # that shared the batches; one where it is not said
     overlap: Overlap
     corpus_sentences_in_test: int  # records of before: training sentences among all texts of the task
 

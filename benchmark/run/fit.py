@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmark.records.schema import plain
 from benchmark.run.plan import EncoderPlan
@@ -21,6 +22,21 @@ from zoo.files import hashes_of, read_signed, write_signed
 from zoo.saved import check_files, save
 
 
+class Others(Protocol):
+    """Processes beside this one, which fit an encoder at the same time; see benchmark.run.executors.ranks."""
+
+    @property
+    def size(self) -> int:
+        """How many they are with this one."""
+        ...
+
+    def fit_too(
+        self, plan: EncoderPlan, fit: Callable[[], FitReport], device: str, stop: Callable[[], int | None]
+    ) -> FitReport:
+        """Return what `fit` gives here while the others fit the same encoder."""
+        ...
+
+
 @dataclass(frozen=True)
 class Fitter:
     """Obtains the encoders of a run: what they need beside their plan."""
@@ -30,6 +46,7 @@ class Fitter:
     stop_signal: Callable[[], int | None]
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     trackers: Trackers | None = None
+    others: Others | None = None  # processes that share the batches of a training
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something.
@@ -40,14 +57,12 @@ class Fitter:
         if saved is not None:
             return saved
         encoder = plan.cls(plan.recipe, self.runtime)
-        run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
-        dev_score = self._dev_score(plan) if plan.traits.picks_checkpoint else None
         started = time.perf_counter()
-        if self.trackers is None:
-            report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        if self.others is None or not plan.traits.shares_batches:
+            report = self.fit(encoder, plan, folder)
         else:
-            with self.trackers.following(folder.name, plan.recipe, self.runtime) as run.log_values:
-                report = encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+            own = functools.partial(self.fit, encoder, plan, folder)
+            report = self.others.fit_too(plan, own, self.runtime.device, self.stop_signal)
         if not report.fitted:
             return encoder
         if not report.seconds:  # a fit without steps does not time itself
@@ -55,11 +70,20 @@ class Fitter:
         place = folder / "encoder"  # with sub-folders: a transform's base has one
         shutil.rmtree(place, ignore_errors=True)  # what an interrupted saving left
         save(encoder, place)
-        training = self._training_record(report, plan, dev_score is not None) | {"peak_from_mb": peak_from_mb}
+        training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb}
         write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             path.unlink()  # the checkpoints served; the log stays
         return encoder
+
+    def fit(self, encoder: Encoder, plan: EncoderPlan, folder: Path) -> FitReport:
+        """Fit an encoder as its plan says; its checkpoints and log are in `folder`."""
+        run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
+        dev_score = self._dev_score(plan)
+        if self.trackers is None:
+            return encoder.fit(plan.corpus, dev_score=dev_score, run=run)
+        with self.trackers.following(folder.name, plan.recipe, self.runtime) as run.log_values:
+            return encoder.fit(plan.corpus, dev_score=dev_score, run=run)
 
     def _load_saved(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
         if not (folder / "fit.json").is_file():
@@ -75,7 +99,7 @@ class Fitter:
             return None
 
     def _dev_score(self, plan: EncoderPlan) -> DevScore | None:
-        if self.dev is None or self.dev.data is None:
+        if self.dev is None or self.dev.data is None or not plan.traits.picks_checkpoint:
             return None
         data = self.dev.data
         # A signal is acted on by the training itself, which first writes its checkpoint.
@@ -93,11 +117,13 @@ class Fitter:
 
         return score
 
-    def _training_record(self, report: FitReport, plan: EncoderPlan, used_dev: bool) -> dict[str, Any]:
+    def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
         result["corpus"] = plan.corpus_identity
         result["dev_task"] = None
-        if self.dev is not None and self.dev.data is not None and used_dev:
+        if self.others is not None and plan.traits.shares_batches:
+            result["processes"] = self.others.size
+        if self.dev is not None and self.dev.data is not None and plan.traits.picks_checkpoint:
             result["dev_task"] = self.dev.name
             overlap = self.dev.data.dev_overlap()
             if overlap is not None:

@@ -52,6 +52,7 @@ class RunOptions:
     tracker_folder: Path | None = None  # for trackers that write files; None: `trackers` in the results folder
     file: NamedRunFile | None = None
     workers: int = 1  # processes of this machine that share the plan
+    executor: str | None = None  # "ray" or "ray://HOST:PORT": the machines of a Ray cluster share the plan
     shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
 
     def part(self) -> tuple[int, int]:
@@ -70,6 +71,13 @@ class RunOptions:
         from benchmark.run.tracking import find_trackers
 
         return find_trackers(self.tracker, self.tracker_folder or self.results / "trackers")
+
+    def ray_address(self) -> str | None:
+        """Return the address of the Ray cluster, None for the one that runs here; raises UsageError for no such."""
+        kind, _, address = (self.executor or "").partition("://")
+        if kind != "ray" or (self.executor != "ray" and not address):
+            raise UsageError(f"--executor {self.executor}: give ray, or ray://HOST:PORT.")
+        return self.executor if address else None
 
     def recipe_defaults(self) -> dict[str, str]:
         """Return what fills the fields that a recipe leaves open: `backbone` and `revision`, where they are given."""

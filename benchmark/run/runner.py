@@ -13,9 +13,9 @@ from typing import Any, cast
 from benchmark.records.schema import Environment, Record
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.claims import Claims
 from benchmark.run.describe import record_of
-from benchmark.run.fit import Fitter
+from benchmark.run.executors.claims import Claims
+from benchmark.run.fit import Fitter, Others
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
@@ -54,6 +54,8 @@ class Runner:
     run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
     claims: Claims | None = None  # None: this process takes every encoder
+    others: Others | None = None  # processes that share the batches of a training
+    number: tuple[int, int] | None = None  # of the plan's first encoder, and of how many, where it is part of a run
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
@@ -68,9 +70,10 @@ class Runner:
         Raises Interrupted after a signal, once everything is saved.
         """
         self.environment = cast("Environment", environment(self.runtime.device))
-        with Stop().listening() as stop:
+        with Stop(launched=self.others is not None).listening() as stop:
             self.runtime = replace(self.runtime, stop_signal=stop)
-            waiting = deque(enumerate(plan.encoders, 1))
+            first, total = self.number or (1, len(plan.encoders))
+            waiting = deque(enumerate(plan.encoders, first))
             if self.claims is None and self.runtime.progress.enabled and len(waiting) > 1:
                 self._remaining = Remaining.of(plan.encoders, self.records, self.runtime)
             held = 0  # encoders in a row that other processes work on
@@ -80,7 +83,7 @@ class Runner:
                 if self.claims is not None and not self.claims.take(encoder_plan.key):
                     continue
                 seed = "" if encoder_plan.seed is None else f", seed {encoder_plan.seed}"
-                head = f"[{number}/{len(plan.encoders)}] {encoder_plan.name}{seed}"
+                head = f"[{number}/{total}] {encoder_plan.name}{seed}"
                 started = time.monotonic()
                 # With nothing else to do it waits; otherwise the next encoder is taken first.
                 if self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0):
@@ -93,7 +96,7 @@ class Runner:
                     break
         return self.outcome
 
-    def _pending(self, plan: EncoderPlan, cells: Sequence[Cell]) -> list[Cell]:
+    def pending(self, plan: EncoderPlan, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells that have no score yet, and count the others as kept."""
         pending = []
         for cell in cells:
@@ -111,7 +114,7 @@ class Runner:
         say = self.runtime.progress.say
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
-        pending = self._pending(plan, plan.cells)
+        pending = self.pending(plan, plan.cells)
         if not pending:
             say(f"{head}: already measured")
             return True
@@ -133,9 +136,9 @@ class Runner:
                 self._held.add(plan.key)
                 return False
             say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}{self._remaining.text()}")
-            left = self._pending(plan, ready)
+            left = self.pending(plan, ready)
             if left:
-                fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers)
+                fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
                 for measured in measurement.measure(left):
                     self._keep(plan, measured)

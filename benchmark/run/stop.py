@@ -14,8 +14,11 @@ from zoo.progress import print_safe
 class Stop:
     """Whether SIGINT or SIGTERM has come; training, encoding and the runner ask after each batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, tell: bool = True, launched: bool = False) -> None:
         self.number: int | None = None
+        self.tell = tell  # False: another process says that the signal was heard
+        # One Ctrl-C reaches what torchrun launched twice: from the terminal, and from torchrun, which ends by force.
+        self.launched = launched
 
     def __call__(self) -> int | None:
         return self.number
@@ -26,8 +29,13 @@ class Stop:
 
         def handle(number: int, _: object) -> None:
             self.number = number
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-            print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)
+            if self.launched:
+                signal.signal(number, signal.SIG_IGN)
+            else:
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            if self.tell:
+                second = "" if self.launched else "; a second signal ends it at once"
+                print_safe(f"zoo-bench: stopping after this batch{second}.", sys.stderr)
 
         before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
         try:

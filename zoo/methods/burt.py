@@ -101,7 +101,8 @@ class BURT(SBERT[BURTRecipe]):
     def traits(cls, recipe: BURTRecipe) -> Traits:
         """Trained on labelled pairs of sentences and phrases; NLI has half of the batches."""
         traits = super().traits(recipe)
-        return replace(traits, training_passes=traits.training_passes * min(len(recipe.objectives), 2))
+        several = len(recipe.objectives)
+        return replace(traits, training_passes=traits.training_passes * min(several, 2), shares_batches=several == 1)
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
         """The recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""

@@ -163,6 +163,7 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
             needs_pairs=first.needs_pairs,
             ignores_labels=first.ignores_labels,
             training_passes=first.training_passes + own.training_passes,
+            shares_batches=first.shares_batches and own.shares_batches,
         )
 
     @classmethod

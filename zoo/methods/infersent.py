@@ -122,7 +122,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     @classmethod
     def traits(cls, recipe: BiLSTMRecipeT) -> Traits:
         """Trained on labelled pairs; its own held-out pairs pick the weights."""
-        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
+        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, shares_batches=True)
 
     def objective(self) -> PairObjective:
         """The BiLSTM and a new classifier."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fakes import Cli
 
-from benchmark.run.claims import Claims
+from benchmark.run.executors.claims import Claims
 from benchmark.run.options import RunOptions
 from zoo.errors import UsageError
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
-from benchmark.run.claims import Claims
+from benchmark.run.executors.claims import Claims
 from benchmark.run.options import RunOptions
 from benchmark.run.runner import Outcome
 from benchmark.run.stop import Stop

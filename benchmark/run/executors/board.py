@@ -1,0 +1,68 @@
+"""Progress of many processes in one place: each tells a board, and the first process reads it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from zoo.progress import Bar, Progress
+
+_SECONDS = 2.0  # between two words about a bar
+
+
+class Board:
+    """What was said since it was read last, and where each encoder is; a Ray actor."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.states: dict[str, str] = {}
+
+    def say(self, line: str) -> None:
+        """Add a line."""
+        self.lines.append(line)
+
+    def at(self, key: str, state: str) -> None:
+        """Set where an encoder is."""
+        self.states[key] = state
+
+    def take(self) -> tuple[list[str], dict[str, str]]:
+        """Return the lines since the last call, and the states."""
+        lines, self.lines = self.lines, []
+        return lines, self.states
+
+
+class Told(Progress):
+    """Progress of one encoder that goes to a board (a Ray actor's handle); its bars are states there."""
+
+    def __init__(self, board: Any, key: str, before: str) -> None:
+        super().__init__()
+        self.board, self.key, self.before = board, key, before
+
+    @classmethod
+    def silent(cls) -> Progress:
+        """Return a progress that shows nothing."""
+        return Progress.silent()
+
+    def say(self, text: str) -> None:
+        """Tell one line."""
+        self.board.say.remote(self.before + text)
+
+    @contextmanager
+    def bar(self, what: str, total: int) -> Iterator[Bar]:
+        """Tell now and then how far it is."""
+        yield _State(self.board, self.key, what, total)
+
+
+class _State(Bar):
+    def __init__(self, board: Any, key: str, what: str, total: int) -> None:
+        self.board, self.key, self.what, self.total = board, key, what, total
+        self.last = 0.0
+
+    def update(self, done: int, note: str = "") -> None:
+        """Show that `done` of the total are finished."""
+        now = time.monotonic()
+        if now - self.last >= _SECONDS:
+            self.last = now
+            self.board.at.remote(self.key, f"{self.what} {done}/{self.total}{', ' + note if note else ''}")

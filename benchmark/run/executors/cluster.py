@@ -1,0 +1,402 @@
+"""A plan on the machines of a Ray cluster: an encoder is a Ray task, and Ray says where and when it runs.
+
+The task of an encoder trains and measures it as a run on one machine does. Where it finds the results folder of the
+command, it works in it; elsewhere it works in a folder of its own, and records and pair scores come back through Ray.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmark.records.schema import parse_record
+from benchmark.records.store import Records
+from benchmark.run.executors.board import Board, Told
+from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan, Plan
+from benchmark.run.prepare import Prepared, prepare
+from benchmark.run.runner import Outcome, Runner
+from benchmark.run.stop import Stop
+from zoo import __version__
+from zoo.errors import Interrupted, MissingError, UsageError, ZooError
+from zoo.files import write_text
+from zoo.progress import Progress
+
+_RETRIES = 3  # workers that an encoder may lose
+_FAREWELL = 60.0  # seconds in which trainings write their checkpoints after a signal
+_BASE_BYTES = 1 << 30  # of a process with PyTorch, Transformers and the data
+_COPIES = 6  # of the weights in training: gradients, Adam's two moments, the best, a momentum encoder's
+
+Execute = Callable[[Prepared, RunOptions, Sequence[str]], Runner]
+"""Makes the runner that a plan is executed with; a function of a module, which the workers find by its name."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One encoder's task: what a worker needs to know."""
+
+    options: RunOptions
+    key: str  # of the encoder
+    cells: frozenset[str]  # keys of those that are not finished
+    number: tuple[int, int]  # of the encoder, and of how many
+    command: tuple[str, ...]
+    plugins: tuple[tuple[str, str], ...]  # path and text of each file
+    mark: tuple[str, str]  # name and text of a file in the results folder
+    folder: str  # that the command was given in
+    threads: int
+    version: str = __version__
+
+
+@dataclass
+class Report:
+    """What a task did; `records` where its results are not in the command's folder: JSON, predicted and gold scores."""
+
+    outcome: Outcome = field(default_factory=Outcome)
+    corrupt: list[tuple[Path, str]] = field(default_factory=list)
+    records: list[tuple[bytes, bytes | None, bytes | None]] = field(default_factory=list)
+    stopped: bool = False
+
+
+def work(job: Job, execute: Execute, board: Any) -> Report:
+    """Train and measure one encoder: the body of a task.
+
+    Raises ZooError where the worker has another version of the project, other data or other weights.
+    """
+    if job.version != __version__:
+        raise ZooError(f"{_here()} has zoo-bench {__version__} and the command {job.version}: install one everywhere.")
+    with suppress(OSError):  # another file system: only whole paths mean anything there
+        os.chdir(job.folder)
+    import torch
+
+    torch.set_num_threads(job.threads)
+    _load_plugins(job.plugins)
+    prepared = _prepared(job.options)
+    plan = next((plan for plan in prepared.plan.encoders if plan.key == job.key), None)
+    cells = () if plan is None else tuple(cell for cell in plan.cells if cell.key in job.cells)
+    if plan is None or len(cells) < len(job.cells):
+        raise ZooError(f"{_here()} plans another run: its data, weights or code differ from those of the command.")
+    own = replace(
+        prepared,
+        plan=Plan([replace(plan, cells=cells)]),
+        runtime=replace(prepared.runtime, progress=Told(board, job.key, f"{_here()}: ")),
+    )
+    name, text = job.mark
+    try:
+        shared = (job.options.results / name).read_text("utf-8") == text
+    except OSError:
+        shared = False
+    if shared:
+        return _measure(own, job.options, job, execute)
+    with tempfile.TemporaryDirectory(prefix="zoo-bench-") as place:
+        report = _measure(own, replace(job.options, results=Path(place)), job, execute)
+        report.records = list(_packed(Records(Path(place))))
+        report.corrupt = []
+        return report
+
+
+def _measure(prepared: Prepared, options: RunOptions, job: Job, execute: Execute) -> Report:
+    runner = execute(prepared, options, job.command)
+    runner.number = job.number
+    try:
+        return Report(runner.run(prepared.plan), runner.records.corrupt)
+    except Interrupted:
+        return Report(runner.outcome, runner.records.corrupt, stopped=True)
+
+
+def _packed(records: Records) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+    for path in sorted((records.folder / "records").glob("*/*.json")):
+        content = path.read_bytes()
+        record = parse_record(content, str(path))
+        if not record.get("pairs"):
+            yield content, None, None
+            continue
+        predicted, gold = records.pair_scores(record)
+        yield content, predicted.tobytes(), gold.tobytes()
+
+
+def keep(records: Records, report: Report) -> None:
+    """Write the records that came through Ray as a run on this machine would have; raises CorruptError for none."""
+    for content, predicted, gold in report.records:
+        record = parse_record(content, "a record from another machine")
+        pairs = None
+        if predicted is not None and gold is not None:
+            pairs = np.frombuffer(predicted, "<f4"), np.frombuffer(gold, "<f4")
+        records.write({name: value for name, value in record.items() if name != "pairs"}, pairs)
+
+
+def _here() -> str:
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+@functools.lru_cache(maxsize=1)  # a worker has many encoders of one run, one after the other
+def _prepared(options: RunOptions) -> Prepared:
+    return prepare(options, write=False, progress=Progress.silent())
+
+
+@functools.cache
+def _load_plugins(plugins: tuple[tuple[str, str], ...]) -> None:
+    from benchmark.tasks import TASKS
+    from zoo.registry import METHODS, load_plugin_file
+
+    for name, text in plugins:
+        path = Path(name)
+        if not path.is_file():
+            path = Path(tempfile.mkdtemp(prefix="zoo-bench-plugin-")) / path.name
+            path.write_text(text, encoding="utf-8")
+        load_plugin_file(path, [METHODS, TASKS])
+
+
+def ray_library() -> Any:
+    """Return the module `ray`; raises MissingError without the extra."""
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[Any]:
+    """Give Ray inside the block: the cluster at an address, else one that runs here, else one started for the block.
+
+    Raises MissingError where no cluster answers at the address.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no report to anybody
+    ray = ray_library()
+    if ray.is_initialized():  # a notebook's
+        yield ray
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    try:
+        try:
+            ray.init(address or os.environ.get("RAY_ADDRESS") or "auto", **quiet)
+        except ConnectionError:
+            if address or os.environ.get("RAY_ADDRESS"):
+                raise
+            ray.init("local", include_dashboard=False, **quiet)
+    except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
+        where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+        raise MissingError(
+            f"--executor ray: no cluster answers at {where} ({str(error).splitlines()[0][:200]}); start one with `ray"
+            " start --head`, or give its address as ray://HOST:10001."
+        ) from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+@dataclass(frozen=True)
+class Share:
+    """What Ray reserves for one encoder."""
+
+    cpus: int
+    gpus: int
+    memory: int
+
+    @classmethod
+    def of(cls, nodes: Sequence[dict[str, float]], device: str, encoders: int, weights: int) -> Share:
+        """Divide the machines between the encoders, so that each machine can hold one.
+
+        `nodes` are the resources of each, as Ray names them; `weights` is the size of the largest model in bytes.
+        Raises UsageError where the cluster has nothing to compute with.
+        """
+        wanted = [node for node in nodes if node.get("CPU", 0) >= 1]
+        with_gpu = [node for node in wanted if node.get("GPU", 0) >= 1]
+        if device.startswith("cuda") and not with_gpu:
+            raise UsageError(f"--device {device}: no machine of the Ray cluster has a GPU; give auto or cpu.")
+        gpus = 1 if with_gpu and device != "cpu" else 0
+        wanted = with_gpu if gpus else wanted
+        if not wanted:
+            raise UsageError("--executor ray: no machine of the cluster offers a CPU; start one with `ray start`.")
+        places = sum(node["GPU"] if gpus else node["CPU"] for node in wanted)
+        at_once = max(min(places, encoders), 1)
+        cpus = max(int(sum(node["CPU"] for node in wanted) // at_once), 1)
+        least = min(node.get("memory", 0.0) for node in wanted)
+        memory = min(_BASE_BYTES + _COPIES * weights, int(least))
+        return cls(min(cpus, int(min(node["CPU"] for node in wanted))), gpus, memory)
+
+
+def run_on_ray(
+    execute: Execute, prepared: Prepared, options: RunOptions, command: Sequence[str], plugins: Sequence[Path]
+) -> tuple[Outcome, list[tuple[Path, str]]]:
+    """Run the plan on a Ray cluster; return what was done, and the damaged records that were set aside.
+
+    The encoder of a worker that is lost runs again on another one. Raises Interrupted after a signal, once the
+    trainings have written their checkpoints.
+    """
+    options = replace(options, results=options.results.resolve())
+    with connected(options.ray_address()) as ray, _marked(options.results) as mark:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        own = Runner(options.results, prepared.runtime, remeasure=options.remeasure)
+        left = [(number, plan, own.pending(plan, plan.cells)) for number, plan in enumerate(prepared.plan.encoders, 1)]
+        left = [(number, plan, cells) for number, plan, cells in left if cells]
+        if not left:
+            return own.outcome, own.records.corrupt
+        share = Share.of(nodes, options.device, len(left), max(_weight_bytes(plan) for _, plan, _ in left))
+        of_workers = replace(
+            options, device="cuda" if share.gpus else "cpu", precision=prepared.runtime.precision, executor=None
+        )
+        texts = tuple((str(path.resolve()), path.read_text("utf-8")) for path in plugins)
+        total, everywhere = len(prepared.plan.encoders), tuple(command)
+        jobs = {
+            Job(
+                of_workers,
+                plan.key,
+                frozenset(cell.key for cell in cells),
+                (number, total),
+                everywhere,
+                texts,
+                mark,
+                str(Path.cwd()),
+                share.cpus,
+            ): plan
+            for number, plan, cells in left
+        }
+        cores = "core" if share.cpus == 1 else "cores"
+        prepared.runtime.progress.say(
+            f"Ray: {len(nodes)} node{'s' if len(nodes) > 1 else ''}; an encoder has {share.cpus} {cores}"
+            + (", 1 GPU" if share.gpus else "")
+            + f" and {share.memory / 2**30:.1f} GiB"
+        )
+        return _Driver(ray, execute, jobs, share, own, prepared.runtime.progress, options.fail_fast).run()
+
+
+@contextmanager
+def _marked(results: Path) -> Iterator[tuple[str, str]]:
+    """Put a file into the results folder, by which a worker sees whether it has the same folder."""
+    token = secrets.token_hex(16)
+    path = results / f".shared-{token[:8]}"
+    write_text(path, token)
+    try:
+        yield path.name, token
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _weight_bytes(plan: EncoderPlan) -> int:
+    """Return the size of a plan's backbone on the disk; 0 where it has none here."""
+    from zoo.engine.backbone import find_backbone
+
+    name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
+    if not isinstance(name, str) or plan.missing is not None:
+        return 0
+    try:
+        folder = find_backbone(name, getattr(plan.recipe, "revision", None)).folder
+    except ZooError:
+        return 0
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+
+
+class _Driver:
+    """Hands the jobs to Ray and gathers what comes back."""
+
+    def __init__(
+        self,
+        ray: Any,
+        execute: Execute,
+        jobs: dict[Job, EncoderPlan],
+        share: Share,
+        own: Runner,
+        progress: Progress,
+        fail_fast: bool,
+    ) -> None:
+        self.ray, self.execute, self.jobs, self.own = ray, execute, jobs, own
+        self.progress, self.fail_fast = progress, fail_fast
+        affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        here = affinity(ray.get_runtime_context().get_node_id(), soft=True)
+        self.board = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
+        self.task = ray.remote(work).options(
+            num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=_RETRIES
+        )
+        self.tries = dict.fromkeys(jobs, 0)
+        self.running: dict[Any, Job] = {}
+
+    def run(self) -> tuple[Outcome, list[tuple[Path, str]]]:
+        """Run all jobs."""
+        total = len(self.jobs)
+        with Stop().listening() as stop, self.progress.bar("encoders", total) as bar:
+            for job in self.jobs:
+                self._submit(job)
+            while self.running:
+                done, _ = self.ray.wait(list(self.running), timeout=0.5)
+                self._tell(bar, total)
+                for ref in done:
+                    self._finish(ref, stop)
+                failed = self.fail_fast and self.own.outcome.failed
+                if stop() is not None or failed:
+                    self._cancel()
+            self._tell(bar, total)
+            stop.check()
+        return self.own.outcome, self.own.records.corrupt
+
+    def _submit(self, job: Job) -> None:
+        self.tries[job] += 1
+        self.running[self.task.remote(job, self.execute, self.board)] = job
+
+    def _finish(self, ref: Any, stop: Stop) -> None:
+        job = self.running.pop(ref)
+        outcome = self.own.outcome
+        try:
+            report: Report = self.ray.get(ref)
+        except self.ray.exceptions.TaskCancelledError:
+            return
+        except self.ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            self._failed(job, str(cause) if isinstance(cause, ZooError) else f"{type(cause).__name__}: {cause}")
+            return
+        except self.ray.exceptions.RayError as error:  # the worker or its machine is gone, more often than is tried
+            lost = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
+            self._failed(job, lost)
+            return
+        if report.stopped and stop() is None and self.tries[job] <= _RETRIES:
+            self._submit(job)  # its machine is being taken away, not the run
+            return
+        keep(self.own.records, report)
+        # What such a task finds finished was measured by the one before it, whose worker was lost.
+        outcome.measured += report.outcome.measured + report.outcome.kept
+        outcome.failed += report.outcome.failed
+        outcome.missing += report.outcome.missing
+        self.own.records.corrupt += report.corrupt
+
+    def _failed(self, job: Job, reason: str) -> None:
+        plan = self.jobs[job]
+        seed = "" if plan.seed is None else f", seed {plan.seed}"
+        self.own.outcome.failed.append((f"{plan.name}{seed}", reason))
+        self.progress.say(f"{plan.name}{seed}: failed: {reason}")
+
+    def _tell(self, bar: Any, total: int) -> None:
+        """Print what the tasks have said, and where they are."""
+        try:
+            lines, states = self.ray.get(self.board.take.remote(), timeout=5)
+        except self.ray.exceptions.RayError:  # its machine is gone; Ray starts another one
+            return
+        for line in lines:
+            self.progress.say(line)
+        names = {job.key: self.jobs[job] for job in self.running.values()}
+        notes = [f"{names[key].name}: {note}" for key, note in sorted(states.items()) if key in names]
+        bar.update(total - len(self.running), "; ".join(notes[:4]) + (" ..." if len(notes) > 4 else ""))
+
+    def _cancel(self) -> None:
+        """Interrupt all tasks, as Ctrl-C would, and end those that do not stop; what they have saved is kept."""
+        for ref in self.running:
+            self.ray.cancel(ref, force=False)
+        until = time.monotonic() + _FAREWELL
+        self.ray.wait(list(self.running), num_returns=len(self.running), timeout=_FAREWELL)
+        for ref, job in list(self.running.items()):
+            with suppress(self.ray.exceptions.RayError):
+                if time.monotonic() >= until:
+                    self.ray.cancel(ref, force=True)
+                keep(self.own.records, self.ray.get(ref, timeout=1))
+            del self.running[ref], job

@@ -1,0 +1,176 @@
+"""A plan on a Ray cluster: the records of one process; a worker that is killed and a node that is removed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli
+
+from benchmark import api
+from benchmark.records.store import Records
+from benchmark.run.executors import cluster
+from benchmark.run.executors.board import Board, Told
+from benchmark.run.executors.cluster import Job, Share, keep, work
+from benchmark.run.options import RunOptions
+from zoo.errors import MissingError, UsageError, ZooError
+
+GB = 1 << 30
+
+
+def words(tiny_bert: Path, out: Path, methods: str, seeds: int, *more: object) -> list[str]:
+    line = f"run --methods {methods} --backbone {tiny_bert} --seeds {seeds} --train-sentences 64 --tasks pocket-pairs"
+    return [*line.split(), "--precision", "fp32", "--results", str(out), *map(str, more)]
+
+
+def records(folder: Path) -> dict[str, tuple[Any, Any]]:
+    """What was measured, by key, without what differs between two runs."""
+    found = {}
+    for path in (folder / "records").rglob("*.json"):
+        record = json.loads(path.read_text("utf-8"))
+        training = record["training"] or {}
+        found[record["key"]] = (record["scores"], training.get("final_loss"), record["pairs"])
+    return found
+
+
+class Handle:
+    """A board's method as an actor's handle has it."""
+
+    def __init__(self, method: Any) -> None:
+        self.remote = method
+
+
+def handles(board: Board) -> Any:
+    class Actor:
+        say, at = Handle(board.say), Handle(board.at)
+
+    return Actor()
+
+
+def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: None, tmp_path: Path) -> None:
+    """The body of a task, without Ray: first where the mark is found, then where it is not."""
+    methods = RunOptions(
+        methods="fitted,bag", tasks="pocket-words", limit=20, precision="fp32", seeds=1, results=tmp_path / "one"
+    )
+    line = "run --methods fitted,bag --tasks pocket-words --limit 20 --precision fp32 --seeds 1 --results".split()
+    assert cli(*line, tmp_path / "one").code == 0
+    plan = api.prepare(methods).plan
+    board, mark = Board(), ("mark", "text")
+    for folder, marked in (("shared", True), ("apart", False)):
+        out = tmp_path / folder
+        out.mkdir()
+        if marked:
+            (out / "mark").write_text("text")
+        options = RunOptions(**{**vars(methods), "results": out})
+        for number, encoder in enumerate(plan.encoders, 1):
+            cells = frozenset(cell.key for cell in encoder.cells)
+            job = Job(options, encoder.key, cells, (number, 2), (), (), mark, str(Path.cwd()), 1)
+            report = work(job, api.make_runner, handles(board))
+            assert report.outcome.measured == 1 and bool(report.records) != marked
+            keep(Records(out), report)
+        assert records(out) == records(tmp_path / "one") and len(records(out)) == 2
+        stored = Records(out)
+        for record in stored.all():
+            assert np.array_equal(stored.pair_scores(record), Records(tmp_path / "one").pair_scores(record))
+    lines, _ = board.take()
+    assert any("[1/2] fitted, seed 0: 1 task" in line for line in lines) and board.take()[0] == []
+
+
+def test_a_worker_that_would_measure_something_else_says_so(fakes: None, tmp_path: Path) -> None:
+    options = RunOptions(methods="bag", tasks="pocket-words", limit=20, precision="fp32", results=tmp_path)
+    job = Job(options, "0" * 64, frozenset({"k"}), (1, 1), (), (), ("m", "t"), str(Path.cwd()), 1)
+    with pytest.raises(ZooError, match="plans another run: its data, weights or code differ"):
+        work(job, api.make_runner, handles(Board()))
+    with pytest.raises(ZooError, match=r"has zoo-bench .* and the command 0\.0: install one everywhere"):
+        work(Job(**{**vars(job), "version": "0.0"}), api.make_runner, handles(Board()))
+
+
+def test_a_bar_tells_where_it_is_now_and_then() -> None:
+    board = Board()
+    with Told(handles(board), "key", "host-1: ").bar("training", 9) as bar:
+        bar.update(1, "loss 2")
+        bar.update(2, "loss 1")
+    assert board.take() == ([], {"key": "training 1/9, loss 2"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "device", "encoders", "expected"),
+    [
+        ([{"CPU": 2.0, "memory": 8.0 * GB}], "auto", 12, Share(1, 0, 2 * GB)),
+        ([{"CPU": 64.0, "memory": 8.0 * GB}], "auto", 4, Share(16, 0, 2 * GB)),
+        ([{"CPU": 8.0, "memory": 8.0 * GB}, {"CPU": 2.0, "memory": 1.0 * GB}], "cpu", 1, Share(2, 0, GB)),
+        ([{"CPU": 16.0, "GPU": 4.0, "memory": 64.0 * GB}, {"CPU": 64.0}], "auto", 9, Share(4, 1, 2 * GB)),
+        ([{"CPU": 16.0, "GPU": 4.0, "memory": 64.0 * GB}], "cpu", 16, Share(1, 0, 2 * GB)),
+    ],
+)
+def test_each_machine_can_hold_an_encoder(
+    nodes: list[dict[str, float]], device: str, encoders: int, expected: Share
+) -> None:
+    assert Share.of(nodes, device, encoders, GB // 6 + 1) == Share(
+        expected.cpus,
+        expected.gpus,
+        pytest.approx(expected.memory, abs=99),  # type: ignore[arg-type]
+    )
+
+
+def test_a_cluster_with_nothing_to_compute_with_is_refused() -> None:
+    with pytest.raises(UsageError, match="has a GPU"):
+        Share.of([{"CPU": 2.0}], "cuda", 1, 0)
+    with pytest.raises(UsageError, match="offers a CPU"):
+        Share.of([{"memory": 1.0}], "auto", 1, 0)
+
+
+@pytest.mark.parametrize("executor", ["slurm", "ray://", "ray:1", ""])
+def test_another_executor_is_refused(executor: str) -> None:
+    with pytest.raises(UsageError, match="give ray, or ray://HOST:PORT"):
+        RunOptions(methods="cls", executor=executor).ray_address()
+    assert RunOptions(methods="cls", executor="ray").ray_address() is None
+    assert RunOptions(methods="cls", executor="ray://h:1").ray_address() == "ray://h:1"
+
+
+def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingError, match=re.escape("pip install 'zoo-bench[ray]'")):
+        cluster.ray_library()
+
+
+@pytest.mark.slow
+def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
+    methods = "simcse:batch_size=4:epochs=20:eval_every=99"
+    command = [sys.executable, "-m", "benchmark", *words(tiny_bert, tmp_path / "ray", methods, 2, "--executor", "ray")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "local"}
+    child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    said: list[str] = []
+    assert child.stderr is not None
+    reader = threading.Thread(target=lambda: said.extend(child.stderr or []))
+    reader.start()
+    try:
+        deadline, victim = time.monotonic() + 150, None
+        while time.monotonic() < deadline and victim is None:
+            told = re.search(r"-(\d+): \[1/2\] simcse", "".join(said))
+            if told and list((tmp_path / "ray").glob("encoders/*/training/log.jsonl")):
+                victim = int(told[1])
+                os.kill(victim, signal.SIGKILL)
+            time.sleep(0.02)
+        assert child.wait(timeout=200) == 0, "".join(said)
+    finally:
+        child.kill()
+        reader.join()
+    text = "".join(said)
+    assert "2 cells measured, 0 kept from before, 0 failed, 0 n/a" in text
+    began = re.findall(r"-(\d+): \[1/2\] simcse[^\n]*", text)
+    assert len(began) == 2 and began[1] != str(victim), text
+    assert cli(*words(tiny_bert, tmp_path / "one", methods, 2)).code == 0
+    assert records(tmp_path / "ray") == records(tmp_path / "one")
+    assert not list((tmp_path / "ray").glob(".shared-*"))
