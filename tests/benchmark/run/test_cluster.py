@@ -147,7 +147,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
-    methods = "simcse:batch_size=4:epochs=20:eval_every=99"
+    methods = "simcse:batch_size=4:epochs=8:eval_every=999"
     command = [sys.executable, "-m", "benchmark", *words(tiny_bert, tmp_path / "ray", methods, 2, "--executor", "ray")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "local"}
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -157,13 +157,16 @@ def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_be
     reader.start()
     try:
         deadline, victim = time.monotonic() + 150, None
-        while time.monotonic() < deadline and victim is None:
+        while time.monotonic() < deadline and victim is None and child.poll() is None:
             told = re.search(r"-(\d+): \[1/2\] simcse", "".join(said))
             if told and list((tmp_path / "ray").glob("encoders/*/training/log.jsonl")):
                 victim = int(told[1])
                 os.kill(victim, signal.SIGKILL)
             time.sleep(0.02)
-        assert child.wait(timeout=200) == 0, "".join(said)
+        code = child.wait(timeout=200)
+        if "no cluster answers" in "".join(said):
+            pytest.skip(f"Ray cannot start a cluster here: {''.join(said)[-300:]}")
+        assert code == 0, "".join(said)
     finally:
         child.kill()
         reader.join()
