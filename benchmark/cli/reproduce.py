@@ -9,7 +9,16 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import PAPER_ITEM
-from benchmark.cli.options import data_option, device_option, precision_option, print_rows, results_option, say
+from benchmark.cli.options import (
+    data_option,
+    device_option,
+    json_option,
+    precision_option,
+    print_rows,
+    results_option,
+    say,
+    say_json,
+)
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import Chosen, Item, Step, all_items, arguments, item, steps_of
 from zoo.errors import UsageError
@@ -35,15 +44,18 @@ from zoo.files import check_writable, write_text
 @precision_option
 @click.option("--limit", type=click.IntRange(2), help="Trial: cut every subset to N rows; kept apart in tables.")
 @click.option("--dry-run", is_flag=True, help="Print the commands and what they would run; run nothing.")
-def command(name: str | None, listed: bool, dry_run: bool, results: Path, **options: Any) -> int:
+@json_option
+def command(name: str | None, listed: bool, dry_run: bool, as_json: bool, results: Path, **options: Any) -> int:
     """Measure a table or figure of the papers, NAME, and print theirs beside ours: ptbert-table3, burt-table2 ..."""
     chosen = Chosen(results=results, options={key.replace("_", "-"): value for key, value in options.items()})
     for key in ("device", "precision"):
         if chosen.options[key] == "auto":
             chosen = Chosen(results=results, options={**chosen.options, key: None})
     if listed:
-        print_list(chosen, name)
+        print_list(chosen, name, as_json)
         return 0
+    if as_json:
+        raise UsageError("--json goes with --list; what a run measured is in its results folder.")
     if name is None:
         raise UsageError("name a table or figure, as in `zoo-bench reproduce ptbert-table3`; --list has all.")
     found = item(name)
@@ -114,7 +126,7 @@ def _possible(chosen: Chosen, found: Item, missing: list[str]) -> str:
     return "not here" if backbone in missing else "partly" if missing else "yes"
 
 
-def print_list(chosen: Chosen, name: str | None) -> None:
+def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
     """Print every table and figure, or those whose names begin so: what it is, what is missing, how long it takes."""
     from benchmark.leaderboard.needs import Survey
     from benchmark.run.runtime import make_runtime
@@ -126,19 +138,28 @@ def print_list(chosen: Chosen, name: str | None) -> None:
         raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
     runtime = make_runtime(chosen.given.get("device", "auto"), chosen.given.get("precision", "auto"))
     survey = Survey(chosen, matrix_speed(runtime.device, runtime.precision))
-    rows = []
+    rows: list[list[str]] = []
+    listed: list[dict[str, Any]] = []
     for one in items:
+        head = {"name": one.name, "what": one.what}
         if one.none:
+            listed.append({**head, "possible": "none", "reason": one.none})
             rows.append([one.name, "none", "", f"{one.what}: {one.none}"])
             continue
         demand = survey.demand(one)
+        possible = _possible(chosen, one, demand.missing)
+        needed = {"needs": [need.what for need in demand.needs], "missing": demand.missing}
+        listed.append({**head, "possible": possible, **needed, "seconds": demand.seconds, "and": demand.more})
         days = (demand.seconds or 0) / 86_400
         time = "" if demand.seconds is None else f"about {f'{days:,.0f} days' if days > 2 else clock(demand.seconds)}"
         time += f"{' + ' if time else ''}{demand.more}" if demand.more else ""
         missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
         here = ", ".join(need.what for need in demand.needs if need.here)
         needs = f"; needs {here}" if here else ""
-        rows.append([one.name, _possible(chosen, one, demand.missing), time, f"{one.what}{needs}{missing}"])
+        rows.append([one.name, possible, time, f"{one.what}{needs}{missing}"])
+    if as_json:
+        say_json(listed)
+        return
     print_rows(["NAME", "POSSIBLE", "TIME", "WHAT"], rows)
     say("not here: of the paper's backbone this machine has nothing; fetch it, or measure on another with --backbone.")
     say(f"Times: encoding and training, by sizes and a measured matrix product in {runtime.precision}; rough.")

@@ -40,6 +40,7 @@ class _Content:
     precision: str | None = None
     limit: int | None = None
     workers: int | None = None
+    executor: str | None = None
     allow_missing: bool | None = None
     allow_pickle: bool | None = None
     fail_fast: bool | None = None

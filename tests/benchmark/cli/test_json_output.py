@@ -52,3 +52,9 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "torch" in found["packages"] and found["problems"] == []
     assert len(found["backbones"]["zoo-mini"]) == 64
     assert {one["name"] for one in found["data"]} >= {"STS12", "pocket-pairs"}
+
+
+def test_tables_of_papers(cli: Cli) -> None:
+    (found,) = read(cli, "reproduce", "burt-figure1", "--list")
+    assert (found["name"], found["possible"]) == ("burt-figure1", "none") and found["reason"]
+    assert "--json goes with --list" in cli("reproduce", "burt-figure1", "--json").err
