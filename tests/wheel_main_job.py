@@ -44,9 +44,11 @@ def main(folder: Path) -> None:
     print(result.stdout)
     table = json.loads((work / "zoo-bench-results" / "pocket.json").read_text(encoding="utf-8"))
     methods = {row["method"]: row for row in table["rows"]}
-    assert set(methods) == {"ptbert", "simcse"}, methods
-    assert all(row["average"]["seeds"] == 3 and row["average"]["sd"] is not None for row in methods.values())
+    assert set(methods) == {"ptbert", "simcse", "random", "avg-last"}, methods
+    trained = [methods["ptbert"]["average"], methods["simcse"]["average"]]
+    assert all(average["seeds"] == 3 and average["sd"] is not None for average in trained)
     assert "ptbert" in result.stdout and "pocket.md" in result.stdout, "the table and its place are missing"
+    assert "What was learned: On the mean of Pairs, Words and Phrases, the best control, avg-last" in result.stdout
     print(f"main job: {seconds:.0f} s from an installed wheel in an empty folder")
     assert seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
 

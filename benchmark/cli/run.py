@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from benchmark.cli.closing import show_closing, with_controls
 from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS
 from benchmark.cli.options import (
     allow_pickle_option,
@@ -120,7 +121,9 @@ if TYPE_CHECKING:
 @plugin_option
 @click.pass_context
 def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: bool, **chosen: Any) -> int:
-    """Train, evaluate and record methods; then print the table.
+    """Train, evaluate and record methods; then print the table, what it says, and what to do next.
+
+    A run that names nothing but methods has two controls, random and avg-last, beside them.
 
     FILE is a YAML file that describes the run (methods, suites, seeds, backbone ...), or the name of a shipped one;
     what is typed beside it wins.
@@ -133,6 +136,8 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
     if team is not None and not team.leads:
         return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins, tell=False))
     load_plugins(plugins)
+    if file is None and not as_json:
+        options = with_controls(options)
     if dry_run:
         _dry_run(api.prepare(options, write=False), options, as_json)
         return 0
@@ -157,6 +162,7 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
         say_json(_as_values(options, finished, made, code))
     elif made is not None:
         made.show()
+        show_closing(options, prepared, made)
     return code
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.metrics.bootstrap import Pool, Scored, resample_together
-from benchmark.metrics.significance import LEVEL, not_told_apart, sample
+from benchmark.metrics.significance import LEVEL, Differences, differences, not_told_apart, sample
+from benchmark.records.query import label
 from benchmark.records.schema import Record, main_score, pairs_of
 from benchmark.records.store import Records
 from benchmark.tasks.overlap import pool_of
@@ -59,6 +60,37 @@ def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record
         row.among_best = among
         row.mark = "≈" if among and best.sum() > 1 else ""
     return _legend(ranked, comparable)
+
+
+def of_row(row: Row, records: Sequence[Record], trial: bool) -> dict[str, list[Record]]:
+    """Return a row's finished records by task, of the table's data: cut (`trial`) or whole."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for r in records:
+        named = row.name in (r["method"]["name"], label([r]))
+        if named and r["row_key"] == row.row_key and r["status"] == "ok" and (r["limit"] is not None) == trial:
+            found[r["task"]["name"]].append(r)
+    return dict(found)
+
+
+def row_differences(
+    rows: Sequence[tuple[Row, dict[str, list[Record]]]], store: Records
+) -> tuple[list[Row], NDArray[np.float64], Differences]:
+    """Compare every two rows on the mean of their tasks, which all of them have with pair scores.
+
+    Returns the rows compared, their means (fractions) and the differences. Left out are rows of other gold scores or of
+    another protocol than the first one's, and those whose pair scores are damaged.
+    """
+    first = rows[0][1]
+    golds = {task: (_golds(of_task), of_task[0]["protocol"]) for task, of_task in first.items()}
+    alike = [
+        (row, of_tasks)
+        for row, of_tasks in rows
+        if all((_golds(of), of[0]["protocol"]) == golds[task] for task, of in of_tasks.items())
+    ]
+    alike, drawn = _averages(alike, store)
+    pairs = sum(of_task[0]["task"]["rows"] or 0 for of_task in first.values())
+    one = sample([_by_seed(of_tasks) for _, of_tasks in alike], drawn, pairs)
+    return [row for row, _ in alike], one.value, differences(one)
 
 
 def _legend(ranked: Sequence[Row], compared: Sequence[_Scored]) -> str:

@@ -1,0 +1,147 @@
+"""What a run's table says, in two or three sentences, made from the records: which rows are told apart from what.
+
+Controls here are the rows that every method is measured against: `random`, `bag-of-words`, and a backbone's own states,
+plainly pooled. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from benchmark.leaderboard.conditions import UNTRAINED, role
+from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.significance import of_row, row_differences
+from benchmark.records.schema import Record
+from benchmark.records.store import Records
+
+_NAMED = 3  # rows named in one sentence; the others are counted
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Sentences for people, and what they are about: the run's rows, best first, and the best control, if any."""
+
+    sentences: list[str]
+    rows: list[str] = field(default_factory=list)
+    control: str | None = None
+    tasks: tuple[str, ...] = ()  # that the sentences are about; (): no pair scores
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """One row's score x100 less another's, and its 95% interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def side(self) -> int:
+        return 1 if self.low > 0 else -1 if self.high < 0 else 0
+
+
+def learned(table: Table, records: Sequence[Record], store: Records, keys: Collection[str]) -> Learned:
+    """Return what the table says of the rows that a run made (`keys`: their row keys), beside the best control.
+
+    Scores are compared on the tasks of which all these rows kept pair scores; where there is none, averages stand
+    without an interval.
+    """
+    made = [row for row in table.rows if row.row_key in keys]
+    ours = [row for row in made if not role(row)] or made
+    mine = {row.name: of_row(row, records, table.partial) for row in [*ours, *(r for r in table.rows if role(r))]}
+    scored = [row for row in ours if any(store.has_pairs(r) for of_task in mine[row.name].values() for r in of_task)]
+    tasks = tuple(
+        task
+        for task in table.suite.tasks
+        if scored and all(_whole(mine[row.name].get(task, []), store) for row in scored)
+    )
+    if not tasks:
+        return _without_pairs(ours, [row for row in table.rows if role(row) and row not in ours])
+    controls = [row for row in table.rows if role(row) and row not in scored]
+    compared = [
+        (row, {task: mine[row.name][task] for task in tasks})
+        for row in [*scored, *controls]
+        if all(_whole(mine[row.name].get(task, []), store) for task in tasks)
+        and len({frozenset(r["seed"] for r in mine[row.name][task]) for task in tasks}) == 1
+    ]
+    if not compared:
+        return _without_pairs(ours, controls)
+    rows, values, found = row_differences(compared, store)
+    at = {row.name: place for place, row in enumerate(rows)}
+
+    def best_first(names: Sequence[Row]) -> list[str]:
+        return sorted((row.name for row in names if row.name in at), key=lambda name: -values[at[name]])
+
+    def gap(name: str, other: str) -> _Gap:
+        i, j = at[name], at[other]
+        return _Gap(name, *(100 * float(part[i, j]) for part in (found.value, found.low, found.high)))
+
+    best, control = best_first(scored), next(iter(best_first(controls)), None)
+    if not best:
+        return _without_pairs(ours, controls)
+    on = _on(table, tasks)
+    if control is None:
+        one = f"{on}, {best[0]} has {100 * values[at[best[0]]]:.1f}"
+        start = f"{one}, the most of this run." if len(best) > 1 else f"{one}."
+        sentences = [f"{start} No control is in the table to say how much of that is easy to have."]
+    else:
+        kind = " (the backbone untrained)" if role(rows[at[control]]) == UNTRAINED else ""
+        sentences = [f"{on}, the best control, {control}{kind}, has {100 * values[at[control]]:.1f}."]
+        sentences += _beside([gap(name, control) for name in best])
+    if len(best) > 1:
+        first = gap(best[0], best[1])
+        if first.side:
+            sentences.append(f"{best[0]} is {_by(first)} above {best[1]}, the next of this run's rows.")
+        else:
+            text = f"{best[0]} and {best[1]}, the two best of this run, are not told apart: the difference is"
+            sentences.append(f"{text} {_by(first)}.")
+    return Learned(sentences, best, control, tasks)
+
+
+def _beside(gaps: Sequence[_Gap]) -> list[str]:
+    """Return a sentence about the rows above, below and not told apart from the control."""
+    above, below, level = ([one for one in gaps if one.side == side] for side in (1, -1, 0))
+    parts = []
+    for what, some in (("above it", above), ("below it", below), ("not told apart from it", level)):
+        if some:
+            more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
+            by = "by" if some[0].side else "with a difference of"
+            parts.append(f"{what}: {', '.join(f'{one.name} {by} {_by(one)}' for one in some[:_NAMED])}{more}")
+    text = "; ".join(parts)
+    return [f"{text[0].upper()}{text[1:]} (95 % intervals of each row by itself, with the noise of pairs and seeds)."]
+
+
+def _by(one: _Gap) -> str:
+    if one.side < 0:
+        return f"{-one.value:.1f} ({-one.high:.1f} to {-one.low:.1f})"
+    return f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
+
+
+def _without_pairs(ours: Sequence[Row], controls: Sequence[Row]) -> Learned:
+    """Return what averages alone say; without any, that there is none."""
+    ranked = [row for row in ours if row.average.mean is not None]
+    if not ranked:
+        return Learned(["No row of this run has a score on all tasks, so that no averages are compared."])
+    sentences = [f"{ranked[0].name} has an average of {ranked[0].average.text()}."]
+    known = [row for row in controls if row.average.mean is not None]
+    if known:
+        sentences = [f"{sentences[0][:-1]}; the best control, {known[0].name}, has {known[0].average.text()}."]
+    sentences.append("No pair scores are kept of these tasks, so that the difference has no interval here.")
+    return Learned(sentences, [row.name for row in ranked], known[0].name if known else None)
+
+
+def _whole(records: Sequence[Record], store: Records) -> bool:
+    return bool(records) and all(store.has_pairs(record) for record in records)
+
+
+def _on(table: Table, tasks: Sequence[str]) -> str:
+    names = [column for column, task in zip(table.suite.columns, table.suite.tasks, strict=True) if task in tasks]
+    if len(names) == 1:
+        return f"On {names[0]}"
+    if len(names) > 4:
+        return (
+            f"On the mean of {len(names)} tasks" if len(names) < len(table.suite.tasks) else "On the mean of all tasks"
+        )
+    return f"On the mean of {', '.join(names[:-1])} and {names[-1]}"
