@@ -113,6 +113,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "parts"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
 def test_a_wrong_request_ends_with_2_and_writes_nothing(
     words: tuple[str, ...], parts: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +156,7 @@ def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
         assert "--device auto or cpu" in answer.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
     """The plan, an estimate of each encoder, what is done already; no training, no file, no folder."""
@@ -175,6 +177,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
     assert {path: path.read_bytes() for path in everything(out) if path.is_file()} == before
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_dry_run_leaves_a_damaged_record_alone(cli: Cli, tmp_path: Path) -> None:
     """A dry run changes nothing, not even a broken file's name."""
@@ -201,6 +204,7 @@ def test_the_table_is_printed_after_a_run(cli: Cli, tmp_path: Path) -> None:
     assert content["commands"] == [f"zoo-bench run --methods bag --out {tmp_path} --precision fp32 --limit 50"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
     """`--suite pocket --tasks '*'` is the suite, not every task there is; names ignore case."""
@@ -210,6 +214,7 @@ def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
     assert "bag: 0/5 cells done" in answer.out
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_several_suites_are_one_run_and_a_table_each(cli: Cli, tmp_path: Path) -> None:
     """`--suite pocket,words`: all their tasks, no task twice; words without data are n/a, and their table says so."""
@@ -241,6 +246,7 @@ def test_check_passes_for_a_built_in(cli: Cli, tiny_bert: Path) -> None:
     assert all(line.startswith("ok ") for line in lines)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 @pytest.mark.parametrize(
     ("name", "finding"),
@@ -364,6 +370,7 @@ def test_damaged_data_is_never_measured(cli: Cli, data_dir: Path, tmp_path: Path
     assert not any('"ok"' in p.read_text() for p in (tmp_path / "out").rglob("records/*/*.json"))
 
 
+@pytest.mark.slow
 def test_without_a_corpus_only_methods_that_need_one_are_na(cli, tmp_path, data_dir) -> None:
     """`--suite sts` trains on a corpus that no hub has: its absence must not stop the training-free methods."""
     senteval = tmp_path / "data"

@@ -58,6 +58,7 @@ def compared(cli: Cli, *words: object) -> Any:
     return json.loads(answer.out, parse_constant=pytest.fail)
 
 
+@pytest.mark.slow
 def test_numbers_against_scipy(store: Records, cli: Cli) -> None:
     """Means over seeds; noise of pairs as 400 resamples have it, of seeds as their variance; Williams' test."""
     content = compared(cli, "good", "bad", "--results", store.folder)
@@ -113,6 +114,7 @@ def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
     assert comparison["average"] is None
 
 
+@pytest.mark.slow
 def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
     """By the places of the means over seeds, against scipy's ranks; with their texts, or row numbers only."""
     store = Records(tmp_path)
@@ -137,6 +139,7 @@ def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
     assert all(pairs.first[i] in shown and pairs.first[i] not in bare for i in order)
 
 
+@pytest.mark.slow
 def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
     """Every task, the average, and what the numbers are; whole in 20 columns."""
     script = (
@@ -169,6 +172,7 @@ def test_one_seed_is_said(store: Records, cli: Cli) -> None:
     assert re.search(r"A: once \[\w+\], one seed: what other seeds would give is not known", shown)
 
 
+@pytest.mark.slow
 def test_shared_pairs_are_said(data_dir: Path, cli: Cli, tmp_path: Path) -> None:
     """STS-B's pairs of STS16 are drawn for both tasks: their average is less certain than from independent draws."""
     folder = Records(tmp_path)

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import pytest
 from fakes import Cli
 
 from benchmark.tasks import TASKS
@@ -14,6 +15,7 @@ from zoo.families import family_of
 from zoo.recipe import all_recipes, build, parse_yaml
 
 
+@pytest.mark.slow
 def test_a_shown_recipe_is_the_resolved_one(cli: Cli) -> None:
     """It is YAML again, and builds an equal recipe, for recipes of every kind of value."""
     for name in ("simcse-sup-small", "burt-small", "ptbert-repo", "promptbert-same-template", "ct-st", "random"):
@@ -27,6 +29,7 @@ def test_a_shown_recipe_is_the_resolved_one(cli: Cli) -> None:
         assert content.get("control", False) == (name == "random")
 
 
+@pytest.mark.slow
 def test_each_setting_says_which_recipe_states_it(cli: Cli, tmp_path: Path) -> None:
     out = cli("methods", "--show", "simcse-sup-small:epochs=9").out
     for line in (
@@ -63,6 +66,7 @@ def test_the_list_is_narrow_and_by_family(cli: Cli) -> None:
     assert lines[-1].startswith(f"{len(recipes)} recipes;")
 
 
+@pytest.mark.slow
 def test_a_part_of_the_list(cli: Cli) -> None:
     """A glob fits names, a word also summaries and papers; --family takes a family or a method."""
 
@@ -82,6 +86,7 @@ def test_a_part_of_the_list(cli: Cli) -> None:
     assert cli("methods", "--show").code == 2
 
 
+@pytest.mark.slow
 def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
     """Reasons, notes of the recipes that it extends, where paper and code differ, conditions, cost; JSON as well."""
     out = cli("methods", "ptbert", "--show").out

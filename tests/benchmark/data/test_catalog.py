@@ -47,6 +47,7 @@ def test_an_unknown_name_gets_a_suggestion() -> None:
         dataset("stsbenchmrk")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS.names())
 def test_every_task_loads_with_the_counts_of_the_catalog(name: str, data_dir: Path) -> None:
     """Every built-in task reads its data, from verified files, with the stated number of rows."""

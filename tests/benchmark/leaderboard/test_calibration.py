@@ -40,6 +40,7 @@ def test_new_seeds_have_the_covariance_of_the_old(world: World) -> None:
     assert np.cov(made.T) == pytest.approx(np.cov(row[0].T), abs=0.3)
 
 
+@pytest.mark.slow
 def test_seeds_left_out_are_seen_as_differences(world: World) -> None:
     """A row against itself: by the pairs alone it differs far more often than with the seeds."""
     found = seeds_part(world, 60, 200, np.random.default_rng(3))

@@ -100,6 +100,7 @@ def test_mteb_reads_the_file(tmp_path: Path) -> None:
     assert read.get_score() == pytest.approx(0.71)
 
 
+@pytest.mark.slow
 def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     store = Records(tmp_path / "results")
     for task in suite("sts-raw").tasks:

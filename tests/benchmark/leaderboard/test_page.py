@@ -133,6 +133,7 @@ def test_nothing_is_loaded_from_anywhere() -> None:
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write", html)
 
 
+@pytest.mark.slow
 def test_60_methods_and_40_tasks_are_small() -> None:
     """Three seeds each, every seed's score with them: under 3 MB."""
     table = wide_table(60, 40)

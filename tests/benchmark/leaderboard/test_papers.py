@@ -59,6 +59,7 @@ def test_every_published_table_belongs_to_one_item() -> None:
     assert sorted(named) == sorted(tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", [EVERYTHING, SMALL], ids=["as printed", "small"])
 @pytest.mark.parametrize("name", [name for name, one in ITEMS.items() if one.steps])
 def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: Chosen) -> None:

@@ -56,6 +56,7 @@ def one(name: str, place: str, suite_name: str = "sts", **changes: Any) -> Compa
     return found
 
 
+@pytest.mark.slow
 def test_every_number_of_the_reference_is_kept_with_all_it_says(reference: Any) -> None:
     ours = []
     for line in published().lines:

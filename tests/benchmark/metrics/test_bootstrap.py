@@ -43,6 +43,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[np.ndarray]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["spearman", "pearson"])
 def test_against_a_loop_over_scipy(metric: Any, drawn: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method in every resample, ties on both sides, resamples in several blocks and chunks."""
@@ -162,6 +163,7 @@ def test_resamples_without_a_correlation_are_nan() -> None:
     assert np.isnan(found).all()
 
 
+@pytest.mark.slow
 def test_ten_methods_take_seconds() -> None:
     """SICK-R's 4,927 pairs, 10 methods, 2,000 resamples, on one core: under 4 s of its time (a loop takes over 30)."""
     predicted, gold = correlated(np.random.default_rng(5), [0.7] * 10, 4927)

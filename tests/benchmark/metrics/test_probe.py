@@ -94,9 +94,12 @@ def grid(x: np.ndarray, y: np.ndarray, folds: list[Fold], recipe: Recipe) -> tup
     return fits, [(folds[n], p) for n, p in pairs]
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("hidden", [0, 5])
-@pytest.mark.parametrize("setting", [FULL, FAST], ids=["full", "fast"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("setting", "hidden", "classes"),
+    [(FULL, 0, 2), (FULL, 5, 3), (FAST, 0, 2), (FAST, 0, 3), (FAST, 5, 2), (FAST, 5, 3)],
+    ids=["full-0-2", "full-5-3", "fast-0-2", "fast-0-3", "fast-5-2", "fast-5-3"],
+)
 def test_batched_fits_are_the_fits_one_by_one(classes: int, hidden: int, setting: Setting) -> None:
     """Folds of unequal size, with and without development rows, every penalty: the same stops, weights and scores."""
     x, y = problem(221, 12, classes)
@@ -155,6 +158,7 @@ def test_packing_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found[0] == found[1] == found[2] == found[3]
 
 
+@pytest.mark.slow
 def test_memory_of_mr_at_768_dimensions() -> None:
     """All 400 inner fits at once, where memory is at its peak, in a process of its own: far below 4 GB."""
     code = """if True:
@@ -222,6 +226,7 @@ def test_the_penalty_is_chosen_as_senteval_does() -> None:
     assert exact.choose(np.array([[0.70001, 0.70002, 0.70003, 0.70004]]))[0] == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", SENTEVAL["synthetic"]["cases"], ids=lambda c: f"{c['classes']}-{c['hidden']}-{c['setting']}"
 )
@@ -244,6 +249,7 @@ def test_against_senteval_s_own_numbers(case: dict[str, Any]) -> None:
     assert found["nested"].parts == pytest.approx(case["nested"]["folds"], abs=1.5 * 100 * setting.folds / case["rows"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotated", [20, 0])
 @pytest.mark.parametrize(("classes", "scale", "shift"), [(2, 1.0, 0.0), (2, 0.05, 0.1), (4, 0.3, 1.0)])
 def test_exact_is_scikit_learn_s_solution(
@@ -271,6 +277,7 @@ def test_exact_is_scikit_learn_s_solution(
     assert solved.gradients.max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3, 6])
 def test_exact_takes_few_iterations_where_dimensions_correlate(classes: int) -> None:
     """A guessed curvature of the vectors and the classes: without it these took 890, 902 and 554 iterations."""

@@ -36,6 +36,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+@pytest.mark.slow
 def test_the_test_texts_are_found_again(results: Path, cli: Cli) -> None:
     """The table says a bound, and the number once the command was run; records stay as they are."""
     before = {path: path.read_bytes() for path in (results / "records").glob("*/*.json")}

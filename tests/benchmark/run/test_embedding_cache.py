@@ -226,6 +226,7 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
         assert "cached" not in before[key]["encoding"]
 
 
+@pytest.mark.slow
 def test_a_deleted_record_needs_no_training_and_no_weights(
     fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
 ) -> None:

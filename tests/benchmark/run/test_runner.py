@@ -140,6 +140,7 @@ def test_a_task_that_returns_nan_is_a_failed_cell(cli: Cli, tmp_path: Path) -> N
     assert answer.code == 1
 
 
+@pytest.mark.slow
 def test_fail_fast_stops_after_the_first_failure(cli: Cli, tmp_path: Path) -> None:
     """What was measured before stays, what comes after is not begun."""
     arguments = ("run", "--methods", "bag,wrong-shape,bag:salt=1", "--out", tmp_path, *FAST)

@@ -148,6 +148,7 @@ def test_the_seed_decides_and_nothing_else(tiny_bert: Path, pocket_sentences: li
     assert weights(first)["chain.0.order"].tolist() != weights(other)["chain.0.order"].tolist()
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_ends_like_an_unbroken_one(
     tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_target_flow_learns_each_task_with_the_runs_seed(
     assert same(Flow.load(tmp_path).adapt(pocket_sentences[:60]), first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", [{}, {"levels": 3, "mixing": "reversal", "residual": False}])
 def test_save_and_load_keep_the_flow(
     recipe: dict[str, Any], tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]

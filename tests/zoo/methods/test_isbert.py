@@ -181,6 +181,7 @@ def test_the_head_of_the_best_dev_score_is_kept(tiny_bert: Path, pocket_sentence
     assert np.abs(seen[1] - seen[2]).max() > 0
 
 
+@pytest.mark.slow
 def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]) -> None:
     corpus = Corpus("p", pocket_sentences[:60])  # the last batch is smaller
 

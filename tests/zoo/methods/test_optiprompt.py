@@ -83,6 +83,7 @@ def test_the_code_trains_a_head_beside_the_template(tiny_mlm: Path) -> None:
     assert all(n.startswith("pooler.mlp.") for n in trained("mlm") - trained("none")) and len(trained("mlm")) == 5
 
 
+@pytest.mark.slow
 def test_a_broken_off_training_goes_on_to_the_same_template(tiny_bert: Path, tmp_path: Path) -> None:
     from zoo.errors import Interrupted
 

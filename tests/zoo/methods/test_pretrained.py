@@ -86,6 +86,7 @@ def test_an_unknown_module_uses_the_library_keeps_contract(tiny_bert: Path, tmp_
     assert {what: wrong for what, wrong in findings if wrong} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", [None, 16, 64])
 def test_long_texts_are_cut_where_the_library_cuts_them(tiny_bert: Path, tmp_path: Path, limit: int | None) -> None:
     encoder = assert_same(build(tmp_path / "m", tiny_bert, max_seq_length=limit))

@@ -102,6 +102,7 @@ def test_training_tells_the_classes_apart(tiny_bert: Path) -> None:
     assert a @ b > a @ c
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eval_every", [None, 2])
 def test_resumed_training_is_bit_equal(eval_every: int | None, tiny_bert: Path, tmp_path: Path) -> None:
     recipe = SBERT.Recipe(backbone=str(tiny_bert), batch_size=6, learning_rate=1e-3, eval_every=eval_every)

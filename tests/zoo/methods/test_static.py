@@ -145,6 +145,7 @@ def masked_model(folder: Path, out: Path, *, tied: bool) -> Any:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_output_matrix_is_the_mlm_heads_rows(tiny_bert: Path, tmp_path: Path, tied: bool) -> None:
     """PromptBERT, table 12."""

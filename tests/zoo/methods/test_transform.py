@@ -197,6 +197,7 @@ def test_base_and_map_are_fitted_one_after_the_other(tiny_bert: Path, pocket_sen
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [Whitening, Flow])
 def test_a_trained_base_and_its_map_come_back_from_disk(
     cls: type[Any], tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]

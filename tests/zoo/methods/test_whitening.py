@@ -89,6 +89,7 @@ def test_one_more_corpus_sentence_changes_the_fingerprint(tiny_bert: Path, pocke
     assert len(prints) == 3
 
 
+@pytest.mark.slow
 def test_adapting_to_a_target_leaves_the_original_untouched(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     encoder = make(tiny_bert, k=6, fit_on="target")
     before, mark = encoder.encode(["a dog"]), encoder.fingerprint()

@@ -113,6 +113,7 @@ def test_rows_of_a_roberta_tokenizer(letters: Any) -> None:
     assert prompt.position_ids(torch.tensor([2]), 2).tolist() == [[2, 3, 4, 5, 6, 7, 8, *range(11, 20)]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backbone", "template"), [("tiny_bert", OF), ("tiny_roberta", "This sentence : ' [X] ' means [MASK].")]
 )
