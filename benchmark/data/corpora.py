@@ -42,7 +42,7 @@ def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
 def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
     """Return labelled pairs: of the catalog, of a tab-separated file (premise, hypothesis, label ...), of a PPDB pack.
 
-    Several are joined by +, as in nli+ppdb2-human; `count` takes so many of each. Raises MissingError or CorruptError
+    Several are joined by +, as in nli+ppdb2-human; `count` is drawn from each. Raises MissingError or CorruptError
     when they cannot be read.
     """
     whole = is_file(user_path(name))  # a file's own name may have a +

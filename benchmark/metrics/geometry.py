@@ -90,7 +90,7 @@ def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> di
 
 
 def simplex(rank: int | None, texts: int) -> str | None:
-    """Return why cosines say nothing where a centred linear map of this rank was fitted to so many distinct texts.
+    """Return why cosines say nothing where a centred linear map of this rank was fitted to `texts` distinct texts.
 
     Whitening n points to rank n - 1 makes them the corners of a regular simplex: each cosine is -1 / (n - 1), or what
     repeated texts make of it, and differs from the next by rounding. None at a lower rank, or where no map was fitted.

@@ -1,4 +1,4 @@
-"""Test texts in the training texts of records of before: kept beside them in overlap.json, which a command writes.
+"""Test texts in the training texts of older records: kept beside them in overlap.json, which a command writes.
 
 Records written since have their own. overlap.json: corpus sha256 -> task -> {"sha256" of the task's data, "texts",
 "digests"}; `zoo-bench data overlap` makes it from the data.

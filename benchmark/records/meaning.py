@@ -1,4 +1,4 @@
-"""Scores of records of before that say nothing: what runs now record as n/a, with the same reason."""
+"""Scores of older records that carry no meaning: n/a with the reason that runs record today."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class Training(TypedDict, total=False):
     peak_from_mb: float | None
     processes: int  # that shared the batches; one where it is not said
     overlap: Overlap
-    corpus_sentences_in_test: int  # records of before: training sentences among all texts of the task
+    corpus_sentences_in_test: int  # older records: training sentences among all texts of the task
 
 
 class Encoding(TypedDict, total=False):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
 _PAIRS_SPARE = 4096  # bytes of a pair file beside its numbers
-_MANY_PAIRS = 1 << 20  # a file may hold so many, or as many as its record says
+_MANY_PAIRS = 1 << 20  # pairs that a file may hold, or the number that its record states
 
 
 class UnreadableError(CorruptError):

@@ -1,4 +1,4 @@
-"""What a record says of its method: its traits, with those that records of before them did not state."""
+"""What a record says of its method: its traits, also those that older records do not state."""
 
 from __future__ import annotations
 

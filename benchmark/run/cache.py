@@ -139,7 +139,7 @@ class Entry:
             return []
 
     def add(self, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: dict[str, Any]) -> None:
-        """Keep the vectors (n, dim) of distinct texts; a cache that cannot be written is told, and stops nothing."""
+        """Keep the vectors (n, dim) of distinct texts; a cache that cannot be written gives a warning alone."""
         if vectors.nbytes > self.cache.most_bytes:
             return
         size = max(_SEGMENT_BYTES // (4 * max(vectors.shape[1], 1)), 1)

@@ -53,7 +53,7 @@ def estimate_seconds(
 
 
 def seconds_of(parameters: int, characters: float, tokens: float, passes: float, speed: float) -> float:
-    """Return the seconds to encode so many characters and to train `passes` times on so many tokens (once to fit)."""
+    """Return the seconds to encode the characters and to train `passes` times on the tokens (once to fit)."""
     work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
     work += max(6.0 * passes, 2.0) * parameters * tokens
     return work / (_UTILISATION * speed) + 2.0

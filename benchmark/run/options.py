@@ -65,7 +65,7 @@ class RunOptions:
         return int(number) - 1, int(count)
 
     def trackers(self) -> Trackers | None:
-        """Return what is told of trainings; raises UsageError or MissingError for a tracker that is not here."""
+        """Return the trackers to report to; raises UsageError or MissingError for one that is not here."""
         if self.tracker is None:
             return None
         from benchmark.run.tracking import find_trackers

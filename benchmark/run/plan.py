@@ -44,7 +44,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class Cell:
-    """One record to be: an encoder measured on a task."""
+    """One encoder to be measured on one task; the result is one record."""
 
     task: LoadedTask
     key: str

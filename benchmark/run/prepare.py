@@ -44,7 +44,7 @@ def prepare(
     `given` as an object takes the place of the methods; rows call it `name`.
     """
     part, parts = options.part()
-    options.trackers()  # one that is not installed is told before any work
+    options.trackers()  # one that is not installed is an error before any work
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods = []
@@ -66,7 +66,7 @@ def prepare(
         methods = [given_method(given, name, runtime)]
     used = [getattr(method.recipe, "backbone", None) for method in methods]
     if options.backbone and options.backbone in used and not options.allow_missing:
-        check_backbone(options.backbone, options.revision, runtime)  # else it would be told cell by cell
+        check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     loaded = load_tasks(names, data, options.limit)
     needed = [method.traits for method in methods]
     corpus = _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else Texts()

@@ -50,7 +50,7 @@ class Runner:
     remeasure: bool = False  # cells that other code made are measured again
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
-    trackers: Trackers | None = None  # what is told of trainings beside their logs
+    trackers: Trackers | None = None  # what trainings report to beside their logs
     run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
     claims: Claims | None = None  # None: this process takes every encoder
@@ -110,7 +110,7 @@ class Runner:
         return pending
 
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
-        """Measure the pending cells of one encoder; returns False where another process is at it, to come back."""
+        """Measure the pending cells of one encoder; returns False where another process has it, for now."""
         say = self.runtime.progress.say
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
@@ -150,7 +150,7 @@ class Runner:
 
     @contextmanager
     def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
-        """Hold the encoder's lock inside the block, or yield False where another process has it for so many seconds.
+        """Hold the encoder's lock inside the block, or yield False after waiting that long for another process.
 
         An encoder folder that stays empty is removed.
         """

@@ -1,4 +1,4 @@
-"""Signals: the first one asks a run to stop after the batch that it is at, the second one ends the process."""
+"""Signals: the first one asks a run to stop after the current batch, the second one ends the process."""
 
 from __future__ import annotations
 

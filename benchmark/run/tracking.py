@@ -20,7 +20,7 @@ LogValues = Callable[[int, Mapping[str, float]], None]
 
 @dataclass(frozen=True)
 class Trackers:
-    """Which trackers are told of trainings, and the folder for those that write files."""
+    """Which trackers trainings report to, and the folder for those that write files."""
 
     names: tuple[str, ...]
     folder: Path

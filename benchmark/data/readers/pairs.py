@@ -65,7 +65,7 @@ def _fields(line: str, least: int, most: int, where: str) -> list[str]:
 
 
 def read_sts(input_path: Path, gold_path: Path, *, extra_fields: int = 0) -> Pairs:
-    """Read one subset of STS12-16: STS.input (two sentences a line) and STS.gs (a score 0-5, or blank = unscored)."""
+    """Read one subset of STS12-16: STS.input (two sentences per line) and STS.gs (a score 0-5, or blank = unscored)."""
     lines, golds = read_lines(input_path), read_lines(gold_path)
     if len(lines) != len(golds):
         raise CorruptError(f"{input_path} has {len(lines)} lines, {gold_path} has {len(golds)}; one of them is cut.")
@@ -104,7 +104,7 @@ def read_sick(path: Path) -> Pairs:
 
 
 def read_hub_rows(path: Path) -> Pairs:
-    """Read a split cached from the hub: one JSON list [score, sentence 1, sentence 2] a line."""
+    """Read a split cached from the hub: one JSON list [score, sentence 1, sentence 2] per line."""
     first, second, gold = [], [], []
     for number, line in enumerate(iterate_lines(path), 1):
         where = f"{path}:{number}"

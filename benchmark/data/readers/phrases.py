@@ -1,4 +1,4 @@
-"""Readers for phrase sets: BiRD, and the sets of two-word phrases in Yu and Dredze's form, so many lines an item.
+"""Readers for phrase sets: BiRD, and sets of two-word phrases as Yu and Dredze write them, each item on several lines.
 
 In that form a phrase is two lines, each a word, a tab and its part of speech.
 """

@@ -75,7 +75,7 @@ def _numbers(count: int) -> dict[str, int]:
 
 
 def read_polar(positive: Path, negative: Path) -> Labelled:
-    """Read MR, CR, SUBJ or MPQA: one sentence a line (class 1, then class 0), latin-1, empty lines kept."""
+    """Read MR, CR, SUBJ or MPQA: one sentence per line (class 1, then class 0), latin-1, empty lines kept."""
     texts, labels = [], []
     for label, path in ((1, positive), (0, negative)):
         lines = [_joined(line) for line in read_lines(path, "latin-1")]

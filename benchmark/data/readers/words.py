@@ -23,7 +23,7 @@ class InContext:
     after: list[str]
 
     def window(self, words: int) -> str:
-        """Return the word with at most so many words on either side."""
+        """Return the word with at most that number of words on either side."""
         return " ".join([*self.before[-words:], self.word, *self.after[:words]])
 
 

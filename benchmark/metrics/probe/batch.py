@@ -178,7 +178,7 @@ class _Trainer:
         return self.x.device.type != "cpu"
 
     def _packs(self, workers: int) -> list[Rows]:
-        """Return blocks (folds, fits a fold) that hold all active fits; their folds take equally many steps a pass."""
+        """Return blocks (folds, fits per fold) of all active fits; their folds take equally many steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
         for fit in np.argsort(~self.active, kind="stable").tolist():  # those that train on come first
             of_fold[self.fold_of[fit]].append(fit)

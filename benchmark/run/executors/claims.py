@@ -1,4 +1,4 @@
-"""Which process of several takes which encoder: each is claimed once, by making a folder that nobody has made."""
+"""Divides encoders among processes: creating a folder claims one, which succeeds for one process only."""
 
 from __future__ import annotations
 
