@@ -276,6 +276,7 @@ def test_every_registered_method_is_among_the_checked_recipes() -> None:
     assert {spec.method for spec in RECIPES.values()} == set(METHODS.names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cls", "avg-last", "static-freq", "whitening", "simcse", "ptbert", "pretrained"])
 def test_fingerprint_follows_weights_precision_and_recipe(name: str, tiny_bert: Path) -> None:
     cls, recipe = recipe_for(name, tiny_bert)
@@ -292,6 +293,7 @@ def test_fingerprint_follows_weights_precision_and_recipe(name: str, tiny_bert: 
     assert len(others | {first}) == 4
 
 
+@pytest.mark.slow
 def test_methods_on_one_backbone_have_different_fingerprints(tiny_bert: Path) -> None:
     names = ["cls", "avg-last", "avg-top2", "avg-first-last", "static-avg", "static-freq", "whitening", "simcse"]
     prints = {name: (lambda c, r: c(r, Runtime()).fingerprint())(*recipe_for(name, tiny_bert)) for name in names}

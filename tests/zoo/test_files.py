@@ -78,6 +78,7 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writer", ["write_json", "write_tensors"])
 def test_a_file_that_cannot_grow_is_told_and_leaves_no_part(tmp_path: Path, writer: str) -> None:
     """A real failing write: the process may not write files beyond 10,000 bytes (EFBIG, as ENOSPC in the middle)."""
@@ -161,6 +162,7 @@ def test_slug_leaves_a_safe_name_as_it_is() -> None:
     assert slug("simcse_temperature=0.1") == "simcse_temperature=0.1"
 
 
+@pytest.mark.slow
 @given(st.text(max_size=80), st.text(max_size=80))
 @example("simcse", "SimCSE")
 @example("a/b", "a b")
@@ -195,6 +197,7 @@ def test_equal_tensors_give_equal_bytes_whatever_their_order(tmp_path: Path) -> 
         write_tensors(tmp_path / "c", {"x": torch.zeros(1, dtype=torch.complex64)})
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_tensor_file_goes_unnoticed(tmp_path: Path) -> None:
     """Each bit of a small file: the values are those written, or the file is damaged."""
     path = tmp_path / "x.safetensors"

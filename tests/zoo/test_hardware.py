@@ -171,6 +171,7 @@ def test_environment_is_plain_and_peak_memory_positive() -> None:
     assert (peak_memory_mb("cpu") or 0) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not os.access("/proc/self/clear_refs", os.W_OK), reason="no system that lets a process forget its peak"
 )
@@ -198,6 +199,7 @@ def test_few_kernels_are_kept_unless_asked_otherwise(monkeypatch: pytest.MonkeyP
     assert [os.environ[name] for name in KERNELS] == ["500", "16"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not torch.backends.mkldnn.is_available() or not Path("/proc/self/status").exists(),
     reason="this PyTorch has no oneDNN, or this system no /proc",

@@ -180,6 +180,7 @@ def repeated_lines(path: Path) -> tuple[int, list[str]]:
     return len(own), repeated
 
 
+@pytest.mark.slow
 def test_no_line_of_a_shipped_recipe_repeats() -> None:
     """Neither the default of its method nor the recipe that it extends says the same already."""
     found = {name: repeated_lines(Path(spec.origin)) for name, spec in RECIPES.items()}

@@ -50,6 +50,7 @@ def test_every_method_is_here() -> None:
     assert {*ONE_RECIPE_A_METHOD, "pretrained", "vectors"} == set(METHODS.names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ONE_RECIPE_A_METHOD)
 def test_any_encoder_comes_back_from_its_folder_alone(method: str, tiny_bert: Path, tmp_path: Path) -> None:
     name = ONE_RECIPE_A_METHOD[method]
@@ -60,6 +61,7 @@ def test_any_encoder_comes_back_from_its_folder_alone(method: str, tiny_bert: Pa
     assert np.array_equal(again.encode(PROBES), encoder.encode(PROBES))
 
 
+@pytest.mark.slow
 def test_a_trained_encoder_comes_back_trained(tiny_bert: Path, tmp_path: Path) -> None:
     """A run's folder is taken as well as the folder in it."""
     encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=4:learning_rate=0.01")
@@ -78,6 +80,7 @@ def test_a_name_that_is_not_one_recipe_is_refused() -> None:
         zoo.create("static-freq-s*")
 
 
+@pytest.mark.slow
 def test_a_folder_that_does_not_say_its_method_asks_for_it(tiny_bert: Path, tmp_path: Path) -> None:
     """Encoder.save alone writes no method.json; so did runs of older versions."""
     encoder = zoo.create(f"avg-last:backbone={tiny_bert}")

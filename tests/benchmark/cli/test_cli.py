@@ -237,6 +237,7 @@ def test_leaderboard_of_nothing(cli: Cli, tmp_path: Path) -> None:
 # check
 
 
+@pytest.mark.slow
 def test_check_passes_for_a_built_in(cli: Cli, tiny_bert: Path) -> None:
     """`zoo-bench check avg-last`: every line ok, exit 0."""
     answer = cli("check", "avg-last", "--backbone", tiny_bert)
@@ -286,6 +287,7 @@ def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_measuring")
 def test_doctor_reports_what_is_here(cli: Cli, data_dir: Path) -> None:
     """Versions, device, cache, data; exit 0 where nothing needed is broken."""

@@ -268,6 +268,7 @@ def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -
     assert comparison["lines"][0]["b"] == pytest.approx(10)
 
 
+@pytest.mark.slow
 def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
     """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
     store.write(make_record("bad", "STS12", row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))

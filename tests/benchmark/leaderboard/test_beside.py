@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fakes import make_record
 
 from benchmark.leaderboard.beside import lines_of, markdown, printed_beside
@@ -26,6 +27,7 @@ def written(folder: Path, name: str, tasks: Sequence[str], backbone: str = BERT,
         store.write(record)
 
 
+@pytest.mark.slow
 def test_rows_stand_under_the_printed_rows_of_their_settings(tmp_path: Path) -> None:
     """PT-BERT table 2: three lengths, three printed averages; a row of another table's method is not there."""
     for length, main in ((None, 0.7), (64, 0.6), (9, 0.5)):

@@ -24,6 +24,7 @@ def loose(folder: Path, record: Any, name: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_second_score_of_a_cell_is_named(tmp_path: Path, cli: Cli) -> None:
     """The cell has no score in the table, whichever file is read first; the other cells have theirs."""
     for first, second in ((0.25, 0.75), (0.75, 0.25)):

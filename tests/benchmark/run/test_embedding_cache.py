@@ -242,6 +242,7 @@ def test_a_deleted_record_needs_no_training_and_no_weights(
     assert {key: unlike(record) for key, record in after.items()} == {k: unlike(r) for k, r in before.items()}
 
 
+@pytest.mark.slow
 def test_each_folder_fits_and_equal_weights_are_encoded_once(
     fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
 ) -> None:
@@ -255,6 +256,7 @@ def test_each_folder_fits_and_equal_weights_are_encoded_once(
         assert json.loads(path.read_text(encoding="utf-8"))["encoding"]["cached"] > 0
 
 
+@pytest.mark.slow
 def test_without_the_cache_everything_is_encoded(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
     common = ("run", "--methods", "bag", "--tasks", "pocket-words", *FAST)
     for out in ("a", "b"):
@@ -297,6 +299,7 @@ def test_transductive_encoders_are_not_read_from_the_cache(
     assert scores["pocket-words"] == before
 
 
+@pytest.mark.slow
 def test_a_task_that_trains_the_encoder_gets_a_real_one(fakes: None, cli: Cli, tmp_path: Path) -> None:
     plugin = tmp_path / "trains.py"
     plugin.write_text(

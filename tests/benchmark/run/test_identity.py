@@ -32,6 +32,7 @@ def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any
     return encoder_inputs(cls, recipe, Traits(), sources, **{**given, **more})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METHODS.names() if METHODS.is_builtin(name)])
 def test_a_moved_module_keeps_a_methods_identity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cls = METHODS.get(name)

@@ -117,6 +117,7 @@ def test_seeds_share_the_row_and_nothing_else() -> None:
     assert keys(plan_of(seeds=[2]))[0] == plan.encoders[2].cells[0].key
 
 
+@pytest.mark.slow
 def test_nothing_else_changes_the_key() -> None:
     """Speed, place, labels and what other methods do are no part of a score."""
     base = keys(plan_of())

@@ -200,6 +200,7 @@ def test_a_finished_cell_is_kept_a_failed_one_tried_again(cli: Cli, tmp_path: Pa
     assert json.loads(path.read_text())["scores"] == record["scores"]
 
 
+@pytest.mark.slow
 def test_a_new_task_uses_the_saved_encoder(cli: Cli, tmp_path: Path) -> None:
     """An encoder is trained once, however many runs measure it."""
     common = ("run", "--methods", "fitted", "--seeds", 1, "--out", tmp_path, *FAST)
@@ -353,6 +354,7 @@ def test_a_fit_without_steps_is_timed_and_memory_has_a_start(cli: Cli, tmp_path:
             assert part["peak_from_mb"] is None or part["peak_from_mb"] <= record["encoding"]["peak_memory_mb"]
 
 
+@pytest.mark.slow
 def test_the_dev_score_is_used_and_named(cli: Cli, tmp_path: Path) -> None:
     """Only a method that picks checkpoints names the dev task."""
     assert cli("run", "--methods", "fitted,picking", "--seeds", 1, "--out", tmp_path, *FAST).code == 0

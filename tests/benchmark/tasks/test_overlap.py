@@ -38,11 +38,13 @@ def pairs_of(data_dir: Path, task: str, split: Any = "test") -> Pairs:
     return scored_pairs(loaded, split)
 
 
+@pytest.mark.slow
 def test_the_table_is_what_the_data_gives(data_dir: Path) -> None:
     """`python -m benchmark.tasks.find_overlap DATA` would write the file that is here."""
     assert json.loads(TABLE.read_text(encoding="utf-8")) == build(DataSource(data_dir, hub=False))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEV)
 def test_development_pairs_that_are_test_pairs(data_dir: Path, name: str) -> None:
     """1,131 of 1,500, each with the same gold score, by both texts' letters and digits; found here in another way."""
@@ -85,6 +87,7 @@ def test_a_pool_s_places_are_the_pairs(data_dir: Path) -> None:
     assert pool_of("SICK-R", "0" * 64) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["", "-raw"])
 def test_what_is_left_has_no_test_pair(data_dir: Path, form: str) -> None:
     """369 pairs of STS-B dev, none of them in STS12-16 or STS-B test, scored and used for checkpoints."""
@@ -113,6 +116,7 @@ def test_what_is_left_has_no_test_pair(data_dir: Path, form: str) -> None:
     assert cut.data.dev_overlap() == DevOverlap(100, sum(row < 100 for row in dev_rows_in_tests(f"STS-B{form}") or ()))
 
 
+@pytest.mark.slow
 def test_other_data_is_looked_through(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy that the table was not measured on: the same pairs are left out, found in the data at once."""
     (known,) = load_tasks(["stsb-dev-disjoint"], DataSource(data_dir, hub=False), None)
@@ -159,6 +163,7 @@ def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None,
         parse_record(json.dumps(record).encode(), "here")
 
 
+@pytest.mark.slow
 def test_a_development_set_that_is_none(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """A wrong name, a task without development pairs, and data that is not here: nothing takes their place."""
     run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--out", tmp_path)

@@ -55,6 +55,7 @@ def test_bird_against_scipy(data_dir: Path) -> None:
     assert data.score(BAG.encode)["main"] == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_ppdb_human_is_what_training_leaves(data_dir: Path) -> None:
     """The held-out phrases' pairs, with people's mean scores; a transductive method sees the others as well."""
     from benchmark.data.readers.ppdb import human_training_rows
@@ -102,6 +103,7 @@ def test_ppdb_of_a_user(tmp_path: Path) -> None:
         load("PPDB", tmp_path)
 
 
+@pytest.mark.slow
 def test_turney_against_brute_force(data_dir: Path) -> None:
     """Right where its cosine is above all four others', and above all six with the phrase's own words."""
     data = load("Turney", data_dir)
@@ -122,6 +124,7 @@ def test_turney_against_brute_force(data_dir: Path) -> None:
     assert (data.score(constant)["main"], data.score(constant)["reason"]) == (None, "constant_scores")
 
 
+@pytest.mark.slow
 def test_ppdb_xxl_against_brute_force(data_dir: Path) -> None:
     """The rank of the right word among the words of all parts; a tie counts against it."""
     limit = 60
@@ -185,6 +188,7 @@ def test_semeval_is_a_classifier_on_frozen_vectors(data_dir: Path) -> None:
     assert scores["threshold_accuracy"] == pytest.approx(right.mean())
 
 
+@pytest.mark.slow
 def test_the_organisers_files_come_first(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a user's folder has them; another sha256, so records are never mixed; a missing or cut file is refused."""
     folder = tmp_path / semeval.ORGANISERS

@@ -94,6 +94,7 @@ def test_another_models_tokenizer_is_refused(copied: Path, tiny_roberta: Path) -
         load(copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["pytorch_model.bin", "../elsewhere.safetensors", "absent.safetensors", 3])
 def test_an_index_that_leads_elsewhere_is_refused(copied: Path, bad: object) -> None:
     names = list(load_file(copied / "model.safetensors"))

@@ -78,6 +78,7 @@ def test_masked_mean_of_nothing_is_finite() -> None:
     assert torch.equal(masked_mean(torch.ones(1, 3, 2), torch.zeros(1, 3)), torch.zeros(1, 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", ["last", "first-last-h0", "first-last-h1", "top2", "cls"])
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
 def test_methods_read_the_layers_they_name(backbone: str, layers: str, request: pytest.FixtureRequest) -> None:

@@ -120,6 +120,7 @@ def _loaded(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(

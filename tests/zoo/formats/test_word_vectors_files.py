@@ -55,6 +55,7 @@ def test_every_form_gives_the_same_words_and_vectors(form: str, tmp_path: Path) 
     assert (list(rows), vectors.shape) == (WORDS[:2], (2, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", [True, False])
 def test_a_long_file_is_read_whole_with_pythons_numbers(header: bool, tmp_path: Path) -> None:
     """More lines than are parsed at once, numbers of every length."""

@@ -22,6 +22,7 @@ def cosine(u: np.ndarray, v: np.ndarray) -> float:
     return float(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
 
 
+@pytest.mark.slow
 def test_cosines_are_of_the_counts_where_no_bucket_is_shared(pocket_sentences: list[str]) -> None:
     """In so many buckets none of the few words of these sentences collide."""
     texts = pocket_sentences[:12]

@@ -293,6 +293,7 @@ def test_sentence_transformers_uses_f2_whatever_f1_would_score(tiny_bert: Path, 
     assert encoder.facts() == {"test_encoder": "f2"}
 
 
+@pytest.mark.slow
 def test_the_test_vector_is_the_mean_of_the_last_layer(tiny_bert: Path, corpus: Corpus) -> None:
     encoder = CT(recipe_of("ct", tiny_bert), Runtime())
     encoder.fit(corpus, run=Run(seed=1))

@@ -188,6 +188,7 @@ def test_the_rate_follows_the_accuracies_and_ends_the_training(
     assert report.steps == 10 and report.best_step == 4
 
 
+@pytest.mark.slow
 def test_resumed_training_is_bit_equal_around_an_epochs_end(
     tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

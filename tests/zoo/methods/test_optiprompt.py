@@ -25,6 +25,7 @@ def make(folder: Path, **fields: Any) -> OptiPrompt:
     return OptiPrompt(OptiPrompt.Recipe(backbone=str(folder), batch_size=4, epochs=1, **fields), Runtime())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replace", ["position", "last-occurrence"])
 def test_it_starts_as_the_manual_template(tiny_bert: Path, replace: str) -> None:
     encoder = make(tiny_bert, replace=replace)

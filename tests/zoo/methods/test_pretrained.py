@@ -63,12 +63,14 @@ def test_every_pooling_gives_the_librarys_vectors(tiny_bert: Path, tmp_path: Pat
     assert (encoder.library is None) is (mode in ("cls", "mean", "max"))
 
 
+@pytest.mark.slow
 def test_dense_and_normalize_give_the_librarys_vectors(tiny_bert: Path, tmp_path: Path) -> None:
     dense = modules.Dense(32, 12), modules.Dense(12, 20, bias=False, activation_function=torch.nn.Identity())
     encoder = assert_same(build(tmp_path / "m", tiny_bert, *dense, modules.Normalize()))
     assert encoder.dim == 20 and encoder.library is None
 
 
+@pytest.mark.slow
 def test_dense_with_another_activation_uses_the_library(tiny_bert: Path, tmp_path: Path) -> None:
     dense = modules.Dense(32, 12, activation_function=torch.nn.GELU())
     assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
@@ -79,6 +81,7 @@ def test_dense_with_a_residual_uses_the_library(tiny_bert: Path, tmp_path: Path)
     assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
 
 
+@pytest.mark.slow
 def test_an_unknown_module_uses_the_library_keeps_contract(tiny_bert: Path, tmp_path: Path) -> None:
     folder = build(tmp_path / "m", tiny_bert, modules.LayerNorm(32))
     assert assert_same(folder).library is not None
@@ -131,6 +134,7 @@ def test_lower_casing_of_the_folder_is_kept(tiny_cased: Path, tmp_path: Path) ->
     assert_same(folder)
 
 
+@pytest.mark.slow
 def test_a_plain_checkpoint_needs_a_pooling_and_then_has_it(tiny_bert: Path) -> None:
     with pytest.raises(UsageError, match="pooling=cls") as caught:
         ours(tiny_bert)
@@ -175,6 +179,7 @@ def test_identity_changes_with_a_pickled_module(tiny_bert: Path, tmp_path: Path)
     assert found[0] != found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["2_Dense/model.safetensors", "1_Pooling/config.json", "modules.json"])
 def test_identity_and_fingerprint_change_with_every_module(tiny_bert: Path, tmp_path: Path, name: str) -> None:
     folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 12))

@@ -57,6 +57,7 @@ def test_eq_3_equals_numpy(tiny_mlm: Path, denoise: bool) -> None:
     assert np.linalg.norm(wanted) > 1e-3
 
 
+@pytest.mark.slow
 def test_the_codes_roberta_positions_are_two_early_berts_right(tiny_bert: Path, tiny_roberta: Path) -> None:
     def vectors(folder: Path, from_zero: bool) -> np.ndarray:
         recipe = Prompt.Recipe(backbone=str(folder), denoise=True, denoise_from_zero=from_zero)

@@ -254,6 +254,7 @@ def test_queue_survives_the_state_dict_half_full() -> None:
     assert len(queue.push(fresh)) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "negatives"), [("ptbert", 255), ("ptbert-repo", 319)])
 def test_steady_state_candidates_at_batch_64(
     tiny_bert: Path, variant: str, negatives: int, monkeypatch: pytest.MonkeyPatch

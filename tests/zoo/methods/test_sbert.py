@@ -74,6 +74,7 @@ def test_phrase_pairs_are_left_out_and_no_nli_is_refused(tiny_bert: Path) -> Non
         encoder.fit(None, run=Run())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
 def test_the_test_vector_is_the_pooled_last_layer_also_saved(pooling: Any, tiny_bert: Path, tmp_path: Path) -> None:
     encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert), pooling=pooling, learning_rate=1e-3), Runtime())
@@ -92,6 +93,7 @@ def test_the_test_vector_is_the_pooled_last_layer_also_saved(pooling: Any, tiny_
     assert again.fingerprint() == encoder.fingerprint()
 
 
+@pytest.mark.slow
 def test_training_tells_the_classes_apart(tiny_bert: Path) -> None:
     """Chance is a third; the loss begins at about ln 3."""
     encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert), learning_rate=2e-3, epochs=6, batch_size=10), Runtime())

@@ -171,6 +171,7 @@ def test_no_component_leaves_the_weighted_mean(path: Path, corpus: Corpus, table
     np.testing.assert_allclose(vectors, [table["seen"], (table["seen"] + table["never"]) / 2], atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weighting", ["sif", "usif"])
 def test_token_embeddings_are_weighted_the_same_way(
     weighting: str, tiny_bert: Path, pocket_sentences: list[str], tmp_path: Path

@@ -128,6 +128,7 @@ def test_every_stage_removes_something_more(tiny_cased: Path) -> None:
         assert np.abs(before - after).max() > 1e-4
 
 
+@pytest.mark.slow
 def test_another_vocabulary_is_refused_where_tokens_go(copied: Path) -> None:
     path = copied / "tokenizer.json"
     path.write_text(path.read_text(encoding="utf-8").replace('"##s"', '"##§s"'), encoding="utf-8")

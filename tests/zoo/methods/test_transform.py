@@ -123,6 +123,7 @@ def test_whitened_sbert_is_the_released_codes_arithmetic(name: str, first: int, 
     np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=1e-4)  # the columns' signs are free
 
 
+@pytest.mark.slow
 def test_the_base_is_trained_as_ever_and_pooled_as_it_states(tiny_bert: Path, pairs: Corpus) -> None:
     plain, other = (
         parse_methods(text, all_recipes())[0].resolve({"backbone": str(tiny_bert)})
@@ -175,6 +176,7 @@ def test_later_fields_of_a_base_count_only_where_they_are_set(tiny_bert: Path) -
     assert found == {"simcse": set(), "simcse:optimizer=transformers-adamw": {"optimizer"}}
 
 
+@pytest.mark.slow
 def test_base_and_map_are_fitted_one_after_the_other(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     corpus = Corpus("pocket", pocket_sentences[:64])
     alone = SimCSE(base_of(Whitening.Recipe(base=SIMCSE, backbone=str(tiny_bert)))[2], Runtime())

@@ -126,6 +126,7 @@ def test_save_and_load_keep_the_map(tiny_bert: Path, tmp_path: Path, pocket_sent
         Whitening.load(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [None, 32, 500])
 def test_k_is_at_most_the_width(tiny_bert: Path, k: int | None, pocket_sentences: list[str]) -> None:
     encoder = make(tiny_bert, k=k)
@@ -176,6 +177,7 @@ def test_both_meanings_of_first_last(layers: str, tiny_bert: Path, pocket_senten
     np.testing.assert_allclose(encoder.mean, pooled.encode(pocket_sentences[:40]).mean(0, dtype=np.float64), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_rank_of_a_fit_to_a_task_is_stated(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     """At most k; that of the base where it is more; none for a map of other texts."""
     texts = pocket_sentences[:9]

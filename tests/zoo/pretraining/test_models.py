@@ -90,6 +90,7 @@ def test_states_that_are_read_equal_the_whole_forwards(architecture: str, folder
         torch.testing.assert_close(gradient, wanted[name], atol=1e-6, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -> None:
     """With no step at a rate above 0 the weights are the ancestor's, in any shape that the recipe says."""
     ancestor = str(folders["roberta"])
@@ -173,6 +174,7 @@ def test_bad_names_are_one_sentence_before_any_text_is_read(folders: dict[str, P
         score_checkpoint(small(), Texts([POCKET], unread, tmp_path), "/no/such", runtime=Runtime())
 
 
+@pytest.mark.slow
 def test_a_text_of_one_line_is_one_sentence(tmp_path: Path) -> None:
     line = tmp_path / "one.txt"
     line.write_text("A single sentence stands here.\n")

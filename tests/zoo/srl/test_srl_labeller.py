@@ -113,6 +113,7 @@ def test_the_command_writes_a_table(archive: Path, tmp_path: Path, labeller: Spa
     }
 
 
+@pytest.mark.slow
 def test_gold_sentences_do_not_vote(archive: Path, tmp_path: Path, labeller: SpacyLabeller) -> None:
     gold = tmp_path / "gold.conllu"
     words = ["They", "praised", "him", "."]

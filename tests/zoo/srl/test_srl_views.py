@@ -150,6 +150,7 @@ def test_several_processes_make_the_same_files(tmp_path: Path) -> None:
     assert len(files[0]) == 5 and files[0] == files[1]
 
 
+@pytest.mark.slow
 def test_what_stops_a_worker_stops_the_run_and_keeps_the_rest(tmp_path: Path) -> None:
     sentences = [*SENTENCES, *["stop"] * 4]
     with pytest.raises(KeyboardInterrupt):

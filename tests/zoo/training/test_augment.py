@@ -45,6 +45,7 @@ STRUCTURAL = ["exchange", "reorder", "duplicate", "delete", "repeat", "crop", "s
 STRUCTURAL += ["repeat-repo"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "word"])
 @pytest.mark.parametrize("name", STRUCTURAL)
 @given(example=sentences, rate=rates, count=st.integers(1, 5), seed=seeds)
@@ -70,6 +71,7 @@ def test_specials_stay_units_stay_whole_and_the_draw_repeats(
     np.testing.assert_array_equal(view, again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "word"])
 @given(example=sentences, rate=rates, seed=seeds)
 def test_sizes_are_as_declared(unit: Any, example: Sentence, rate: float, seed: int) -> None:
@@ -99,6 +101,7 @@ def test_sizes_are_as_declared(unit: Any, example: Sentence, rate: float, seed: 
     assert len(cropped) == max(n - int(rate * n), 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "word"])
 @given(example=sentences, share=rates, count=st.integers(1, 6), seed=seeds)
 def test_spans_are_as_many_and_as_long_as_declared(
@@ -147,6 +150,7 @@ def test_rows_without_a_frame_survive(name: str, length: int) -> None:
         assert len(view) == len(keep) >= length
 
 
+@pytest.mark.slow
 def test_reorder_shuffles_the_share_of_places_it_declares() -> None:
     wanted: Counter[Any] = Counter()
     for places in itertools.combinations(range(4), 2):
@@ -160,6 +164,7 @@ def test_reorder_shuffles_the_share_of_places_it_declares() -> None:
     assert_distributed(outcomes("reorder:1.0", FOUR, ordinary), everything)
 
 
+@pytest.mark.slow
 def test_exchange_is_uniform_over_cycles_of_declared_places() -> None:
     """No sentence of two units or more stays as it is; int(0.5 * 4) = 2 places, and 2 also at a rate of 0.2."""
     pairs = Counter()
@@ -176,12 +181,14 @@ def test_exchange_is_uniform_over_cycles_of_declared_places() -> None:
     assert_distributed(outcomes("exchange:1.0", FOUR, ordinary), dict.fromkeys(derangements - in_pairs, 1.0))
 
 
+@pytest.mark.slow
 def test_duplicate_draws_with_replacement_and_delete_without() -> None:
     doubled = Counter(tuple(sorted([A, B, C, D, *drawn])) for drawn in itertools.product([A, B, C, D], repeat=2))
     assert_distributed(outcomes("duplicate:0.5", FOUR, ordinary), doubled)
     assert_distributed(outcomes("delete:0.5", FOUR, ordinary), Counter(itertools.combinations([A, B, C, D], 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "rate", "most"), [(4, 0.32, 2), (12, 0.32, 3), (2, 0.32, 2), (1, 0.32, 1), (20, 0.5, 10)]
 )
@@ -201,6 +208,7 @@ def test_repeat_chooses_the_units_uniformly() -> None:
     assert_distributed(outcomes("repeat:0.32", FOUR, ordinary), wanted)
 
 
+@pytest.mark.slow
 def test_crop_windows_are_uniform() -> None:
     example = sentence([2, 1, 3, 1, 1])
     words = units_of(example, "word")
@@ -219,6 +227,7 @@ def placements(n: int, lengths: list[int]) -> list[list[tuple[int, int]]]:
     return found
 
 
+@pytest.mark.slow
 def test_deleted_spans_are_uniform_over_all_placements() -> None:
     example = sentence([1] * 7)
     letters = [100 + i for i in range(7)]
@@ -228,6 +237,7 @@ def test_deleted_spans_are_uniform_over_all_placements() -> None:
     assert_distributed(outcomes("span-delete:2x0.22", example, ordinary), wanted)
 
 
+@pytest.mark.slow
 def test_swapped_spans_are_uniform_over_places_and_matchings() -> None:
     letters = [100 + i for i in range(8)]
     one_pair: Counter[Any] = Counter()
@@ -274,6 +284,7 @@ def test_repo_delete_only_hides_and_draws_with_replacement() -> None:
     assert_distributed(outcomes("delete-repo:0.5", example, mask), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "rate", "most"), [(30, 0.32, 9), (30, 0.2, 5), (8, 0.32, 2), (1, 0.3, 0), (1, 1.0, 1)])
 def test_repo_repeat_stays_below_its_bound(n: int, rate: float, most: int) -> None:
     """At length 32 the share of 0.32 is 10, so 0..9; a sentence of three tokens is never touched at 0.3."""
@@ -281,6 +292,7 @@ def test_repo_repeat_stays_below_its_bound(n: int, rate: float, most: int) -> No
     assert_distributed(seen, dict.fromkeys(range(most + 1), 1.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "rate", "most"), [(6, 0.1, 1), (6, 0.9, 4), (40, 0.9, 9), (1, 0.9, 0), (2, 0.9, 1)])
 def test_repo_repeat_of_words_spares_the_last(n: int, rate: float, most: int) -> None:
     example = sentence([2] * n)

@@ -60,6 +60,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return AutoTokenizer.from_pretrained(folder)
 
 
+@pytest.mark.slow
 def test_words_start_where_the_tokenizer_says(tokenizer: Any, pocket_sentences: list[str]) -> None:
     starts = word_starts(tokenizer)
     assert starts.dtype == bool and len(starts) == len(tokenizer)
@@ -96,6 +97,7 @@ def test_a_vocabulary_without_word_marks_is_refused() -> None:
         word_starts(fake)
 
 
+@pytest.mark.slow
 def test_views_of_real_sentences_are_made_of_their_words(tokenizer: Any, pocket_sentences: list[str]) -> None:
     table = tokenise(tokenizer, pocket_sentences[:64], max_length=32)
     rows = [table.row(i) for i in range(len(table))]
@@ -195,6 +197,7 @@ def test_a_token_has_no_more_neighbours_than_there_are() -> None:
     assert found[2].tolist() == found[4].tolist() == [-1] * 3
 
 
+@pytest.mark.slow
 def test_nearest_tokens_of_the_bundled_model_mean_something() -> None:
     tokenizer = AutoTokenizer.from_pretrained(ZOO_MINI)
     tensors, _ = read_tensors(ZOO_MINI / "model.safetensors")
@@ -219,6 +222,7 @@ def test_neighbours_are_found_once_for_the_same_weights(tiny_roberta: Path) -> N
     np.testing.assert_array_equal(second, nearest_tokens(weight, second.shape[1], kinds))
 
 
+@pytest.mark.slow
 def test_substitution_is_uniform_over_the_neighbours() -> None:
     neighbours = np.full((110, 3), -1, np.int32)
     neighbours[A, :3], neighbours[B, :2], neighbours[C, :1] = (7, 8, 9), (5, 6), 4
@@ -235,6 +239,7 @@ def test_substitution_is_uniform_over_the_neighbours() -> None:
     assert_distributed(changed, dict.fromkeys(places, 1.0))
 
 
+@pytest.mark.slow
 @given(example=sentences, rate=rates, seed=seeds)
 def test_substitution_of_words_spares_words_of_pieces(example: Sentence, rate: float, seed: int) -> None:
     neighbours = np.full((300, 2), -1, np.int32)

@@ -122,6 +122,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(cut: Path, whole: Any,
     assert LAST in told and "set aside" in told and "resuming at step 8" in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", list(DAMAGES))
 def test_with_both_checkpoints_damaged_training_starts_anew(cut: Path, whole: Any, how: str) -> None:
     DAMAGES[how](cut / LAST)
@@ -131,6 +132,7 @@ def test_with_both_checkpoints_damaged_training_starts_anew(cut: Path, whole: An
     assert how == "lost" or any("starts anew" in line for line in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", list(DAMAGES))
 def test_damaged_best_weights_are_made_again(cut: Path, whole: Any, how: str) -> None:
     DAMAGES[how](cut / "best-6.safetensors")
@@ -139,6 +141,7 @@ def test_damaged_best_weights_are_made_again(cut: Path, whole: Any, how: str) ->
     assert any("best-6" in line for line in said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\n", b'{"step": 1}\n' * 50, None])
 def test_a_damaged_log_is_written_anew_from_the_checkpoint(
     cut: Path, whole: Any, tmp_path_factory: pytest.TempPathFactory, content: bytes | None
@@ -153,6 +156,7 @@ def test_a_damaged_log_is_written_anew_from_the_checkpoint(
     assert (cut / LOG).read_bytes() == (other / LOG).read_bytes()
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_checkpoint_changes_the_result(cut: Path, whole: Any) -> None:
     """Each bit of the header and a sample of the rest: found by its sha256, or without meaning."""
     names = [LAST, "best-6.safetensors"]

@@ -75,6 +75,7 @@ def assert_equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> None
     assert not different
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("with_dev", [True, False], ids=["dev", "no dev"])
 @pytest.mark.parametrize("cls", [SimCSE, PTBert])
 @pytest.mark.parametrize("stops", [[5], [2, 5, 1]], ids=["once", "three times"])
@@ -102,6 +103,7 @@ def test_resumed_training_is_bit_equal(
     np.testing.assert_array_equal(resumed.encode(["a dog"]), whole.encode(["a dog"]))
 
 
+@pytest.mark.slow
 def test_killed_after_a_newer_best_file_resumes_bit_equal(tiny_bert: Path, tmp_path: Path, corpus: Corpus) -> None:
     """Killed between the best file of step 8 and the next checkpoint: the one on disk is of step 6, its best of 4."""
     scores = {4: 1.0, 8: 2.0, 12: 1.5}
@@ -143,6 +145,7 @@ def test_killed_after_a_newer_best_file_resumes_bit_equal(tiny_bert: Path, tmp_p
     assert report.best_step == 8
 
 
+@pytest.mark.slow
 def test_the_seed_decides_the_trained_weights(tiny_bert: Path, corpus: Corpus) -> None:
     made = []
     for seed in (1, 1, 2):
@@ -153,6 +156,7 @@ def test_the_seed_decides_the_trained_weights(tiny_bert: Path, corpus: Corpus) -
     assert np.abs(made[0] - made[2]).max() > 0
 
 
+@pytest.mark.slow
 def test_best_checkpoint_is_the_one_kept(tiny_bert: Path, tmp_path: Path, corpus: Corpus) -> None:
     seen: dict[int, dict[str, torch.Tensor]] = {}
     values = iter([0.1, 0.9, 0.5])
@@ -172,6 +176,7 @@ def test_best_checkpoint_is_the_one_kept(tiny_bert: Path, tmp_path: Path, corpus
     assert not encoder.backbone.model.training
 
 
+@pytest.mark.slow
 def test_without_a_dev_score_the_last_weights_are_kept(tiny_bert: Path, corpus: Corpus) -> None:
     plain, scored = make(SimCSE, tiny_bert), make(SimCSE, tiny_bert)
     values = iter([1.0, 2.0, 3.0])  # the last is the best

@@ -80,6 +80,7 @@ def test_dev_scores_are_asked_within_epochs_and_at_their_ends() -> None:
     assert list(map(int, fit([float(i) for i in range(20)]))) == [4, 8, 12, 16, 20, 24, 28, 32, 36, 40]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [False, True])
 def test_training_ends_after_n_scores_without_a_better_one(folder: bool, tmp_path: Path) -> None:
     run = Run(tmp_path if folder else None, seed=0, checkpoint_steps=1)
