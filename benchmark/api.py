@@ -313,8 +313,13 @@ def evaluate(
         **given,
     )
     given_encoder = None if isinstance(encoder, str) else encoder
-    prepared = prepare(chosen, given=given_encoder, name=name, progress=Progress.silent() if quiet else None)
-    finished = execute(prepared, chosen, command=["benchmark.evaluate"])
+    if chosen.workers > 1 or chosen.executor is not None:
+        if given_encoder is not None:
+            raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
+        prepared, finished = run(chosen, command=["benchmark.evaluate"])
+    else:
+        prepared = prepare(chosen, given=given_encoder, name=name, progress=Progress.silent() if quiet else None)
+        finished = execute(prepared, chosen, command=["benchmark.evaluate"])
     if finished.outcome.failed:
         what, reason = finished.outcome.failed[0]
         raise ZooError(f"{what}: {reason}")

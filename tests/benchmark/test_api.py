@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -107,6 +108,24 @@ def test_the_function_and_the_package_of_one_name(tmp_path: Path) -> None:
         code = f"import sys, zoo.errors\n{first}\nimport benchmark\n{call}\nimport benchmark.leaderboard.page as page"
         answer = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
         assert (answer.returncode, "no records in" in answer.stdout) == (0, True), answer.stderr
+
+
+def test_several_processes_are_what_run_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recipe goes where `workers` sends it; an object stays here, and is refused there."""
+    from benchmark import api
+
+    asked: list[int] = []
+    inside = api.run
+
+    def run(options: Any, **more: Any) -> Any:
+        asked.append(options.workers)
+        return inside(dataclasses.replace(options, workers=1), **more)
+
+    monkeypatch.setattr(api, "run", run)
+    results = benchmark.evaluate("static-avg", workers=2, **WORDS)
+    assert asked == [2] and results.to_frame().index.tolist() == ["static-avg"]
+    with pytest.raises(UsageError, match="measured in this process"):
+        benchmark.evaluate(lengths, workers=2, **WORDS)
 
 
 def test_names_and_texts_are_escaped_in_a_notebook() -> None:
