@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime, Traits
-from zoo.errors import ContractError, ZooError
+from zoo.errors import ContractError, said
 from zoo.labels import PHRASE_LABELS
 
 PROBES = (
@@ -100,7 +102,7 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
         try:
             return test()
         except (Exception, SystemExit) as error:  # anything a method raises is the finding
-            return str(error) if isinstance(error, ZooError) else f"{type(error).__name__}: {error}"
+            return said(error)
 
     made: list[Encoder] = []
     problem = attempt(lambda: made.append(cls(recipe, runtime)))
@@ -125,15 +127,45 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
         yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name, corpus))
     if traits.transductive:
         yield "adapt to a task's texts", attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name))
+    yield "what records say of it", attempt(lambda: _sayings(cls, recipe, encoder))
     yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
 
 
 def _say_traits(cls: type[Encoder], recipe: Any, told: list[Traits]) -> str | None:
-    traits: object = cls.traits(recipe)
-    if not isinstance(traits, Traits):
-        return f"traits() must return Traits, not {type(traits).__name__}"
-    told.append(traits)
+    told.append(traits_of(cls, recipe))
     return None
+
+
+def _sayings(cls: type[Encoder], recipe: Any, encoder: Any) -> str | None:
+    covered = encoder.covers(list(PROBES))
+    if not isinstance(covered, np.ndarray) or covered.shape != (len(PROBES),) or covered.dtype != np.bool_:
+        return "covers() must give a numpy array of bool, one per text"
+    if not isinstance(encoder.facts(), Mapping) or not isinstance(encoder.encoding_stats(), Mapping):
+        return "facts() and encoding_stats() must give names with values"
+    if not isinstance(encoder.parameters(), int | np.integer):
+        return "parameters() must give a whole number"
+    parts: Any = cls.code_parts(recipe)
+    if not isinstance(parts, tuple) or not all(isinstance(part, type) for part in parts):
+        return "code_parts() must give a tuple of classes"
+    return None
+
+
+def traits_of(cls: type[Encoder], recipe: Any) -> Traits:
+    """Return a method's traits; raises ContractError for what is none, or has a value of another kind."""
+    traits: Any = cls.traits(recipe)
+    if not isinstance(traits, Traits):
+        raise ContractError(f"traits() must return Traits, not {type(traits).__name__}.")
+    for field in dataclasses.fields(Traits):
+        value = getattr(traits, field.name)
+        if field.name == "training_passes":
+            right = isinstance(value, float | int) and math.isfinite(value)
+        elif field.name == "precision":
+            right = value in (None, *TOLERANCE)
+        else:
+            right = isinstance(value, bool)
+        if not right:
+            raise ContractError(f"traits(): {field.name} is {value!r:.60}.")
+    return traits
 
 
 def _toy_corpus() -> Corpus:

@@ -47,6 +47,15 @@ class Interrupted(ZooError):
         return 128 + self.signal_number
 
 
+def said(error: BaseException) -> str:
+    """Return what an error says: the sentence of one of ours, else its kind and message, whatever that is."""
+    try:
+        text = str(error)
+    except Exception:  # of a plugin's own class
+        text = "its message cannot be read"
+    return text if isinstance(error, ZooError) else f"{type(error).__name__}: {text}"
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the names close to `name`, else an empty string."""
     by_lower = {k.lower(): k for k in known}

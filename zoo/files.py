@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LONGEST_LINE = 2**26  # bytes of a line of text; what is longer is no text, and would fill the memory
+_LEAST_BOUND, _MOST_TIMES = 2**26, 200  # text packs to a third or a tenth of its bytes; a bomb to a thousandth
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
@@ -39,6 +40,20 @@ def reading(path: Path, what: str = "") -> Iterator[None]:
         raise MissingError(f"{name} cannot be read: {error.strerror or error}.") from error
 
 
+WRONG_CONTENT = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError)
+"""What Python raises where a value that was read is of another kind than the program that reads it takes it for."""
+
+
+@contextlib.contextmanager
+def well_formed(what: str | Path, error: type[ZooError] = CorruptError) -> Iterator[None]:
+    """Say of content that is not of the form that the block takes it for which it is; errors of ours pass."""
+    try:
+        yield
+    except WRONG_CONTENT as wrong:
+        detail = " ".join(str(wrong).split())[:200]
+        raise error(f"{what} is not of the form it should have ({type(wrong).__name__}: {detail}).") from wrong
+
+
 @contextlib.contextmanager
 def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
     """Open a file for reading bytes, .gz and .xz unpacked; raises MissingError, or CorruptError where it is damaged."""
@@ -47,12 +62,21 @@ def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
         yield file
 
 
+def most_unpacked(packed: int) -> int:
+    """Return how many bytes a compressed text of so many bytes may unpack to."""
+    return _LEAST_BOUND + _MOST_TIMES * packed
+
+
 def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
     """Yield the lines of a file (.gz and .xz unpacked), newline included; a line without end is a CorruptError."""
     with open_bytes(path, what) as file:
-        number = 0
+        number, left = 0, most_unpacked(path.stat().st_size) if path.suffix in (".gz", ".xz") else None
         while line := file.readline(_LONGEST_LINE):
             number += 1
+            if left is not None:
+                left -= len(line)
+                if left < 0:
+                    raise CorruptError(f"{path}:{number}: unpacks to {_MOST_TIMES} times its size, as no text does.")
             if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
                 raise CorruptError(f"{path}:{number}: a line of more than {_LONGEST_LINE:,} bytes is no line of text.")
             yield line

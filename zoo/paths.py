@@ -15,7 +15,8 @@ def user_path(text: str | Path) -> Path:
         path = Path(text).expanduser()
         os.fsencode(path)
     except (RuntimeError, ValueError) as error:  # no such user; a lone surrogate
-        raise UsageError(f"{str(text)!r} is no path: {error}.") from error
+        reason = str(error).rstrip(".")
+        raise UsageError(f"{str(text)!r} is no path: {reason}.") from error
     if "\0" in str(path):
         raise UsageError(f"{str(text)!r} is no path: it holds a NUL character.")
     return path

@@ -128,6 +128,8 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
     """Make the dataclass `cls` from plain values, converting and checking every type; raises UsageError."""
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{where}: expected a mapping of names to values, got {values!r:.80}.")
     fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     hints = _hints(cls)  # type: ignore[arg-type]
     converted = {}
@@ -213,6 +215,9 @@ class RecipeSpec:
         by a static method `without_effect` of the parameters, which returns what is wrong).
         """
         cls = METHODS.get(self.method)
+        if not dataclasses.is_dataclass(getattr(cls, "Recipe", None)):
+            place = METHODS.origin(self.method)
+            raise UsageError(f"method {self.method!r} ({place}): Recipe is no dataclass; decorate it with @dataclass.")
         known = {f.name for f in dataclasses.fields(cls.Recipe)}
         base = {k: v for k, v in (defaults or {}).items() if k in known}
         if problem := getattr(cls.Recipe, "without_effect", lambda _: None)(self.parameters):

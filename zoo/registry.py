@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from zoo.errors import UsageError, did_you_mean
+from zoo.errors import UsageError, did_you_mean, said
 from zoo.files import sha256_file
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Registry(Generic[T]):
             Exception,
             SystemExit,
         ) as error:  # a plugin's own fault: told here
-            self._broken[name] = f"{type(error).__name__}: {error} ({_raised_in(error)})"
+            self._broken[name] = f"{said(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = Entry(found, entry.origin)
         return made
@@ -313,7 +313,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         raise
     except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and harms nothing else
         del sys.modules[module_name]
-        reason = f"{type(error).__name__}: {error} ({_raised_in(error)})"
+        reason = f"{said(error)} ({_raised_in(error)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)
         return reason

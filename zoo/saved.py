@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import hashes_of, read_mapping, sha256_file, write_json
+from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 
@@ -111,4 +111,5 @@ def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | No
                 f"{folder} was saved by {saved['class']} (method {method!r}), which is not registered here; import or"
                 " install the plugin that registers it."
             )
-    return METHODS.get(method).load(folder, runtime)
+    with well_formed(f"the encoder in {folder}"):
+        return METHODS.get(method).load(folder, runtime)

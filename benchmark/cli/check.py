@@ -11,6 +11,7 @@ from benchmark.cli.options import load_plugins, plugin_option, say
 from benchmark.run.runtime import make_runtime
 from zoo.conformance import check
 from zoo.encoder import Runtime
+from zoo.errors import said
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 
@@ -35,7 +36,16 @@ def command(method: str, backbone: str | None, device: str, precision: str, plug
         for what, problem in check(cls, recipe, quiet, spec.name):
             failures += problem is not None
             say(f"ok    {spec.name}: {what}" if problem is None else f"FAIL  {spec.name}: {what}: {problem}")
-        if not METHODS.is_builtin(spec.method) and not cls.sources(recipe, quiet):
+        named, problem = True, None
+        if not METHODS.is_builtin(spec.method):
+            try:
+                named = bool(cls.sources(recipe, quiet))
+            except (Exception, SystemExit) as error:  # anything a method raises is the finding
+                problem = said(error)
+        if problem is not None:
+            failures += 1
+            say(f"FAIL  {spec.name}: sources: {problem}")
+        if not named:
             say(
                 f"note  {spec.name}: sources() names no file; where the method reads weights or vectors of its own,"
                 " return their name and sha256 there, so that records show what a score was made with"

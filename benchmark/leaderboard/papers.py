@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmark.leaderboard.published import Line, published
 from zoo.errors import UsageError, did_you_mean
+from zoo.files import well_formed
 from zoo.paths import resource_folder
 from zoo.recipe import build, read_yaml
 
@@ -94,8 +95,14 @@ def all_items() -> dict[str, Item]:
     items: dict[str, Item] = {}
     folder = resource_folder("benchmark", "configs") / "papers"
     for path in sorted(folder.glob("*.yaml"), key=lambda path: ("ptbert", "burt", "promptbert").index(path.stem)):
-        items |= _read(read_yaml(path), str(path))
+        items |= read_items(path)
     return items
+
+
+def read_items(path: Path) -> dict[str, Item]:
+    """Read the tables and figures of one paper; raises UsageError naming the key that is wrong."""
+    with well_formed(path, UsageError):
+        return _read(read_yaml(path), str(path))
 
 
 def item(name: str) -> Item:
@@ -111,6 +118,8 @@ def item(name: str) -> Item:
 def _read(content: Any, where: str) -> dict[str, Item]:
     _only(content, ("paper", "about", "backbone", "train_sentences", "items"), where)
     items = {}
+    if not isinstance(content.get("items"), dict):
+        raise UsageError(f"{where}: items: expected names of tables and figures.")
     for name, entry in content["items"].items():
         place = f"{where}: {name}"
         steps = tuple(_step(step, place) for step in entry.pop("steps", []))

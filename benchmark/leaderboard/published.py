@@ -12,6 +12,7 @@ from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError
+from zoo.files import well_formed
 from zoo.paths import resource_folder
 from zoo.recipe import build, read_yaml
 
@@ -177,6 +178,11 @@ def published() -> Published:
 
 def parse(content: Any, where: str) -> Published:
     """Return the content of the file, checked; raises UsageError naming the row."""
+    with well_formed(where, UsageError):
+        return _parse(content, where)
+
+
+def _parse(content: Any, where: str) -> Published:
     if not isinstance(content, dict) or set(content) != {"papers", "tasks", "tables"}:
         raise UsageError(f"{where}: its keys must be papers, tasks and tables.")
     places = {}

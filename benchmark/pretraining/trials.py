@@ -15,7 +15,7 @@ from typing import Any
 from zoo.encoder import Run, Runtime
 from zoo.engine.named import PRETRAINING
 from zoo.errors import MissingError, UsageError, did_you_mean
-from zoo.files import read_mapping, write_json, write_text
+from zoo.files import read_mapping, well_formed, write_json, write_text
 from zoo.paths import resource_folder
 from zoo.pretraining.pretrain import Wishes, pretrain
 from zoo.pretraining.recipe import PretrainRecipe, read_pretrain_recipe
@@ -42,6 +42,11 @@ def read_trials(name: str, tokens: int | None = None) -> list[Trial]:
     known = [file.stem for file in sorted(folder.glob("*.yaml"))]
     if not path.is_file():
         raise UsageError(f"unknown table of trials {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
+    with well_formed(path, UsageError):
+        return _read(path, tokens)
+
+
+def _read(path: Path, tokens: int | None) -> list[Trial]:
     table = read_yaml(path)
     if not isinstance(table, dict) or not set(table) <= set(_KEYS) or not isinstance(table.get("trials"), dict):
         raise UsageError(f"{path}: a table of trials has the keys {', '.join(_KEYS)}.")

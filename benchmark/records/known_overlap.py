@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoo.errors import MissingError
-from zoo.files import read_json
+from zoo.errors import CorruptError, MissingError
+from zoo.files import read_mapping
 
 if TYPE_CHECKING:
     from benchmark.records.schema import Overlap, Record
@@ -22,10 +22,23 @@ FILE = "overlap.json"
 def read_overlap(results: Path) -> dict[str, Any]:
     """Return what the file of a results folder holds, {} without one; raises CorruptError for a damaged one."""
     try:
-        found: dict[str, Any] = read_json(results / FILE)
+        found = read_mapping(results / FILE)
     except MissingError:
         return {}
+    for tasks in found.values():
+        if not isinstance(tasks, dict) or not all(_is_entry(entry) for entry in tasks.values()):
+            raise CorruptError(f"{results / FILE} does not say of each corpus and task what they share; delete it.")
     return found
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("sha256"), str)
+        and type(entry.get("texts")) is int
+        and isinstance(entry.get("digests"), list)
+        and all(isinstance(digest, str) for digest in entry["digests"])
+    )
 
 
 def with_overlap(records: Iterable[Record], known: Mapping[str, Any]) -> list[Record]:

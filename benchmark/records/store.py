@@ -262,7 +262,7 @@ def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
         values["sha256"] = sha256_json(values)
         content = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         return content, parse_record(content.encode("utf-8"), where)
-    except (TypeError, RecursionError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # RecursionError is one
         raise CorruptError(f"{where} cannot be kept as JSON: {error}.") from error
 
 

@@ -22,7 +22,7 @@ from benchmark.run.vectors import Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo.conformance import probe
 from zoo.encoder import Corpus, Encoder, Run
-from zoo.errors import Interrupted, MissingError, ZooError
+from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
 from zoo.hardware import forget_peak_memory, peak_memory_mb
 
@@ -40,6 +40,8 @@ class Measured:
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
     """Return why a cell cannot be measured at all, or None where it can."""
+    if plan.failed is not None:
+        return Measured(cell, "failed", plan.failed)
     if plan.missing is not None:
         return Measured(cell, "n/a", plan.missing)
     if cell.task.data is None:
@@ -52,7 +54,7 @@ def failed(cell: Cell, error: BaseException) -> Measured:
     if isinstance(error, ZooError):
         return Measured(cell, "failed", str(error))
     details = {"traceback": "".join(traceback.format_exception(error))}
-    return Measured(cell, "failed", f"{type(error).__name__}: {error}", more=details)
+    return Measured(cell, "failed", said(error), more=details)
 
 
 class Overlap:

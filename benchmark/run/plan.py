@@ -13,9 +13,11 @@ from typing import Any
 
 from benchmark.data.catalog import catalog
 from benchmark.records.schema import PROTOCOL_VERSION
+from benchmark.run.contain import contained
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
+from zoo.conformance import traits_of
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
-from zoo.errors import MissingError
+from zoo.errors import ContractError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
 from zoo.provenance import code_digest, probe_digest
 from zoo.recipe import RecipeSpec, later_at_default, portable_recipe
@@ -32,6 +34,7 @@ class ResolvedMethod:
     traits: Traits
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
+    failed: str | None = None  # what went wrong where it was asked for its traits
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class EncoderPlan:
     cells: tuple[Cell, ...]
     code: str  # digest of the code that makes the vectors
     missing: str | None = None  # why it cannot run at all (backbone not here, say): its cells are n/a
+    failed: str | None = None  # what went wrong where the method was asked what it is: its cells have failed
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, Any] | None = None
     recipe_name: str | None = None  # the recipe's, where `name` is a label
@@ -87,8 +91,14 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
     resolved = []
     for spec in specs:
         cls, recipe = spec.resolve(defaults)
-        traits = cls.traits(recipe)
-        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=unstated(cls, traits)))
+        traits, failed = Traits(), None
+        try:
+            traits = traits_of(cls, recipe)
+        except UsageError:
+            raise
+        except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
+            failed = f"its traits: {said(error)}"
+        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=unstated(cls, traits), failed=failed))
     return resolved
 
 
@@ -153,12 +163,24 @@ def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in corpus.items() if k != "name"}
 
 
+def _checked_sources(sources: Any) -> dict[str, Any]:
+    """Return what `sources` gave; raises ContractError for what is no mapping of names to plain values."""
+    try:
+        sha256_json(sources)
+        if isinstance(sources, dict) and all(isinstance(name, str) for name in sources):
+            return sources
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise ContractError(f"sources() must return names with their identity in plain values, not {sources!r:.100}.")
+
+
 def _plugin_probe(method: ResolvedMethod, runtime: Runtime) -> str | None:
     """Return the digest of a plugin's vectors for fixed texts, before training; None for a built-in method."""
     name = METHODS.name_of(method.cls)
     if name is not None and METHODS.is_builtin(name):
         return None
-    return probe_digest(lambda: method.cls(method.recipe, runtime))
+    with contained():
+        return probe_digest(lambda: method.cls(method.recipe, runtime))
 
 
 def make_plan(
@@ -181,31 +203,40 @@ def make_plan(
     parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
     for method in methods:
         kind = "pairs" if method.traits.needs_pairs else "corpus" if method.traits.needs_corpus else ""
-        sources, missing = {}, texts[kind].missing
+        sources, missing, failed = {}, texts[kind].missing, method.failed
         text, identity = texts[kind].corpus, None
-        if text is not None:
-            text = method.cls.reads(method.recipe, text)
-            if (kind, text.name) not in parts:
-                parts[kind, text.name] = text, text.identity()
-            text, identity = parts[kind, text.name]
+        row_key = sha256_json({"method": method.name, "failed": True})  # where the method does not say what it is
+        code = row_key
         try:
-            sources = method.cls.sources(method.recipe, runtime)
-        except MissingError as error:
-            missing = str(error)
-        inputs = encoder_inputs(
-            method.cls,
-            method.recipe,
-            method.traits,
-            sources,
-            corpus=identity,
-            dev=dev.identity() if dev is not None and dev.data is not None else None,
-            precision=method.traits.precision or runtime.precision,
-            limit=limit,
-        )
-        if missing is None and (probed := _plugin_probe(method, runtime)) is not None:
-            inputs["probe"] = probed
-        row_key = sha256_json(inputs)
-        code = code_digest(method.cls.code_parts(method.recipe))
+            if text is not None:
+                text = method.cls.reads(method.recipe, text)
+                if (kind, text.name) not in parts:
+                    parts[kind, text.name] = text, text.identity()
+                text, identity = parts[kind, text.name]
+            try:
+                sources = _checked_sources(method.cls.sources(method.recipe, runtime))
+            except MissingError as error:
+                missing = str(error)
+            inputs = encoder_inputs(
+                method.cls,
+                method.recipe,
+                method.traits,
+                sources,
+                corpus=identity,
+                dev=dev.identity() if dev is not None and dev.data is not None else None,
+                precision=method.traits.precision or runtime.precision,
+                limit=limit,
+            )
+            if missing is None and failed is None and (probed := _plugin_probe(method, runtime)) is not None:
+                inputs["probe"] = probed
+            row_key = sha256_json(inputs)
+            code = code_digest(method.cls.code_parts(method.recipe))
+        except ZooError as error:
+            if METHODS.is_builtin(METHODS.name_of(method.cls) or ""):
+                raise
+            failed = failed or str(error)
+        except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
+            failed = failed or f"the method cannot say what it is: {said(error)}"
         for seed in seeds if method.traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)
@@ -222,6 +253,7 @@ def make_plan(
                     cells,
                     code,
                     missing,
+                    failed,
                     corpus=text,
                     corpus_identity=identity,
                     recipe_name=method.recipe_name,

@@ -13,6 +13,7 @@ from typing import Any, cast
 from benchmark.records.schema import Environment, Record
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
+from benchmark.run.contain import contained
 from benchmark.run.describe import record_of
 from benchmark.run.executors.claims import Claims
 from benchmark.run.fit import Fitter, Others
@@ -23,8 +24,14 @@ from benchmark.run.remaining import Remaining
 from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
 from benchmark.tasks.loaded import LoadedTask
-from zoo.encoder import Runtime
+from zoo.encoder import Runtime, Traits
+from zoo.errors import CorruptError, said
 from zoo.hardware import environment
+
+
+@dataclass(frozen=True)
+class _Nothing:
+    """In place of a recipe that cannot be written."""
 
 
 @dataclass
@@ -86,7 +93,9 @@ class Runner:
                 head = f"[{number}/{total}] {encoder_plan.name}{seed}"
                 started = time.monotonic()
                 # With nothing else to do it waits; otherwise the next encoder is taken first.
-                if self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0):
+                with contained():
+                    done = self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0)
+                if done:
                     held = 0
                     self._remaining.done(encoder_plan.key, time.monotonic() - started)
                 else:
@@ -170,7 +179,7 @@ class Runner:
             with suppress(OSError):  # it holds what was learned, or another process removed it or works in it
                 folder.rmdir()
 
-    def _keep(self, plan: EncoderPlan, measured: Measured) -> None:
+    def _keep(self, plan: EncoderPlan, measured: Measured, *, bare: bool = False) -> None:
         record: Record = record_of(
             plan,
             measured,
@@ -180,6 +189,15 @@ class Runner:
             command=self.command,
             run_file=self.run_file,
         )
+        try:
+            self.records.write(record, measured.pairs)
+        except CorruptError as error:  # a plugin's word for its recipe, files or cost is no plain value
+            if bare:
+                raise
+            reason = f"it cannot be recorded: {said(error)}"
+            nothing = replace(plan, recipe=_Nothing(), sources={}, traits=Traits())
+            self._keep(nothing, Measured(measured.cell, "failed", reason), bare=True)
+            return
         what = f"{plan.name} on {measured.cell.task.name}"
         if measured.status == "ok":
             self.outcome.measured += 1
@@ -187,7 +205,6 @@ class Runner:
             kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
             kind.append((what, measured.reason or "?"))
             self.runtime.progress.say(f"{what}: {measured.status}: {measured.reason}")
-        self.records.write(record, measured.pairs)
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

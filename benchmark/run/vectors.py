@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.records.schema import plain
 from benchmark.run.cache import Entry
 from zoo.conformance import check_vectors
 from zoo.encoder import Encoder, Vectors
@@ -21,7 +23,14 @@ _MISSING = 10  # words that a record names; never sentences, which are the data 
 
 def facts_of(encoder: Encoder) -> dict[str, Any]:
     """Return what records keep of an encoder: its size, and what its method says of itself."""
-    return {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
+    facts = {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
+    for name, value in facts.items():
+        try:
+            json.dumps(plain(value), allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            problem = f"facts(): {name!r} is no plain value ({value!r:.60}); give numbers, text or lists."
+            raise ContractError(problem) from error
+    return facts
 
 
 @dataclass

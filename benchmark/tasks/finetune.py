@@ -19,7 +19,7 @@ from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.relatedness import sick_splits
 from benchmark.tasks.semeval import read_parts
 from benchmark.tasks.sts import Splits, stsb_splits, three_splits
-from zoo.files import read_json, write_json
+from zoo.files import read_mapping, write_json
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder, Run
@@ -64,7 +64,7 @@ class FinetuneData(TaskData):
         folder = run.folder / f"seed-{seed}"
         if not (folder / "scores.json").is_file():
             write_json(folder / "scores.json", self.fine_tune(encoder, replace(run, seed=seed, folder=folder)))
-        scores: dict[str, Any] = read_json(folder / "scores.json")
+        scores: dict[str, Any] = read_mapping(folder / "scores.json")
         return scores
 
     @abstractmethod

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
 
 from benchmark.tasks import MTEB, TASKS
 from zoo.errors import UsageError, did_you_mean
@@ -45,7 +44,9 @@ def all_suites() -> dict[str, Suite]:
     return suites
 
 
-def _suite(content: dict[str, Any], path: Path) -> Suite:
+def _suite(content: object, path: Path) -> Suite:
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: a suite is a mapping with the keys {', '.join(f.name for f in fields(Suite))}.")
     means = _means(content.pop("means", {}), str(path))
     found = replace(build(Suite, {**content, "name": path.stem}, str(path)), means=means)
     unknown = {task for tasks in means.values() for task in tasks} - set(found.tasks)

@@ -27,7 +27,7 @@ from benchmark.template_search.table import SearchTable, print_best, write_searc
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import MissingError, UsageError, ZooError
-from zoo.files import check_writable, read_json, sha256_json, slug, write_json
+from zoo.files import check_writable, read_json, sha256_json, slug, well_formed, write_json
 from zoo.hardware import environment
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
@@ -82,7 +82,8 @@ def read_lists(own: Path | None = None) -> tuple[Lists, dict[str, float]]:
             raise UsageError(f"{own}: give a mapping with the keys {', '.join(content)}, each a list.")
         content |= replaced
     where = str(own or shipped)
-    lists = build(Lists, content, where)
+    with well_formed(where, UsageError):
+        lists = build(Lists, content, where)
     try:
         for parts in [*_relationships(lists), *_prefixes(lists, lists.relationships[:1]), *_endings(lists)]:
             Template.parse(parts.text)
@@ -170,7 +171,8 @@ def generated_templates(options: dict[str, Any], runtime: Runtime) -> list[str]:
     path = options["results"] / "template-search" / f"generated-{sha256_json(inputs)[:16]}.json"
     say = runtime.progress.say
     if path.is_file():
-        found = read_json(path)["templates"]
+        with well_formed(path):
+            found = [{**one, "template": str(one["template"])} for one in read_json(path)["templates"]]
     else:
         model, tokenizer = load_seq2seq(source, runtime)
         made = generate_templates(model, tokenizer, definitions, count=options["count"], runtime=runtime)

@@ -1,4 +1,4 @@
-"""python -m tests.torture: kills, processes, disk, flips. Exit code 1 when anything did not hold."""
+"""python -m tests.torture: kills, processes, disk, flips, bulk, plugins, fuzz. Exit code 1 when one did not hold."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ def main(arguments: list[str] | None = None) -> int:
         ("processes", "several processes on one folder, some of them killed", 20),
         ("disk", "a full disk at so many sizes", 50),
         ("flips", "one flipped bit in any file that is read", 2000),
+        ("bulk", "files of so many hostile rows, and small ones that unpack to gigabytes, within 2 GB", 1_000_000),
+        ("plugins", "methods that misbehave, between two that do not", 300),
+        ("fuzz", "so many inputs that are nearly right for every reader", 20000),
     ):
         one = commands.add_parser(name, help=help_text)
         one.add_argument("count", type=int, nargs="?", default=count)
         one.add_argument("--seed", type=int, default=0)
-        if name == "flips":
+        if name in ("flips", "fuzz"):
             one.add_argument("--only", help="only what has this in its name")
+        if name == "fuzz":
+            one.add_argument("--part", default="1/1", help="2/4: the second quarter of the readers")
     options = parser.parse_args(arguments)
     if options.what == "kills":
         from tests.torture.kills import kills
@@ -34,6 +39,18 @@ def main(arguments: list[str] | None = None) -> int:
         from tests.torture.disk import disk
 
         return disk(options.count, options.seed)
+    if options.what == "bulk":
+        from tests.torture.bulk import bulk
+
+        return bulk(options.count, options.seed)
+    if options.what == "plugins":
+        from tests.torture.plugins import plugins
+
+        return plugins(options.count, options.seed)
+    if options.what == "fuzz":
+        from tests.torture.fuzz import fuzz
+
+        return fuzz(options.count, options.seed, options.only, options.part)
     from tests.torture.flips import flips
 
     return flips(options.count, options.seed, options.only)

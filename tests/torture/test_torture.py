@@ -15,7 +15,16 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.parametrize(("what", "count"), [("kills", 4), ("processes", 1), ("disk", 4), ("flips", 110)])
 def test_nothing_gives_way(what: str, count: int) -> None:
-    command = [sys.executable, "-m", "tests.torture", what, str(count)]
+    assert f"{count} tried, 0 wrong" in torture(what, str(count))
+
+
+@pytest.mark.parametrize("arguments", ["fuzz 10 --part 2/3", "plugins 8", "bulk 3000"])
+def test_nothing_hostile_ends_in_a_traceback(arguments: str) -> None:
+    assert " tried, 0 wrong" in torture(*arguments.split()).splitlines()[-1]
+
+
+def torture(*arguments: str) -> str:
+    command = [sys.executable, "-m", "tests.torture", *arguments]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
     assert answer.returncode == 0, answer.stdout[-3000:] + answer.stderr[-3000:]
-    assert f"{count} tried, 0 wrong" in answer.stdout
+    return answer.stdout

@@ -111,7 +111,7 @@ def test_a_broken_encoder_is_caught_by_the_methods_name(fault: str) -> None:
 def test_a_good_encoder_passes_the_probe_and_the_check() -> None:
     probe(Good({}, Runtime()), "good")
     findings = list(check(Good, {}, Runtime(), "good"))
-    assert len(findings) == 5 and all(wrong is None for _, wrong in findings)
+    assert len(findings) == 6 and all(wrong is None for _, wrong in findings)
 
 
 def test_deviations_within_the_tolerance_of_the_precision_pass() -> None:
@@ -269,7 +269,7 @@ def test_every_recipe_passes_the_check(
     findings = list(check(cls, recipe, Runtime(), name))
     assert {what: wrong for what, wrong in findings if wrong} == {}
     traits = cls.traits(recipe)
-    assert len(findings) == 5 + (traits.needs_corpus or traits.needs_pairs) + traits.transductive
+    assert len(findings) == 6 + (traits.needs_corpus or traits.needs_pairs) + traits.transductive
 
 
 def test_every_registered_method_is_among_the_checked_recipes() -> None:

@@ -68,7 +68,7 @@ class Layout:
         if prompts.is_file() and read_mapping(prompts).get("default_prompt_name"):
             foreign = foreign or "a default prompt"
         lower, longest = bool(settings.get("do_lower_case")), settings.get("max_seq_length")
-        if longest is not None and (not isinstance(longest, int) or longest < 1):
+        if longest is not None and (type(longest) is not int or longest < 1):
             raise CorruptError(f"{source.folder}: max_seq_length {longest!r} is no length.")
         return cls(transformer, pooling or "mean", after, longest, lower, foreign, True)
 

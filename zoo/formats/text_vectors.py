@@ -6,20 +6,17 @@ with the tensor `vectors`) and beside it, with the same stem, a .txt file of its
 
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoo.errors import CorruptError, MissingError
-from zoo.files import read_tensors, sha256_file, sha256_json
+from zoo.files import WRONG_CONTENT, iterate_bytes, read_tensors, sha256_file, sha256_json
 
 _MATRICES = (".npy", ".safetensors")
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 def find(path: str | None) -> list[Path]:
@@ -71,18 +68,17 @@ def _matrix(path: Path) -> NDArray[np.float32]:
         return np.asarray(tensors["vectors"].float().numpy(), np.float32)
     try:
         return np.asarray(np.load(path, allow_pickle=False), np.float32)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, EOFError, SyntaxError, tokenize.TokenError, *WRONG_CONTENT) as error:
         raise CorruptError(f"{path} cannot be read as a numpy matrix: {error}.") from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the lines with their numbers; only a line feed ends one, for texts may hold other separators."""
-    try:
-        with _OPENERS.get(path.suffix, open)(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                yield number, line.rstrip(b"\r\n").decode("utf-8")
-    except (OSError, EOFError, lzma.LZMAError, UnicodeDecodeError) as error:
-        raise CorruptError(f"{path} cannot be read as lines of UTF-8: {error}.") from error
+    for number, line in enumerate(iterate_bytes(path), 1):
+        try:
+            yield number, line.rstrip(b"\r\n").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise CorruptError(f"{path}:{number}: byte {line[error.start]:#x} is not utf-8.") from error
 
 
 def _tab_separated(path: Path) -> tuple[list[str], NDArray[np.float32]]:

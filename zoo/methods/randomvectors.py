@@ -13,6 +13,7 @@ import numpy as np
 
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import positive
 from zoo.recipe import build
@@ -82,7 +83,9 @@ class RandomVectors(Encoder[RandomVectorsRecipe]):
         """Read what `save` wrote."""
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         encoder = cls(recipe, runtime or Runtime())
-        encoder.seed = int(read_json(folder / "seed.json"))
+        encoder.seed = read_json(folder / "seed.json")
+        if type(encoder.seed) is not int or encoder.seed < 0:
+            raise CorruptError(f"{folder / 'seed.json'} holds no seed.")
         return encoder
 
     def fingerprint(self) -> str:

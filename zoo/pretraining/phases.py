@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from zoo.errors import UsageError
-from zoo.files import atomic_path, read_json, write_json
+from zoo.files import atomic_path, read_json, read_mapping, well_formed, write_json
 from zoo.pretraining.recipe import PretrainRecipe
 from zoo.training.checkpoint import checkpoint_facts
 from zoo.training.folder import BEFORE, LAST
@@ -37,7 +37,8 @@ def settle(folder: Path | None, recipe: PretrainRecipe, finish: int | None) -> P
     wanted = Phase(recipe.decay_from, recipe.steps)
     if folder is None:
         return wanted
-    begun = Phase(**read_json(folder / DECAY)) if (folder / DECAY).is_file() else None
+    with well_formed(folder / DECAY):
+        begun = Phase(**read_json(folder / DECAY)) if (folder / DECAY).is_file() else None
     at = checkpoint_facts(folder / LAST)["step"] if (folder / LAST).is_file() else None
     if finish is not None:
         return _finish(folder, recipe, finish, begun, at)
@@ -66,7 +67,7 @@ def check_own(folder: Path, recipe: PretrainRecipe, stream: str) -> None:
     """
     wanted = {k: v for k, v in asdict(recipe).items() if k not in _MAY_CHANGE} | {"text": stream}
     if (folder / OWN).is_file() and ((folder / LAST).is_file() or (folder / CONSTANT).is_file()):
-        found = read_json(folder / OWN)
+        found = read_mapping(folder / OWN)
         for key, value in wanted.items():
             if found.get(key) != value:
                 raise UsageError(

@@ -128,7 +128,10 @@ def read_pretrain_recipe(name: str) -> PretrainRecipe:
     path = Path(name) if name.endswith((".yaml", ".yml")) else known.get(name)
     if path is None or not path.is_file():
         raise UsageError(f"unknown pretraining recipe {name!r}.{did_you_mean(name, known)} Known: {', '.join(known)}.")
-    return build(PretrainRecipe, {**(read_yaml(path) or {}), **overrides}, str(path))
+    content = read_yaml(path) or {}
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: a pretraining recipe is a mapping of names to values.")
+    return build(PretrainRecipe, {**content, **overrides}, str(path))
 
 
 def recipe_line(recipe: PretrainRecipe, name: str) -> str:

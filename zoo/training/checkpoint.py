@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from zoo.errors import CorruptError
-from zoo.files import read_tensors, write_tensors
+from zoo.files import WRONG_CONTENT, read_tensors, write_tensors
 
 
 def random_state() -> dict[str, torch.Tensor]:
@@ -139,13 +139,30 @@ def restore_checkpoint(
         for group in groups:
             if "betas" in group:  # JSON made a list of it; RMSprop has none
                 group["betas"] = tuple(group["betas"])
+        _check_groups(optimizer.param_groups, groups)
         model.load_state_dict(weights)
         optimizer.load_state_dict({"state": state, "param_groups": groups})
-    except (KeyError, ValueError, RuntimeError) as error:
+        scheduler.load_state_dict(scheduler_state)
+    except (*WRONG_CONTENT, RuntimeError) as error:
         raise CorruptError(f"{path} does not fit this training ({error}).") from error
     own = {name.partition("/")[2]: state for name, state in generators.items() if name.startswith(f"{rank}/")}
     if "cpu" not in own:
         raise CorruptError(f"{path} holds no random state of process {rank}: it is from fewer processes.")
-    scheduler.load_state_dict(scheduler_state)
     set_random_state(own)
     return facts
+
+
+def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None:
+    """Raise ValueError where a setting is of another kind than this training's."""
+    for mine, said in zip(own, read, strict=True):
+        for name, value in mine.items():
+            other = said[name]
+            if name in ("foreach", "fused", "params"):  # how it is computed, and which weights: torch looks at them
+                same = isinstance(other, type(value) | bool | None)
+            elif value is None or isinstance(value, bool | str):
+                same = bool(other == value)
+            else:
+                kind = tuple if isinstance(value, tuple) else float | int
+                same = isinstance(other, kind) and bool(np.isfinite(other).all())
+            if not same:
+                raise ValueError(f"{name} is {other!r:.40}")

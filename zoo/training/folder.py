@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import read_tensors, read_text, write_tensors, write_text
+from zoo.files import WRONG_CONTENT, read_tensors, read_text, write_tensors, write_text
 
 Tensors = dict[str, torch.Tensor]
 
@@ -95,11 +95,11 @@ class TrainingFolder:
             at_fault = path
             try:
                 tensors, metadata = read_tensors(path, unsigned=False)
-                facts, best = json.loads(metadata["facts"]), None
+                facts, best = _checked(json.loads(metadata["facts"])), None
                 if facts["best_step"] is not None:
                     at_fault = self.folder / f"best-{facts['best_step']}.safetensors"
                     best = read_tensors(at_fault, unsigned=False)[0]
-            except (CorruptError, MissingError, KeyError, TypeError, ValueError) as error:
+            except (CorruptError, MissingError, *WRONG_CONTENT) as error:
                 self.damaged.append((path, str(error)))
                 if at_fault != path:
                     self.damaged.append((at_fault, str(error)))
@@ -128,6 +128,17 @@ class TrainingFolder:
             write_text(self.folder / LOG, "".join(line + "\n" for line in self.lines))
         else:
             (self.folder / LOG).unlink(missing_ok=True)
+
+
+def _checked(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return what a training said of itself; raises ValueError where a part is of another kind."""
+    kinds = {"step": int, "dev_scores": dict, "log": list, "seconds": float | int}
+    wrong = [name for name, kind in kinds.items() if not isinstance(facts[name], kind)]
+    if wrong or not all(isinstance(line, str) and isinstance(json.loads(line), dict) for line in facts["log"]):
+        raise ValueError(f"its facts are not those of a training: {', '.join(wrong) or 'log'}")
+    if not isinstance(facts["last_loss"], float | int | None) or not isinstance(facts["best_step"], int | None):
+        raise ValueError("its facts are not those of a training: loss or best step")
+    return facts
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

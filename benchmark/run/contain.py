@@ -1,0 +1,47 @@
+"""What a method changes of the process that it runs in is put back, so that the methods after it find it unchanged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def contained() -> Iterator[None]:
+    """Put back, after the block, the working folder, streams, signal handlers, and the settings of numpy and torch."""
+    import numpy as np
+    import torch
+
+    folder, streams, deepest = Path.cwd(), (sys.stdout, sys.stderr), sys.getrecursionlimit()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    errors, variables = np.geterr(), dict(os.environ)
+    dtype, gradients, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
+    strict, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = streams
+        sys.setrecursionlimit(deepest)
+        with suppress(OSError):  # the folder is gone
+            os.chdir(folder)
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is not handler and not _is_default(number):
+                signal.signal(number, handler)
+        np.seterr(**errors)
+        if dict(os.environ) != variables:
+            os.environ.clear()
+            os.environ.update(variables)
+        torch.set_default_dtype(dtype)
+        torch.set_grad_enabled(gradients)
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict, warn_only=warned)
+
+
+def _is_default(number: int) -> bool:
+    # After a first signal the run itself puts the default handler there, so that a second one ends it.
+    return signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
