@@ -10,6 +10,7 @@ from typing import Any
 from zoo.progress import Bar, Progress
 
 _SECONDS = 2.0  # between two words about a bar
+_STALE = 30.0  # seconds after which a state says nothing any more: its worker is lost, say
 
 
 class Board:
@@ -17,7 +18,7 @@ class Board:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.states: dict[str, str] = {}
+        self.states: dict[str, tuple[str, float]] = {}
 
     def say(self, line: str) -> None:
         """Add a line."""
@@ -25,12 +26,13 @@ class Board:
 
     def at(self, key: str, state: str) -> None:
         """Set where an encoder is."""
-        self.states[key] = state
+        self.states[key] = state, time.monotonic()
 
     def take(self) -> tuple[list[str], dict[str, str]]:
-        """Return the lines since the last call, and the states."""
+        """Return the lines since the last call, and the states that were set lately."""
         lines, self.lines = self.lines, []
-        return lines, self.states
+        now = time.monotonic()
+        return lines, {key: state for key, (state, at) in self.states.items() if now - at < _STALE}
 
 
 class Told(Progress):

@@ -147,7 +147,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.slow
 def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
-    methods = "simcse:batch_size=4:epochs=8:eval_every=999"
+    methods = "simcse:batch_size=4:epochs=4:eval_every=999"
     command = [sys.executable, "-m", "benchmark", *words(tiny_bert, tmp_path / "ray", methods, 2, "--executor", "ray")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "local"}
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
