@@ -14,6 +14,7 @@ from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.significance import of_row, row_differences
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
+from zoo.errors import ContractError
 
 _NAMED = 3  # rows named in one sentence; the others are counted
 
@@ -68,7 +69,10 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
     ]
     if not compared:
         return _without_pairs(ours, controls)
-    rows, values, found = row_differences(compared, store)
+    try:
+        rows, values, found = row_differences(compared, store)
+    except ContractError:  # so few pairs that no draw of them has a correlation
+        return _without_pairs(ours, controls)
     at = {row.name: place for place, row in enumerate(rows)}
 
     def best_first(names: Sequence[Row]) -> list[str]:
@@ -85,7 +89,9 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
     if control is None:
         one = f"{on}, {best[0]} has {100 * values[at[best[0]]]:.1f}"
         start = f"{one}, the most of this run." if len(best) > 1 else f"{one}."
-        sentences = [f"{start} No control is in the table to say how much of that is easy to have."]
+        only = "Rows that are controls themselves say nothing more alone."
+        none = "No control is in the table to say how much of that is easy to have."
+        sentences = [f"{start} {only if all(map(role, scored)) else none}"]
     else:
         kind = " (the backbone untrained)" if role(rows[at[control]]) == UNTRAINED else ""
         sentences = [f"{on}, the best control, {control}{kind}, has {100 * values[at[control]]:.1f}."]
@@ -128,7 +134,9 @@ def _without_pairs(ours: Sequence[Row], controls: Sequence[Row]) -> Learned:
     known = [row for row in controls if row.average.mean is not None]
     if known:
         sentences = [f"{sentences[0][:-1]}; the best control, {known[0].name}, has {known[0].average.text()}."]
-    sentences.append("No pair scores are kept of these tasks, so that the difference has no interval here.")
+    sentences.append(
+        "Their pair scores give no interval here: none are kept of accuracies, and few pairs are not enough."
+    )
     return Learned(sentences, [row.name for row in ranked], known[0].name if known else None)
 
 
