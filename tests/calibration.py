@@ -6,23 +6,34 @@ each the mean of a row's predictions plus a random combination of its seeds' dev
 truth is then known, and two things are counted:
 
 - `seeds`: every trained row against itself with other seeds. How many comparisons have p < 0.05?
-- `best`: forty rows made equally good (of each task's scores so much of the gold is added or taken away). How often is
-  one of them, the truly best above all, left out of the set of the best?
+- `best`: forty rows made equally good: to each row's predictions so much of the gold is added (or taken away) that all
+  have the same expected score in every task. Each of the forty is then the truly best with equal right. Counted is how
+  often it is in the set of the best: of one row named before the draw (the first row in draw 0, the second in draw 1),
+  of all forty together, and of the row that is in it least often.
+
+A draw depends on `--seed` and its number alone: a long run can be cut into parts (`--first`). `--out` keeps a line of
+JSON per draw; the draws that it has are read and not made again, so that a run that was stopped goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy.linalg
+import scipy.optimize
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import Pool, Scored, resample_together
+from benchmark.metrics.bootstrap import Pool, Scored, influences, resample_together
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.significance import Sample, differences, not_told_apart, sample
 from benchmark.records.store import Records
@@ -30,6 +41,7 @@ from benchmark.tasks.overlap import pool_of
 from benchmark.tasks.suites import suite
 
 Scores = NDArray[np.float64]
+Measure = Callable[[list[list[Scores]], np.random.Generator], Sample]  # an experiment with rows and their new seeds
 
 
 @dataclass
@@ -80,23 +92,36 @@ def read(folder: Path, tasks: tuple[str, ...]) -> World:
 
 def _score(predicted: Scores, gold: Scores) -> Scores:
     """Return Spearman's correlations x100 (seeds,)."""
-    own = np.array([ranks(one) for one in predicted])
-    found: Scores = 100 * np.corrcoef(np.vstack([own, ranks(gold)]))[-1, :-1]
-    return found
+    return 100 * _correlations(Scored(predicted, gold))
 
 
-def new_seeds(row: list[Scores], count: int, generator: np.random.Generator, *, opposite: bool = False) -> list[Scores]:
-    """Return predictions (count, n) by task of `count` new seeds; a row without several seeds has its own.
-
-    With `opposite` the second half of them lies on the other side of the mean: their average tells the expected score.
-    """
+def new_seeds(row: list[Scores], count: int, generator: np.random.Generator) -> list[Scores]:
+    """Return predictions (count, n) by task of `count` new seeds; a row without several seeds has its own."""
     have = len(row[0])
     if have == 1:
         return row
     weights = generator.normal(size=(count, have)) / np.sqrt(have - 1)
-    if opposite:
-        weights[count // 2 :] = -weights[: count // 2]
     return [one.mean(axis=0) + weights @ (one - one.mean(axis=0)) for one in row]
+
+
+def directions(predicted: Scores) -> Scores:
+    """Return orthogonal directions (seeds - 1, n): `new_seeds` adds standard normal multiples of them to the mean."""
+    have = len(predicted)
+    found: Scores = scipy.linalg.helmert(have) @ predicted / np.sqrt(have - 1)
+    return found
+
+
+def expected(predicted: Scores, gold: Scores) -> float:
+    """Return the mean score over all seeds that a row with predictions (seeds, n) may have (see `new_seeds`).
+
+    By Gauss-Hermite quadrature with three nodes in each direction of its seeds.
+    """
+    if len(predicted) == 1:
+        return float(_score(predicted, gold)[0])
+    points, weights = np.polynomial.hermite_e.hermegauss(3)
+    at, by = (np.array(list(itertools.product(one, repeat=len(predicted) - 1))) for one in (points, weights))
+    by = by.prod(axis=1) / by.prod(axis=1).sum()
+    return float(by @ _score(predicted.mean(axis=0) + at @ directions(predicted), gold))
 
 
 def drawn_pairs(world: World, generator: np.random.Generator) -> dict[str, tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -112,19 +137,38 @@ def drawn_pairs(world: World, generator: np.random.Generator) -> dict[str, tuple
     return found
 
 
-def experiment(world: World, rows: list[list[Scores]], generator: np.random.Generator, resamples: int) -> Sample:
-    """Return the sample of rows, given with their new seeds, measured on new pairs."""
+def experiment(
+    world: World, rows: list[list[Scores]], generator: np.random.Generator, resamples: int, *, resampled: bool = False
+) -> Sample:
+    """Return the sample of rows, given with their new seeds, measured on new pairs.
+
+    The averages in resamples of these pairs are drawn from the normal distribution of the covariance that the
+    influences of the pairs have: that of so many resamples of so many pairs, for a third of the time. `resampled`
+    draws the pairs themselves.
+    """
     pairs = drawn_pairs(world, generator)
-    tasks, ends = [], np.cumsum([len(row[0]) for row in rows])[:-1]
+    ends = np.cumsum([len(row[0]) for row in rows])[:-1]
+    tasks, scores, moved = [], [], np.zeros((len(rows), world.size))
     for i, task in enumerate(world.gold):
         chosen, places = pairs[task]
-        tasks.append(Scored(np.concatenate([row[i] for row in rows])[:, chosen], world.gold[task][chosen], places))
-    pool = Pool(world.size, str(generator.integers(2**62)))
-    drawn = resample_together(tasks, pool, resamples=resamples, expanded=True)
-    average = 100 * np.mean(drawn, axis=0)
-    scores = 100 * np.mean([_correlations(task) for task in tasks], axis=0)
-    by_row = np.array([part.mean(axis=0) for part in np.split(average, ends)])
-    return sample(np.split(scores, ends), by_row, sum(len(task.gold) for task in tasks))
+        one = Scored(np.concatenate([row[i] for row in rows])[:, chosen], world.gold[task][chosen], places)
+        value, influence = influences(one.predicted, one.gold)
+        by_row = np.array([part.mean(axis=0) for part in np.split(influence, ends)]) / len(chosen)
+        moved += [np.bincount(places, weights=of_row, minlength=world.size) for of_row in by_row]
+        scores.append(value)
+        tasks.append(one)
+    mean = 100 * np.mean(scores, axis=0)
+    if resampled:
+        pool = Pool(world.size, str(generator.integers(2**62)))
+        drawn = 100 * np.mean(resample_together(tasks, pool, resamples=resamples, expanded=True), axis=0)
+        averages = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
+    else:
+        spread = 100 * moved / len(tasks)
+        values, vectors = np.linalg.eigh(spread @ spread.T)
+        normal = generator.standard_normal((len(rows), resamples))
+        averages = (vectors * np.sqrt(np.maximum(values, 0))) @ normal
+        averages += np.array([part.mean() for part in np.split(mean, ends)])[:, None]
+    return sample(np.split(mean, ends), averages, sum(len(task.gold) for task in tasks))
 
 
 def _correlations(task: Scored) -> Scores:
@@ -135,21 +179,23 @@ def _correlations(task: Scored) -> Scores:
     return result
 
 
-def seeds_part(world: World, draws: int, resamples: int, generator: np.random.Generator) -> dict[str, float]:
-    """Compare trained rows with themselves under other seeds; return the shares of p < 0.05, with and without seeds."""
+def seeds_draw(world: World, number: int, measure: Measure, generator: np.random.Generator) -> dict[str, Any]:
+    """Compare a trained row with itself under other seeds; say whether p < 0.05, with and without the seeds' noise."""
     trained = [row for row in world.rows.values() if len(row[0]) > 1]
-    below, pairs_only, count = 0, 0, 0
-    for number in range(draws):
-        row = trained[number % len(trained)]
-        sides = [new_seeds(row, len(row[0]), generator) for _ in range(2)]
-        found = differences(experiment(world, sides, generator, resamples))
-        below += bool(found.p[0, 1] < 0.05)
-        pairs_only += bool(abs(found.value[0, 1]) > 1.96 * found.pairs_error[0, 1])
-        count += 1
-    return {"comparisons": count, "p < 0.05": below / count, "p < 0.05 by pairs alone": pairs_only / count}
+    row = trained[number % len(trained)]
+    sides = [new_seeds(row, len(row[0]), generator) for _ in range(2)]
+    found = differences(measure(sides, generator))
+    by_pairs = abs(found.value[0, 1]) > 1.96 * found.pairs_error[0, 1]
+    return {"p < 0.05": bool(found.p[0, 1] < 0.05), "p < 0.05 by pairs alone": bool(by_pairs)}
 
 
-def equally_good(world: World, count: int, generator: np.random.Generator) -> dict[str, list[Scores]]:
+def seeds_result(draws: list[dict[str, Any]]) -> dict[str, float]:
+    """Return the shares of p < 0.05, with and without the seeds' noise."""
+    shares = {name: float(np.mean([draw[name] for draw in draws])) for name in ("p < 0.05", "p < 0.05 by pairs alone")}
+    return {"comparisons": len(draws), **shares}
+
+
+def equally_good(world: World, count: int) -> dict[str, list[Scores]]:
     """Return the `count` rows that lie closest together, each task's predictions moved to the same expected score."""
     unlike: dict[float, str] = {round(score, 6): name for name, score in world.scores.items()}  # the same vectors: once
     ordered = sorted(unlike)
@@ -158,53 +204,71 @@ def equally_good(world: World, count: int, generator: np.random.Generator) -> di
     chosen = {unlike[score]: world.rows[unlike[score]] for score in ordered[start : start + count]}
     moved: dict[str, list[Scores]] = {name: [] for name in chosen}
     for i, gold in enumerate(world.gold.values()):
-        target = float(np.mean([_score(row[i], gold).mean() for row in chosen.values()]))
+        scaled = {name: _scaled(row[i]) for name, row in chosen.items()}
+        target = float(np.mean([expected(one, gold) for one in scaled.values()]))
         by_gold = (gold - gold.mean()) / gold.std()
-        for name, row in chosen.items():
-            scaled = [(one - one.mean()) / one.mean(axis=0).std() for one in row]
-            trial = new_seeds([scaled[i]], 40, generator, opposite=True)[0]
-            low, high = -1.0, 1.0
-            for _ in range(14):
-                middle = (low + high) / 2
-                score = _score(trial + middle * by_gold, gold).mean()
-                low, high = (middle, high) if score < target else (low, middle)
-            moved[name].append(scaled[i] + (low + high) / 2 * by_gold)
+        for name, one in scaled.items():
+            moved[name].append(one + _amount(one, by_gold, gold, target) * by_gold)
     return moved
 
 
-def truth(world: World, row: list[Scores], generator: np.random.Generator, seeds: int = 200) -> float:
+def _scaled(one: Scores) -> Scores:
+    result: Scores = (one - one.mean()) / one.mean(axis=0).std()
+    return result
+
+
+def _amount(one: Scores, by_gold: Scores, gold: Scores, target: float) -> float:
+    """Return how much of the gold gives predictions the expected score wanted."""
+    found: float = scipy.optimize.brentq(lambda x: expected(one + x * by_gold, gold) - target, -1.0, 1.0, xtol=1e-6)
+    return found
+
+
+def truth(world: World, row: list[Scores]) -> float:
     """Return a row's expected average over seeds on all pairs."""
-    every = new_seeds(row, seeds, generator, opposite=True)
-    return float(np.mean([_score(one, gold).mean() for one, gold in zip(every, world.gold.values(), strict=True)]))
+    return float(np.mean([expected(one, gold) for one, gold in zip(row, world.gold.values(), strict=True)]))
 
 
-def best_part(
-    world: World, draws: int, resamples: int, generator: np.random.Generator, count: int = 40
-) -> dict[str, float]:
-    """Return how often equally good rows are in the set of the best: the truly best one, and on average."""
-    rows = equally_good(world, count, generator)
-    truths = np.array([truth(world, row, generator) for row in rows.values()])
-    inside, uncorrected, started = np.zeros(count), np.zeros(count), time.monotonic()
-    for number in range(1, draws + 1):
-        measured = experiment(world, [new_seeds(r, len(r[0]), generator) for r in rows.values()], generator, resamples)
-        inside += not_told_apart(measured)
-        found = differences(measured)
-        top = int(measured.value.argmax())
-        uncorrected += np.abs(found.value[top]) <= 1.96 * found.pairs_error[top]
-        if number % 50 == 0:
-            at = f"{number} draws, {time.monotonic() - started:.0f} s"
-            shares = f"the truly best {inside[truths.argmax()] / number:.4f}, on average {inside.mean() / number:.4f}"
-            print(f"{at}: in the set: {shares}", file=sys.stderr, flush=True)
+def best_draw(rows: list[list[Scores]], measure: Measure, generator: np.random.Generator) -> dict[str, Any]:
+    """Return which of the rows are in the set of the best of a new experiment, and which with uncorrected intervals."""
+    measured = measure([new_seeds(row, len(row[0]), generator) for row in rows], generator)
+    found = differences(measured)
+    top = int(measured.value.argmax())
+    uncorrected = np.abs(found.value[top]) <= 1.96 * found.pairs_error[top]
+    return {"inside": not_told_apart(measured).astype(int).tolist(), "uncorrected": uncorrected.astype(int).tolist()}
+
+
+def best_result(draws: list[dict[str, Any]]) -> dict[str, float]:
+    """Return how often rows are in the set of the best; see the top of this file."""
+    inside = np.array([draw["inside"] for draw in draws])
+    named = [draw["inside"][draw["number"] % inside.shape[1]] for draw in draws]
     return {
-        "draws": draws,
-        "rows": count,
-        "of them with seeds": sum(len(row[0]) > 1 for row in rows.values()),
-        "sd of the true scores": float(truths.std()),
-        "in the set: the truly best": float(inside[truths.argmax()] / draws),
-        "in the set: on average": float(inside.mean() / draws),
-        "in the set: the row least often": float(inside.min() / draws),
-        "not apart from rank 1 by pairs alone, each by itself: on average": float(uncorrected.mean() / draws),
+        "draws": len(draws),
+        "in the set: the row named before": float(np.mean(named)),
+        "in the set: all rows": float(inside.mean()),
+        "in the set: the row least often": float(inside.mean(axis=0).min()),
+        "rows in a set": float(inside.sum(axis=1).mean()),
+        "not apart from rank 1 by pairs alone, each by itself: all rows": float(
+            np.mean([draw["uncorrected"] for draw in draws])
+        ),
     }
+
+
+def counted(numbers: range, out: Path | None, draw: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the draws of these numbers, those that a file has from it; new ones are written there at once."""
+    lines = [] if out is None or not out.is_file() else out.read_text(encoding="utf-8").splitlines()
+    done = {one["number"]: one for one in map(json.loads, lines)}
+    started, made = time.monotonic(), 0
+    for number in numbers:
+        if number in done:
+            continue
+        done[number] = {"number": number, **draw(number)}
+        made += 1
+        if out is not None:
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(done[number]) + "\n")
+        if made % 50 == 0:
+            print(f"{made} draws, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    return [done[number] for number in sorted(done)]
 
 
 def main() -> None:
@@ -213,18 +277,37 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="a results folder with pair scores of the suite")
     parser.add_argument("--suite", default="sts")
     parser.add_argument("--tasks", help="only these of its tasks, comma-separated")
-    parser.add_argument("--part", choices=["seeds", "best", "both"], default="both")
+    parser.add_argument("--part", choices=["seeds", "best"], required=True)
     parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first draw")
+    parser.add_argument("--out", type=Path, help="file of draws, one a line; results are of all draws in it")
+    parser.add_argument("--rows", type=int, default=40, help="how many equally good rows")
     parser.add_argument("--resamples", type=int, default=1000)
+    parser.add_argument("--resampled", action="store_true", help="draw pairs in resamples, not their normal limit")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     tasks = suite(options.suite).tasks if options.tasks is None else tuple(options.tasks.split(","))
     world = read(options.folder, tasks)
     print(f"{len(world.rows)} rows, {world.size:,} different pairs, {sum(map(len, world.gold.values())):,} in all")
-    for name, part in (("seeds", seeds_part), ("best", best_part)):
-        if options.part in (name, "both"):
-            found = part(world, options.draws, options.resamples, np.random.default_rng([options.seed, len(name)]))
-            print(f"{name}: " + "; ".join(f"{what} {value:.4g}" for what, value in found.items()), flush=True)
+
+    def generator(number: int) -> np.random.Generator:
+        return np.random.default_rng([options.seed, len(options.part), number])
+
+    def measure(rows: list[list[Scores]], generator: np.random.Generator) -> Sample:
+        return experiment(world, rows, generator, options.resamples, resampled=options.resampled)
+
+    numbers = range(options.first, options.first + options.draws)
+    if options.part == "seeds":
+        draws = counted(numbers, options.out, lambda n: seeds_draw(world, n, measure, generator(n)))
+        found = seeds_result(draws)
+    else:
+        rows = list(equally_good(world, options.rows).values())
+        truths = [truth(world, row) for row in rows]
+        seeds = sum(len(row[0]) > 1 for row in rows)
+        print(f"{len(rows)} rows, {seeds} with seeds; expected scores {min(truths):.3f} to {max(truths):.3f}")
+        draws = counted(numbers, options.out, lambda n: best_draw(rows, measure, generator(n)))
+        found = best_result(draws)
+    print(f"{options.part}: " + "; ".join(f"{what} {value:.4g}" for what, value in found.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ MUTATIONS = (
     ),
     Mutation(
         "leaderboard/table.py",
-        '(r["limit"] is not None) == trial',
-        "not trial",
+        'by_task[record["task"]["name"], record["limit"] is not None].append',
+        'by_task[record["task"]["name"], False].append',
         f"{_LEADERBOARD} -k trial",
         "trials stand among full rows",
     ),

@@ -269,12 +269,12 @@ def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.
     return tensors, metadata
 
 
-def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write numpy arrays atomically as a gzip-compressed safetensors file; imports no torch."""
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], level: int = 9) -> None:
+    """Write numpy arrays atomically as a gzip file (`level` 0: not compressed) of safetensors; imports no torch."""
     from safetensors.numpy import save
 
     with atomic_path(path) as temporary:
-        temporary.write_bytes(gzip.compress(save(dict(arrays)), mtime=0))  # no time: equal arrays, equal bytes
+        temporary.write_bytes(gzip.compress(save(dict(arrays)), level, mtime=0))  # no time: equal arrays, equal bytes
 
 
 def read_arrays(path: Path, sha256: str | None = None, most_bytes: int = 1 << 30) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,7 @@ from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.conflicts import one_digest
 from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.schema import Record
-from benchmark.records.store import Records, read_records
+from benchmark.records.store import Records, pause_garbage_collection, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError
 from zoo.files import write_text
@@ -35,21 +35,23 @@ def leaderboard_files(
     there is no record of these suites.
     """
     records = Records(results)
-    found = read_completed(records)
-    chosen = suites_of(found, suite_names)
-    wanted = {one.name for one in chosen}
-    tables: list[Table] = []
-    named: list[Table] = []
-    for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
-        made = build_tables(found, [suite], records, aggregation=aggregation, by_condition=by_condition)
-        tables += made
-        named += made if suite.name in wanted else []
-    if not named:
-        raise MissingError(
-            f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with --results."
-        )
-    files = {name: text for table in named for name, text in table_files(table).items()}
-    return named, files | {"index.html": page(tables, found)}, records
+    with pause_garbage_collection():  # it would look through a million dictionaries again and again
+        found = read_completed(records)
+        chosen = suites_of(found, suite_names)
+        wanted = {one.name for one in chosen}
+        tables: list[Table] = []
+        named: list[Table] = []
+        for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
+            made = build_tables(found, [suite], records, aggregation=aggregation, by_condition=by_condition)
+            tables += made
+            named += made if suite.name in wanted else []
+        if not named:
+            raise MissingError(
+                f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with"
+                " --results."
+            )
+        files = {name: text for table in named for name, text in table_files(table).items()}
+        return named, files | {"index.html": page(tables, found)}, records
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,10 @@ class PrintedRow:
 
     def reason_unlike(self, base: str, overrides: Mapping[str, Any]) -> str | None:
         """Return what differs where a recipe with its overrides is one of `unlike`, else None."""
-        found = (why for name, why in self.unlike.items() if recipe_of(name) == (base, dict(overrides)))
-        return next(found, None)
+        for name, why in self.unlike.items():
+            if recipe_of(name) == (base, dict(overrides)):
+                return why
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,27 +268,32 @@ def compare(table: Table) -> list[Comparison]:
 
 def beside(table: Table, lines: Sequence[Line]) -> list[Comparison]:
     """Return our rows beside some of the published ones, those of trials as well."""
-    return [found for row in table.rows for found in _compare_row(table, row, lines)]
-
-
-def _compare_row(table: Table, row: Row, lines: Sequence[Line]) -> Iterator[Comparison]:
-    base, overrides = recipe_of(row.recipe or row.name)
     book, suite = published(), table.suite
+    in_suite = []
     for line in lines:
-        wanted = [given for name, given in map(recipe_of, line.row.recipes) if name == base]
+        if columns := book.columns(line, suite, table.aggregation):
+            recipes = [recipe_of(name) for name in line.row.recipes]
+            in_suite.append((line, recipes, columns))
+    return [found for row in table.rows for found in _compare_row(suite, row, in_suite)]
+
+
+def _compare_row(
+    suite: Suite, row: Row, lines: Sequence[tuple[Line, list[tuple[str, dict[str, Any]]], Mapping[str, Any]]]
+) -> Iterator[Comparison]:
+    base, overrides = recipe_of(row.recipe or row.name)
+    for line, recipes, found in lines:
+        wanted = [given for name, given in recipes if name == base]
         unlike = line.row.reason_unlike(base, overrides)
         if not wanted and unlike is None:
             continue
         shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [dict(overrides)]))
         order = [*suite.tasks, AVERAGE]
         cells = []
-        found = book.columns(line, suite, table.aggregation)
         for task, (column, reasons) in sorted(found.items(), key=lambda item: order.index(item[0])):
             ours, other = _counterpart(line, row.average if task == AVERAGE else row.values[task])
             missing = "ours is n/a" if ours.mean is None else ""
             cells.append(Cell(task, column, ours, _reasons(*shared, *reasons, missing or other)))
-        if cells:
-            yield Comparison(row, line, tuple(cells))
+        yield Comparison(row, line, tuple(cells))
 
 
 def _counterpart(line: Line, ours: Value) -> tuple[Value, str]:

@@ -40,10 +40,14 @@ def build_tables(
     score of tasks with subsets. With `by_condition` each table is split by the rows' condition group, ranks and
     marks within it.
     """
+    by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
+    for number, record in enumerate(records):
+        by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
     tables = []
     for suite in suites:
         for trial in (False, True):
-            mine = [r for r in records if r["task"]["name"] in suite.tasks and (r["limit"] is not None) == trial]
+            chosen = [found for task in set(suite.tasks) for found in by_task[task, trial]]
+            mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
             if mine:
                 tables += _tables(_aggregated(suite, mine, aggregation), mine, trial, store, aggregation, by_condition)
     return tables
@@ -107,7 +111,8 @@ def _table(
     for row in rows:
         if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
-    commands = list(dict.fromkeys(shlex.join(r["command"]) for r in sorted(records, key=lambda r: str(r["started"]))))
+    in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
+    commands = list(map(shlex.join, in_order))
     return Table(suite, rows, commands, trial, legend, aggregation)
 
 

@@ -19,7 +19,7 @@ _BLOCK = 1 << 14  # counts (8 bytes) that one block of resamples holds: all of i
 _CHUNK = 1 << 20  # counts that are drawn at a time
 
 Metric = Literal["spearman", "pearson"]
-_Statistic = Callable[[NDArray[np.int64]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
+_Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class _Ranking:
     """The ranks of one variable in any resample, from one sort."""
 
     def __init__(self, values: NDArray[Any]) -> None:
-        self.order = np.argsort(values, kind="stable")
+        self.order = np.argsort(values)
         ordered = values[self.order]
         new = np.concatenate([[True], ordered[1:] != ordered[:-1]])
         self.group = np.empty(len(values), np.intp)
@@ -73,7 +73,9 @@ class _Ranking:
 
     def above(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return, for each row, the sum of the weights (n,) of the rows with larger values, equal ones by half."""
-        inside = np.add.reduceat(weights[self.order], self.first)
+        inside = weights[self.order]
+        if len(self.first) < len(inside):
+            inside = np.add.reduceat(inside, self.first)
         return (np.cumsum(inside[::-1])[::-1] - inside / 2)[self.group]
 
 
@@ -122,22 +124,30 @@ def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.
     """
     n = len(gold)
     by_gold = _Ranking(gold)
-    v = 0.5 - by_gold.above(np.full(n, 1 / n))  # centred ranks, as shares of n
+    v = _shares(by_gold)
     gold_variance = _positive(float(v @ v / n))
     moved_gold = v**2 + 2 * by_gold.above(v) / n
     value, result = np.empty(len(predicted)), np.empty((len(predicted), n))
     for row, scores in enumerate(predicted):
         by_score = _Ranking(scores)
-        u = 0.5 - by_score.above(np.full(n, 1 / n))
+        u = _shares(by_score)
         variance = _positive(float(u @ u / n))
         norm = float(np.sqrt(variance * gold_variance))
         value[row] = u @ v / n / norm
-        # One more of a pair adds its own product of ranks, and moves the ranks of the pairs above it, on either side.
-        moved = u * v + (by_score.above(v) + by_gold.above(u)) / n
-        moved_own = u**2 + 2 * by_score.above(u) / n
-        change = moved / norm - value[row] / 2 * (moved_own / variance + moved_gold / gold_variance)
+        # One more of a pair adds its own product of ranks, and moves the ranks of the pairs above it, on either side:
+        # u * v + (by_score.above(v) + by_gold.above(u)) / n to the covariance, u**2 + 2 * by_score.above(u) / n to u's.
+        half = value[row] / (2 * variance)
+        change = u * (v / norm - half * u) + by_score.above(v / (norm * n) - u * (2 * half / n))
+        change += by_gold.above(u / (norm * n)) - value[row] / (2 * gold_variance) * moved_gold
         result[row] = change - change.mean()
     return value, result
+
+
+def _shares(ranking: _Ranking) -> NDArray[np.float64]:
+    """Return the centred average ranks (n,) as shares of n."""
+    middle = (ranking.first + ranking.last + 1) / 2
+    result: NDArray[np.float64] = (middle / len(ranking.group) - 0.5)[ranking.group]
+    return result
 
 
 def _positive(variance: float) -> float:
@@ -183,32 +193,35 @@ def resample_together(
     makers = [_maker(task, metric, expanded) for task in tasks]
     samples = [np.empty((len(task.predicted), resamples)) for task in tasks]
     for start, counts in _counts(size, resamples, [seed, *np.frombuffer(digest, np.uint32).tolist()]):
-        for task, maker, result in zip(tasks, makers, samples, strict=True):
-            mine = counts if task.places is None else np.take(counts, task.places, axis=1)
-            result[:, start : start + len(counts)] = maker(mine)
+        as_float = counts.astype(np.float32)  # exact: a count is far below 2^24
+        for task, (statistic, first_order), result in zip(tasks, makers, samples, strict=True):
+            given: NDArray[Any] = as_float if first_order else counts
+            mine = given if task.places is None else np.take(given, task.places, axis=1)
+            result[:, start : start + len(counts)] = statistic(mine)
     return samples
 
 
-def _maker(task: Scored, metric: Metric, expanded: bool) -> _Statistic:
+def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bool]:
+    """Return what gives correlations from counts, and whether to first order, from counts as float32."""
     n = len(task.gold)
     if expanded and metric == "spearman" and n >= EXACT_BELOW:
         value, influence = influences(task.predicted, task.gold)
         small = influence.astype(np.float32)
 
-        def first_order(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-            moved = small @ counts.T.astype(np.float32) / counts.sum(axis=1)
+        def first_order(counts: NDArray[Any]) -> NDArray[np.float64]:
+            moved = small @ counts.T / counts.sum(axis=1, dtype=np.float64)
             result: NDArray[np.float64] = value[:, None] + moved
             return result
 
-        return first_order
+        return first_order, True
     statistic, block = _STATISTICS[metric](task.predicted, task.gold), max(1, _BLOCK // n)
 
-    def in_blocks(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    def in_blocks(counts: NDArray[Any]) -> NDArray[np.float64]:
         with np.errstate(invalid="ignore"):
             parts = [statistic(counts[start : start + block]) for start in range(0, len(counts), block)]
         return np.concatenate(parts, axis=1)
 
-    return in_blocks
+    return in_blocks, False
 
 
 def resample(

@@ -143,10 +143,8 @@ class Records:
 
     def has_pairs(self, record: Record) -> bool:
         """Return whether the pair scores of a record are here."""
-        if self.pairs_file(record) is not None:
-            return True
         pack = self.packed()
-        return pack is not None and pack.has_pairs(record)
+        return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,), float32, of a record's pairs; raises MissingError or CorruptError."""

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from calibration import World, drawn_pairs, new_seeds, seeds_part
+from calibration import (
+    World,
+    counted,
+    drawn_pairs,
+    equally_good,
+    expected,
+    experiment,
+    new_seeds,
+    seeds_draw,
+    seeds_result,
+    truth,
+)
+from scipy import stats
+
+from benchmark.metrics.significance import Sample
 
 
 @pytest.fixture
@@ -19,7 +35,7 @@ def world() -> World:
         seeds = base + 1.5 * generator.normal(size=(3, 230)) * (gold > 2.5)
         seeds += np.array([0, 1, 2])[:, None] * generator.normal(size=230)
         rows[name] = [seeds[:, place] for place in places.values()]
-    return World({task: gold[place] for task, place in places.items()}, places, 230, rows, {})
+    return World({task: gold[place] for task, place in places.items()}, places, 230, rows, {"a": 1, "b": 2, "c": 3})
 
 
 def test_a_shared_pair_is_drawn_for_both_tasks(world: World) -> None:
@@ -41,8 +57,56 @@ def test_new_seeds_have_the_covariance_of_the_old(world: World) -> None:
 
 
 @pytest.mark.slow
+def test_the_expected_score_is_the_mean_over_seeds(world: World) -> None:
+    """Against scipy's correlation of four hundred new seeds; the mean of the old seeds' scores is another number."""
+    gold, old = world.gold["one"], world.rows["a"][0]
+    (made,) = new_seeds([old], 400, np.random.default_rng(4))
+    scores = [100 * stats.spearmanr(one, gold).statistic for one in made]
+    assert expected(old, gold) == pytest.approx(np.mean(scores), abs=4 * np.std(scores) / np.sqrt(400) + 0.05)
+
+
+@pytest.mark.slow
+def test_rows_are_made_equally_good(world: World) -> None:
+    """Before, their expected scores lie apart; after, they are the same, and their seeds still differ."""
+    before = [truth(world, row) for row in world.rows.values()]
+    rows = equally_good(world, 3)
+    after = [truth(world, row) for row in rows.values()]
+    assert np.ptp(before) > 1 > 0.1 > np.ptp(after)
+    assert min(row[0].std(axis=0).mean() for row in rows.values()) > 0.1
+
+
+@pytest.mark.slow
+def test_the_normal_limit_has_the_spread_of_resamples(world: World) -> None:
+    """Two rows on the same new pairs, both ways: standard errors of the averages and of their difference within 15%."""
+    rows = [world.rows["a"], world.rows["b"]]
+    ways = [experiment(world, rows, np.random.default_rng(5), 2000, resampled=way) for way in (False, True)]
+    for contrast in ([1, 0], [0, 1], [1, -1]):
+        limit, drawn = ((np.array(contrast) @ way.drawn).std() for way in ways)
+        assert limit == pytest.approx(drawn, rel=0.15)
+    assert ways[0].value == pytest.approx(ways[1].value)
+
+
+def test_a_stopped_count_goes_on(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def draw(number: int) -> dict[str, int]:
+        made.append(number)
+        return {"found": number**2}
+
+    counted(range(3), tmp_path / "draws.jsonl", draw)
+    found = counted(range(1, 5), tmp_path / "draws.jsonl", draw)
+    assert made == [0, 1, 2, 3, 4]
+    assert [(one["number"], one["found"]) for one in found] == [(n, n**2) for n in range(5)]
+
+
+@pytest.mark.slow
 def test_seeds_left_out_are_seen_as_differences(world: World) -> None:
     """A row against itself: by the pairs alone it differs far more often than with the seeds."""
-    found = seeds_part(world, 60, 200, np.random.default_rng(3))
+    generator = np.random.default_rng(3)
+
+    def measure(rows: list[list[np.ndarray]], generator: np.random.Generator) -> Sample:
+        return experiment(world, rows, generator, 200)
+
+    found = seeds_result([seeds_draw(world, number, measure, generator) for number in range(60)])
     assert found["p < 0.05"] <= 0.15
     assert found["p < 0.05 by pairs alone"] > found["p < 0.05"] + 0.1

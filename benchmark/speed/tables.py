@@ -1,0 +1,93 @@
+"""How long `zoo-bench leaderboard` takes for many records with pair scores: all tables, marks and the page.
+
+python -m benchmark.speed.tables RESULTS [--records 10000] [--rounds 3] [--out FILE.csv]
+
+Whole rows of a packed results folder, in an order drawn from a fixed seed, are packed into a temporary folder until it
+has N records; the files of pair scores are copied whole. The command is then a process of its own. `first`: nothing is
+in the cache, so that the pairs of all rows are resampled; `again`: the draws are there. Printed: medians of wall and
+CPU time.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import os
+import shutil
+import statistics
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from benchmark.records.packed import FORM, PACK_VERSION, PAIRS, RECORDS, Pack, read_pack
+from benchmark.speed.script import run
+from benchmark.speed.startup import measure
+from benchmark.speed.table import conditions, write_csv
+from zoo import __version__
+from zoo.errors import UsageError
+
+
+def copy(source: Pack, count: int, folder: Path) -> int:
+    """Pack so many records of a pack, row by row, into a folder; returns how many name pair scores.
+
+    Raises UsageError where there are too few.
+    """
+    if len(source.lines) < count:
+        raise UsageError(f"{source.path} has {len(source.lines):,} records; name fewer with --records.")
+    rows: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number in range(len(source.lines)):
+        record = source.record(number)
+        rows[record["method"]["name"], record["row_key"]].append(number)
+    listed = list(rows.values())
+    order = np.random.default_rng(0).permutation(len(listed))
+    chosen = [number for row in order for number in listed[row]][:count]
+    head = json.dumps({FORM: PACK_VERSION, "version": __version__, "pairs": source.pairs}).encode()
+    folder.mkdir(parents=True)
+    content = b"\n".join([head, *(source.lines[number] for number in sorted(chosen)), b""])
+    (folder / RECORDS).write_bytes(lzma.compress(content, preset=1))
+    if source.pairs:
+        shutil.copytree(source.folder / PAIRS, folder / PAIRS)
+    return sum(source.record(number).get("pairs") is not None for number in chosen)
+
+
+@click.command(help=__doc__)
+@click.argument("results", type=click.Path(exists=True, path_type=Path))
+@click.option("--records", "count", default=10_000, show_default=True)
+@click.option("--rounds", default=3, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
+def main(results: Path, count: int, rounds: int, out: Path | None) -> None:
+    """Measure and print the medians."""
+    source = read_pack(results)
+    if source is None:
+        raise UsageError(f"{results} has no packed records; make them with `zoo-bench pack`.")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        with_pairs = copy(source, count, folder / "results")
+        environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
+        command = ["leaderboard", "--results", str(folder / "results"), "--out", str(folder / "tables")]
+        rows: list[dict[str, Any]] = []
+        measure(["--help"], environment)  # has the bytecode made
+        for number in range(1, rounds + 1):
+            shutil.rmtree(folder / "cache", ignore_errors=True)
+            for name in ("first", "again"):
+                wall, cpu = measure(command, environment)
+                rows.append({"command": name, "round": number, "wall_seconds": wall, "cpu_seconds": cpu})
+        made = sorted(path.name for path in (folder / "tables").iterdir())
+    tables = sum(name.endswith(".json") for name in made)
+    print(f"{count:,} records, {with_pairs:,} with pair scores: {tables} tables")
+    for name in ("first", "again"):
+        wall, cpu = (
+            statistics.median(row[column] for row in rows if row["command"] == name)
+            for column in ("wall_seconds", "cpu_seconds")
+        )
+        print(f"{name:6} {wall:5.2f} s wall, {cpu:5.2f} s CPU")
+    if out is not None:
+        write_csv(out, rows, conditions("cpu", "numpy", "click"))
+
+
+if __name__ == "__main__":
+    run(main)
