@@ -18,6 +18,11 @@ def test_nothing_gives_way(what: str, count: int) -> None:
     assert f"{count} tried, 0 wrong" in torture(what, str(count))
 
 
+@pytest.mark.parametrize("arguments", ["fuzz 10 --part 2/3", "plugins 8", "bulk 3000"])
+def test_nothing_hostile_ends_in_a_traceback(arguments: str) -> None:
+    assert " tried, 0 wrong" in torture(*arguments.split()).splitlines()[-1]
+
+
 def torture(*arguments: str) -> str:
     command = [sys.executable, "-m", "tests.torture", *arguments]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=580)
