@@ -51,7 +51,7 @@ def leaderboard_files(
                 " --results."
             )
         files = {name: text for table in named for name, text in table_files(table).items()}
-        return named, files | {"index.html": page(tables, found)}, records
+        return named, files | {"index.html": page(tables, found, tuple(files))}, records
 
 
 @dataclass(frozen=True)

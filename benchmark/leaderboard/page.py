@@ -28,10 +28,17 @@ _T = TypeVar("_T")
 _Key = tuple[str, str]  # method, row key
 
 
-def page(tables: Sequence[Table], records: Sequence[Record] = ()) -> str:
-    """Return the HTML page of the tables; their records add each seed's score and the training curves."""
+def page(tables: Sequence[Table], records: Sequence[Record] = (), files: Sequence[str] = ()) -> str:
+    """Return the HTML page of the tables; their records add each seed's score and the training curves.
+
+    `files` are the names of the tables' files that lie beside the page; a table links to its own.
+    """
     seeds, curves = _by_row(records)
-    sections = [_section(part, seeds, curves) for table in tables for part in _one_protocol_each(table)]
+    sections = [
+        {**_section(part, seeds, curves), "files": _files_of(part, files)}
+        for table in tables
+        for part in _one_protocol_each(table)
+    ]
     title = sections[0]["title"] if len(sections) == 1 else "zoo-bench leaderboard"
     scripts = ("common.js", "plots.js", "table.js", "leaderboard.js")
     return render("page.html.j2", scripts, title=title, data={"sections": sections})
@@ -118,7 +125,7 @@ def _one_protocol_each(table: Table) -> list[Table]:
 
 def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key, dict[Any, Any]]) -> dict[str, Any]:
     suite = table.suite
-    name = suite.name + ("-trial" if table.partial else "")
+    name = table.stem
     beside: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for comparison in published.compare(table):
         beside[comparison.ours.name].append(_published(comparison))
@@ -142,6 +149,11 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
         "rows": rows,
         "cited": [] if table.partial else [_cited(line, columns) for line, columns in published.cited(suite)],
     }
+
+
+def _files_of(table: Table, files: Sequence[str]) -> list[str]:
+    stem = table.stem
+    return [name for name in files if name.rpartition(".")[0] in (stem, f"{stem}-published")]
 
 
 def _cited(line: published.Line, columns: Mapping[str, tuple[str, published.Reasons]]) -> dict[str, Any]:

@@ -45,6 +45,11 @@ class Table:
     aggregation: Aggregation = "all"
 
     @property
+    def stem(self) -> str:
+        """The name of its files without their ends."""
+        return self.suite.name + ("-trial" if self.partial else "")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The tasks' columns, then the means of some of them."""
         return (*self.suite.columns, *self.suite.means)

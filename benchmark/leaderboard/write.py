@@ -28,7 +28,7 @@ def table_files(table: Table) -> dict[str, str]:
 
     Where any row has a published counterpart, <suite>-published.md is among them.
     """
-    stem = table.suite.name + ("-trial" if table.partial else "")
+    stem = table.stem
     comparisons = published.compare(table)
     files = {
         f"{stem}.md": markdown(table),

@@ -9,8 +9,15 @@ function startingChoice(rows) {
   return new Set([...(ranked.length ? ranked : rows).slice(0, 3), ...(plain ? [plain] : [])]);
 }
 
-function controls(section, apply) {
-  const search = make("input", { type: "search", placeholder: "part of a name", autocomplete: "off", spellcheck: "false" });
+// What is shown stands in the address: #suite=sts&method=simcse,ptbert&sort=Avg.:descending. A plain #sts opens a suite.
+const address = () => {
+  const text = decodeURIComponent(location.hash.slice(1));
+  return text.includes("=") ? new URLSearchParams(location.hash.slice(1)) : new URLSearchParams(text ? { suite: text } : {});
+};
+
+function controls(section, apply, given) {
+  const search = make("input", { type: "search", placeholder: "names, by commas", autocomplete: "off", spellcheck: "false",
+    value: given.get("method") });
   const bar = make("div", { class: "controls" }, make("label", {}, "Method", search));
   const backbones = [...new Set(section.rows.map((row) => row.backbone))].sort();
   const backbone = make("select", {}, make("option", { value: "" }, "all"),
@@ -25,33 +32,69 @@ function controls(section, apply) {
   if (section.rows.some((row) => row.average.mean === null)) bar.append(make("label", {}, complete, "hide incomplete"));
   const spread = make("input", { type: "checkbox", checked: true });
   if (section.rows.some((row) => row.average.sd !== null)) bar.append(make("label", {}, spread, "± over seeds"));
+  const grouped = make("input", { type: "checkbox" });
+  if (new Set(section.rows.map(groupOf)).size > 1) bar.append(make("label", {}, grouped, "in groups"));
   const shown = make("span", { class: "count", role: "status" });
   bar.append(shown);
+  const named = Math.max(-1, backbones.indexOf(given.get("backbone")));
+  if (named >= 0) backbone.value = String(named);
+  const left = given.get("setting")?.split(",");
+  if (left) boxes.forEach((box) => { box.checked = left.includes(box.value); });
+  complete.checked = given.has("complete");
+  spread.checked = !given.has("plain");
+  grouped.checked = given.has("groups");
+  // What differs from the start, as it stands in the address.
+  const state = () => ({
+    ...(search.value.trim() ? { method: search.value.trim() } : {}),
+    ...(backbone.value === "" ? {} : { backbone: backbones[backbone.value] }),
+    ...(boxes.every((box) => box.checked) ? {} : { setting: boxes.filter((box) => box.checked).map((box) => box.value).join(",") }),
+    ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked ? { groups: "" } : {}),
+  });
   const accepts = () => {
-    const text = search.value.trim().toLowerCase();
+    const texts = search.value.toLowerCase().split(",").map((text) => text.trim()).filter((text) => text);
     const allowed = new Set(boxes.filter((box) => box.checked).map((box) => box.value));
-    return (row) => row.name.toLowerCase().includes(text) && allowed.has(row.setting)
+    const matches = (name) => !texts.length || texts.some((text) => name.includes(text));
+    return (row) => matches(row.name.toLowerCase()) && allowed.has(row.setting)
       && (backbone.value === "" || row.backbone === backbones[backbone.value])
       && !(complete.checked && row.average.mean === null);
   };
-  const start = () => apply(accepts(), spread.checked, shown);
-  search.addEventListener("input", start);
-  bar.addEventListener("change", start);
-  return { bar, start };
+  const start = () => apply(accepts(), spread.checked, grouped.checked, shown);
+  return { bar, start, state };
 }
 
-function buildSection(section, panel) {
-  const redraw = () => plots.forEach((plot) => plot.draw());
-  const { table, rows, choose, show } = buildTable(section, redraw);
-  const chosen = startingChoice(rows);
+function buildSection(section, panel, given) {
+  const redraw = () => {
+    // The same colour in the table, the points, the bars and the curves.
+    section.rows.forEach((row) => { row.colour = undefined; row.box.style.accentColor = ""; });
+    section.rows.filter((row) => row.chosen && row.shown).forEach((row, i) => {
+      row.colour = i;
+      row.box.style.accentColor = seriesColour(i);
+    });
+    plots.forEach((plot) => plot.draw());
+  };
+  const remember = () => history.replaceState(null, "", `#${addressOf(section)}`);
+  const { table, rows, choose, show, group, sortBy, sortedBy } = buildTable(section, redraw, remember);
+  const start = sortedBy();
+  const ticked = given.get("ticked")?.split("|");
+  const chosen = ticked ? new Set(rows.filter((row) => ticked.includes(row.name))) : startingChoice(rows);
+  const before = startingChoice(rows);
   rows.forEach((row) => { if (chosen.has(row)) choose(row, true); });
   const plots = sectionPlots(section);
-  const filter = controls(section, (accepts, spread, shown) => {
+  const filter = controls(section, (accepts, spread, grouped, shown) => {
     show(accepts);
+    group(grouped);
     table.classList.toggle("no-sd", !spread || rows.every((row) => row.average.sd === null && row.cells.every((cell) => cell.sd === null)));
     shown.textContent = `${rows.filter((row) => row.shown).length} of ${rows.length} rows`;
     if (plots.ready) redraw();
-  });
+  }, given);
+  for (const kind of ["input", "change"]) filter.bar.addEventListener(kind, () => { filter.start(); remember(); });
+  section.state = () => {
+    const now = rows.filter((row) => row.chosen);
+    const same = now.length === before.size && now.every((row) => before.has(row));
+    return { ...filter.state(), ...(sortedBy() === start ? {} : { sort: sortedBy() }),
+      ...(same ? {} : { ticked: now.map((row) => row.name).join("|") }) };
+  };
+  if (given.has("sort")) sortBy(given.get("sort"));
   panel.append(
     make("h2", {}, section.title),
     ...(section.trial ? [make("p", { class: "trial" }, "TRIAL on cut data (--limit): not comparable with anything")] : []),
@@ -66,6 +109,10 @@ function buildSection(section, panel) {
   const gaps = rows.flatMap((row) => row.notes.map((note) => `${row.name}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));
   if (section.cited.length) panel.append(detail(`Cited, not measured (${section.cited.length})`, citedTable(section)));
+  if (section.files.length) {
+    panel.append(make("p", { class: "note" }, "This table as a file: ",
+      ...section.files.flatMap((name, i) => [i ? ", " : "", make("a", { href: name }, name)]), "."));
+  }
   panel.append(detail("Made by", make("pre", {}, section.commands.join("\n"))), detail("Environment", list(section.environments)));
   filter.start();
   plots.ready = true;
@@ -90,13 +137,14 @@ const detail = (title, content) => make("details", {}, make("summary", {}, title
 
 const tabs = make("div", { class: "tabs", role: "tablist", "aria-label": "Suites" });
 const panels = data.sections.map((section, i) => {
-  const tab = make("button", { type: "button", role: "tab", id: `tab-${section.id}`, "aria-controls": section.id }, section.label);
-  const panel = make("section", { role: "tabpanel", id: section.id, "aria-labelledby": tab.id, hidden: true });
+  const tab = make("button", { type: "button", role: "tab", id: `tab-${section.id}`, "aria-controls": `suite-${section.id}` }, section.label);
+  const panel = make("section", { role: "tabpanel", id: `suite-${section.id}`, "aria-labelledby": tab.id, hidden: true });
   tab.addEventListener("click", () => open(i));
   tabs.append(tab);
   return { tab, panel, section, built: false };
 });
-function open(index) {
+const addressOf = (section) => new URLSearchParams({ suite: section.id, ...(section.state ? section.state() : {}) }).toString();
+function open(index, given = new URLSearchParams()) {
   hideTip();
   panels.forEach(({ tab, panel }, i) => {
     tab.setAttribute("aria-selected", String(i === index));
@@ -106,9 +154,9 @@ function open(index) {
   const one = panels[index];
   if (!one.built) {
     one.built = true;
-    buildSection(one.section, one.panel);
+    buildSection(one.section, one.panel, given);
   }
-  history.replaceState(null, "", `#${one.section.id}`);
+  history.replaceState(null, "", `#${addressOf(one.section)}`);
 }
 tabs.addEventListener("keydown", (event) => {
   const now = panels.findIndex(({ tab }) => tab === event.target);
@@ -120,6 +168,22 @@ tabs.addEventListener("keydown", (event) => {
 });
 tabs.hidden = panels.length < 2;
 page.append(tabs, ...panels.map(({ panel }) => panel));
-const wanted = () => panels.findIndex(({ section }) => `#${section.id}` === location.hash);
-addEventListener("hashchange", () => open(Math.max(0, wanted())));
-if (panels.length) open(Math.max(0, wanted()));
+const wanted = (given) => Math.max(0, panels.findIndex(({ section }) => section.id === given.get("suite")));
+// Another address in the same window: the suite is built anew as that address has it.
+addEventListener("hashchange", () => {
+  const given = address();
+  const one = panels[wanted(given)];
+  one.panel.replaceChildren();
+  one.built = false;
+  one.section.state = null;
+  open(wanted(given), given);
+});
+if (panels.length) open(wanted(address()), address());
+// On paper a table is as wide as the sheet: A4 lying has about 1,040 pixels between its margins.
+addEventListener("beforeprint", () => document.querySelectorAll(".box > table").forEach((table) => {
+  table.style.width = "max-content";
+  table.style.zoom = Math.min(1, 1040 / table.scrollWidth);
+}));
+addEventListener("afterprint", () => document.querySelectorAll(".box > table").forEach((table) => {
+  table.style.width = table.style.zoom = "";
+}));

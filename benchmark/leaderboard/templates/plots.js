@@ -59,6 +59,15 @@ function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, 
     "Dashed: the best average at each cost. Bars: ± one standard deviation over seeds. Left and right arrow keys move over the points."), holder);
   const settings = Object.keys(SETTINGS).filter((name) => section.rows.some((row) => row.setting === name));
   figure.append(make("ul", { class: "legend" }, ...settings.map((name) => make("li", {}, make("span", { class: `setting ${name}` }, name)))));
+  let near = false;
+  const zoom = make("button", { type: "button", class: "zoom", "aria-pressed": "false" }, "Upper half only");
+  zoom.addEventListener("click", () => {
+    near = !near;
+    zoom.setAttribute("aria-pressed", String(near));
+    zoom.textContent = near ? "All rows" : "Upper half only";
+    redraw();
+  });
+  figure.prepend(zoom);
   const known = (row) => row.average.mean !== null && (cost(row) > 0 || none);
   if (!section.rows.some((row) => known(row) && cost(row) > 0)) return null;
   if (section.rows.some((row) => row.average.mean !== null && !known(row))) {
@@ -66,7 +75,9 @@ function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, 
   }
 
   function redraw() {
-    const rows = section.rows.filter((row) => row.shown && known(row));
+    const every = section.rows.filter((row) => row.shown && known(row)).sort((a, b) => b.average.mean - a.average.mean);
+    const rows = near ? every.slice(0, Math.ceil(every.length / 2)) : every;
+    zoom.hidden = every.length < 4;
     const width = Math.max(260, holder.clientWidth);
     const height = Math.max(250, Math.min(380, width * .66));
     if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "No complete row to draw."));
@@ -109,6 +120,7 @@ function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, 
         "aria-label": `${row.name}: ${cellText(row.average)}` },
       draw("line", { class: "whisker", x1: px, x2: px, y1: y(row.average.mean - sd), y2: y(row.average.mean + sd) }), marker(row.setting, px, py));
       point.row = row;
+      if (row.colour !== undefined) point.style.color = seriesColour(row.colour);
       svg.append(point);
     });
     const named = new Set([...front, ...rows.filter((row) => row.chosen)]);
@@ -145,9 +157,6 @@ function barPlot(section) {
 
   function redraw() {
     const rows = section.rows.filter((row) => row.chosen && row.shown);
-    // The same colour in the table, the bars and the curves.
-    section.rows.forEach((row) => { row.box.style.accentColor = ""; });
-    rows.forEach((row, i) => { row.colour = i; row.box.style.accentColor = seriesColour(i); });
     if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "Tick rows of the table to draw them."));
     const cells = rows.flatMap((row) => row.cells.filter((cell) => cell.mean !== null));
     const room = Math.max(280, holder.clientWidth);
@@ -202,7 +211,7 @@ function drawCurves(holder, rows, title = "Dev score during training") {
   svg.append(draw("text", { class: "tick", x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "training step"));
   rows.forEach((row) => row.curves.forEach((curve) => {
     const line = draw("g", { class: "line" },
-      draw("path", { class: "curve", d: curve.points.map(([step, value], j) => `${j ? "L" : "M"}${x(step)} ${y(value)}`).join("") }),
+      draw("path", { class: `curve d${Math.floor(row.colour / SERIES) % 4}`, d: curve.points.map(([step, value], j) => `${j ? "L" : "M"}${x(step)} ${y(value)}`).join("") }),
       ...curve.points.map(([step, value]) => {
         const dot = draw("circle", { class: "dot", cx: x(step), cy: y(value), r: 3, fill: "currentColor" });
         dot.tip = [row.name, `${curve.seed === null ? "" : `seed ${curve.seed}, `}step ${step}: ${score(value)}`];

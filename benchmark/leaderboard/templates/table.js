@@ -97,9 +97,15 @@ function sortedRows(rows, column, direction) {
   });
 }
 
-function buildTable(section, onChange) {
+// Rows of one condition stand together: what is trained on labels is not compared with what is not.
+const GROUPS = { ...SETTINGS, controls: "what every method is measured against" };
+const groupOf = (row) => row.control === "control" ? "controls" : row.setting;
+
+function buildTable(section, onChange, remember) {
   const columns = columnsOf(section);
   const rows = section.rows;
+  let grouped = false;
+  let sorted = { column: columns[0], direction: "ascending" };
   rows.forEach((row, i) => { row.order = i; row.chosen = false; row.shown = true; });
   const head = make("tr", {}, make("th", { class: "pick", scope: "col" }, make("span", { class: "unseen" }, "Plot")));
   const body = make("tbody");
@@ -114,12 +120,13 @@ function buildTable(section, onChange) {
       const first = column.up || column.kind === "text" ? "ascending" : "descending";
       const other = first === "ascending" ? "descending" : "ascending";
       sort(column, now === first ? other : first);
+      remember();
     });
     head.append(column.head);
   });
   rows.forEach((row) => {
     const box = make("input", { type: "checkbox", tabindex: -1, "aria-label": `Plot ${row.name}` });
-    box.addEventListener("change", () => { choose(row, box.checked); onChange(); });
+    box.addEventListener("change", () => { choose(row, box.checked); onChange(); remember(); });
     row.box = box;
     row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column, i) => tableCell(row, column, i)));
     row.line.row = row;
@@ -133,7 +140,26 @@ function buildTable(section, onChange) {
   function sort(column, direction) {
     columns.forEach((other) => other.head.removeAttribute("aria-sort"));
     column.head.setAttribute("aria-sort", direction);
-    body.append(...sortedRows(rows, column, direction).map((row) => row.line));
+    sorted = { column, direction };
+    const lines = sortedRows(rows, column, direction);
+    if (!grouped) return body.replaceChildren(...lines.map((row) => row.line));
+    body.replaceChildren(...Object.keys(GROUPS).flatMap((name) => {
+      const own = lines.filter((row) => groupOf(row) === name);
+      if (!own.some((row) => row.shown)) return own.map((row) => row.line);
+      const title = make("th", { scope: "rowgroup", colspan: columns.length + 1 }, make("span", {}, `${name}: ${GROUPS[name]}`));
+      return [make("tr", { class: "group" }, title), ...own.map((row) => row.line)];
+    }));
+  }
+  function group(wanted) {
+    grouped = wanted;
+    sort(sorted.column, sorted.direction);
+  }
+  // "Avg.:descending", as it stands in the address; a column that is not here changes nothing.
+  const sortedBy = () => `${sorted.column.label}:${sorted.direction}`;
+  function sortBy(text) {
+    const [, label, direction] = /^(.*):(ascending|descending)$/.exec(text) || [];
+    const column = columns.find((one) => one.label === label);
+    if (column) sort(column, direction);
   }
   function show(accepts) {
     rows.forEach((row) => { row.shown = accepts(row); row.line.hidden = !row.shown; });
@@ -146,7 +172,7 @@ function buildTable(section, onChange) {
         column.value(row) !== null && Number(score(column.value(row))) === best));
     });
     if (!rows.some((row) => row.shown && target(row.line.children[2]).tabIndex === 0)) {
-      const first = [...body.children].find((line) => !line.hidden);
+      const first = [...body.children].find((line) => line.row && !line.hidden);
       if (first) stop(first.children[2]);
     }
   }
@@ -162,7 +188,7 @@ function buildTable(section, onChange) {
   body.addEventListener("focusin", (event) => stop(event.target.closest("td, th")));
   body.addEventListener("keydown", (event) => {
     const cell = event.target.closest("td, th");
-    const lines = [...body.children].filter((line) => !line.hidden);
+    const lines = [...body.children].filter((line) => line.row && !line.hidden);
     let [x, y] = [[...cell.parentNode.children].indexOf(cell), lines.indexOf(cell.parentNode)];
     if (event.key === "ArrowRight") x += 1;
     else if (event.key === "ArrowLeft") x -= 1;
@@ -175,12 +201,12 @@ function buildTable(section, onChange) {
     const next = lines[y]?.children[x];
     if (next) target(next).focus();
   });
-  tips(body, (element) => element.closest?.("tbody td:not(.pick), tbody th"), (cell) => {
+  tips(body, (element) => element.closest?.("tbody tr:not(.group) > :not(.pick)"), (cell) => {
     const column = columns[[...cell.parentNode.children].indexOf(cell) - 1];
     const row = cell.parentNode.row;
     return column.kind === "score" ? scoreTip(row, column) : rowTip(row);
   });
 
   columns[0].head.setAttribute("aria-sort", "ascending");
-  return { table, rows, choose, show };
+  return { table, rows, choose, show, group, sortBy, sortedBy };
 }

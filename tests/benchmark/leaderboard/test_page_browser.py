@@ -14,7 +14,7 @@ from page_fakes import EVIL, method_records, renamed, training, wide_table
 
 from benchmark.analysis.report import make_report
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.page import write_page
+from benchmark.leaderboard.page import page, write_page
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
@@ -65,7 +65,7 @@ class Browser:
         const table = document.querySelector("section:not([hidden]) table");
         const heads = [...table.querySelectorAll("thead th")];
         const at = heads.findIndex((head) => head.textContent === arguments[0]);
-        return [...table.querySelectorAll("tbody tr:not([hidden])")].map((line) => {
+        return [...table.querySelectorAll("tbody tr:not([hidden]):not(.group)")].map((line) => {
           const cell = line.children[at].cloneNode(true);
           cell.querySelectorAll(".sd").forEach((sd) => sd.remove());
           return cell.textContent;
@@ -185,12 +185,12 @@ def test_sorting_by_keyboard(browser: Browser, wide: Path) -> None:
 def test_filters(browser: Browser, wide: Path) -> None:
     """Text, backbone, setting and completeness together; the count says what is left; bold is the best of it."""
     browser.open(wide)
-    browser.one("input[type=search]").send_keys("METHOD-1")
-    expected = {"method-1", *(f"method-1{i}" for i in range(10))}
+    browser.one("input[type=search]").send_keys("METHOD-1, method-25")
+    expected = {"method-1", "method-25", *(f"method-1{i}" for i in range(10))}
     assert set(browser.column("Method")) == expected
-    assert browser.one(".count").text == "11 of 60 rows"
+    assert browser.one(".count").text == "12 of 60 rows"
     next(o for o in browser.all("select option") if o.text == "bert-base-uncased").click()
-    assert set(browser.column("Method")) == {f"method-{i}" for i in (1, 11, 13, 15, 17, 19)}
+    assert set(browser.column("Method")) == {f"method-{i}" for i in (1, 11, 13, 15, 17, 19, 25)}
     browser.one("input[value=unsupervised]").click()
     assert set(browser.column("Method")) == {f"method-{i}" for i in (11, 15, 19)}
     next(label for label in browser.all(".controls label") if label.text == "hide incomplete").click()
@@ -200,6 +200,7 @@ def test_filters(browser: Browser, wide: Path) -> None:
     shown = [cell for cell in browser.all("tbody tr:not([hidden]) td.best") if cell.text.startswith(f"{best:.2f}")]
     assert len(browser.all("tbody tr:not([hidden]) td.best")) == 41
     assert shown
+    browser.one("input[type=search]").clear()
     browser.one("input[type=search]").send_keys("no such method")
     assert browser.column("Method") == []
     assert browser.problems() == []
@@ -330,6 +331,66 @@ def test_suites_are_tabs(browser: Browser, small: Path) -> None:
     assert browser.problems() == []
 
 
+def test_what_is_shown_stands_in_the_address(browser: Browser, wide: Path) -> None:
+    """Filter, sorting, groups and ticks: the address that results shows the same page again, from its top."""
+    browser.open(wide)
+    browser.one("input[type=search]").send_keys("method-1, method-2")
+    browser.head("task-7").click()
+    next(label for label in browser.all(".controls label") if label.text == "in groups").click()
+    browser.one("tbody tr:not([hidden]):not(.group) input").click()
+    address = browser.run("return location.hash")
+    assert all(part in address for part in ("method=method-1", "sort=task-7", "groups", "ticked"))
+    before = browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))
+    browser.driver.get("about:blank")
+    browser.driver.get(wide.as_uri() + address)
+    assert (browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))) == before
+    assert browser.run("return scrollY") == 0 and browser.one("h2").is_displayed()
+    assert browser.problems() == []
+
+
+def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> None:
+    """In groups: a line names each condition, and under it the rows keep their order."""
+    browser.open(wide)
+    ranked = browser.column("Method")
+    next(label for label in browser.all(".controls label") if label.text == "in groups").click()
+    heads = [line.text.partition(":")[0] for line in browser.all("tbody tr.group")]
+    assert len(heads) > 1 and heads == sorted(set(heads), key=heads.index)
+    script = """
+    const found = {};
+    let name = null;
+    for (const line of document.querySelectorAll("section:not([hidden]) tbody tr")) {
+      if (line.classList.contains("group")) found[name = line.textContent.split(":")[0]] = [];
+      else found[name].push(line.row.name);
+    }
+    return found;"""
+    found = browser.run(script)
+    assert sorted(name for names in found.values() for name in names) == sorted(ranked)
+    for names in found.values():
+        assert names == sorted(names, key=ranked.index)
+    assert browser.problems() == []
+
+
+def test_paper_holds_the_whole_table(browser: Browser, small: Path) -> None:
+    """A4, lying: no column is cut off."""
+    browser.open(small, 1300, media="print")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    table = browser.one(".box > table")
+    assert browser.run("return arguments[0].getBoundingClientRect().width", table) <= 1045
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.problems() == []
+
+
+def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
+    """Each form of the table that lies beside the page."""
+    tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
+    page_text = page(tables, (), ("sts.md", "sts.csv", "words.csv", "sts-published.md"))
+    (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
+    browser.open(tmp_path / "index.html")
+    links = [link.get_attribute("href").rpartition("/")[2] for link in browser.all("p a")]
+    assert links == ["sts.md", "sts.csv", "sts-published.md"]
+    assert browser.problems() == []
+
+
 def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> None:
     """360 pixels: only the table's box scrolls sideways, and most of it is numbers; nothing moves on request."""
     browser.open(wide, 360, prefers_reduced_motion="reduce")
@@ -339,7 +400,7 @@ def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> Non
     assert browser.run("return arguments[0].scrollLeft", box) == 800
     left = name.rect["x"] - box.rect["x"]
     assert 0 <= left < 2
-    assert name.rect["width"] < 180
+    assert name.rect["width"] < 130
     moves = "return getComputedStyle(document.getElementById('theme')).transitionDuration"
     assert browser.run(moves) == "0s"
     browser.open(wide, 360)
