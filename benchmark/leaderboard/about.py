@@ -123,6 +123,7 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     return {
         "backbone": backbone.get("name", "backbone not stated" if "sources" in left_open else no_backbone),
         "backbone_sha256": backbone.get("sha256", ""),
+        "ancestry": backbone.get("ancestry", ""),
         "precision": "precision not stated" if "precision" in left_open else first["precision"],
         "seeds": seeds,
         "corpus": corpus.get("name", ""),

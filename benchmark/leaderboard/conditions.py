@@ -69,6 +69,11 @@ def missing_controls(table: Table) -> list[str]:
     return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
 
 
+def backbone_of(about: dict[str, Any]) -> str:
+    """Return the backbone, and the labelled pairs that its weights descend from, where it says so."""
+    return ", ".join(filter(None, [str(about["backbone"] or "no backbone"), about["ancestry"]]))
+
+
 def learned_from(about: dict[str, Any]) -> str:
     """Return the training text and its size, "supervised: " before it where labels were read; "" without one."""
     if not about["corpus"]:
@@ -113,13 +118,19 @@ def comparable(row: Row) -> tuple[Any, ...]:
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     about = row.about
-    parts = [role(row), str(about["backbone"] or "no backbone"), about["precision"], learned_from(about)]
+    parts = [role(row), backbone_of(about), about["precision"], learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
     parts += [contamination(about), chosen_on(about)]
     if about["seeds"] > 1:
         parts.append(f"{about['seeds']} seeds")
     return ", ".join(filter(None, parts))
+
+
+def ancestry_lines(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence per backbone whose weights descend from labelled pairs, for tables without conditions."""
+    said = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
+    return [f"Rows on {backbone} stand on {ancestry}." for backbone, ancestry in dict.fromkeys(said)]
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:

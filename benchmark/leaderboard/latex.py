@@ -6,7 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from benchmark.leaderboard.conditions import GROUPS, chosen_on, comparable, contamination, group, learned_from
+from benchmark.leaderboard.conditions import (
+    GROUPS,
+    backbone_of,
+    chosen_on,
+    comparable,
+    contamination,
+    group,
+    learned_from,
+)
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import Value, shown
 
@@ -79,7 +87,7 @@ def _described(row: Row) -> str:
     """Return a row's conditions beside its group, without what is no condition: seeds."""
     about = row.about
     parts = [
-        str(about["backbone"] or "no backbone"),
+        backbone_of(about),
         about["precision"],
         learned_from(about),
         contamination(about),

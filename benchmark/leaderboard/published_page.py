@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmark.leaderboard.conditions import backbone_of
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published import AVERAGE, Comparison, cited, published, slips
 from benchmark.leaderboard.rows import Table
@@ -58,7 +59,7 @@ def published_markdown(table: Table, comparisons: list[Comparison]) -> str:
 
 
 def _ours(about: dict[str, Any]) -> str:
-    parts = [str(about["backbone"] or "no backbone")]
+    parts = [backbone_of(about)]
     if about["corpus"]:
         size = about["corpus_sentences"] or about["corpus_pairs"] or 0
         parts.append(f"{size:,} {'sentences' if about['corpus_sentences'] else 'pairs'} of {about['corpus']}")

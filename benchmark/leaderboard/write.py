@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from benchmark.leaderboard import published
-from benchmark.leaderboard.conditions import conditions, environment_lines, group, missing_controls, role
+from benchmark.leaderboard.conditions import (
+    ancestry_lines,
+    conditions,
+    environment_lines,
+    group,
+    missing_controls,
+    role,
+)
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
@@ -196,7 +203,7 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
         lines.append([fit_to(" ".join(cell.split()), stream) for cell in cells])
     header = ["#", "Method", *table.columns, "Avg."]
     print("\n".join(_drawn(fit_to(title, stream), header, lines, utf8)), file=stream)
-    for text in filter(None, (table.suite.note, table.legend)):
+    for text in filter(None, (table.suite.note, table.legend, *ancestry_lines(table.rows))):
         print(fit_to(text if utf8 else text.replace("≈", "~"), stream), file=stream)
     for row in table.rows:
         for note in row.notes:

