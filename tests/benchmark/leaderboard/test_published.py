@@ -112,11 +112,20 @@ def test_named_recipes_exist_other_rows_say_why_none_does() -> None:
             not line.row.cited or not line.row.recipes or {recipes[n].method for n in line.row.recipes} == {"vectors"}
         )
         assert all(recipe_of(name)[0] in recipes and name not in line.row.recipes for name in line.row.unlike)
+        why = " ".join(filter(None, (line.row.cited, line.row.differs, line.row.slip, *line.row.unlike.values())))
+        assert "no recipe" not in why or not (line.row.recipes or line.row.unlike), (line.source(), line.row.method)
     assert {task for place in book.places.values() for task in (*place.same, *place.other)} <= tasks
     systems = {line.row.method for line in book.lines if line.row.cited}
     assert systems == {
         "CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "Universal Sentence Encoder",
     }  # fmt: skip
+
+
+def test_maps_on_sbert_stand_beside_the_rows_that_pool_as_they_do() -> None:
+    """PromptBERT copies SimCSE's runs, in which first-last begins with the embedding layer."""
+    for name in ("sbert-flow", "sbert-whitening"):
+        assert one(f"{name}-h0", "PromptBERT, table 6: SBERT").compared == [*suite("sts").tasks, AVERAGE]
+        assert "begins with the first layer" in one(name, "PromptBERT, table 6: SBERT").verdict()
 
 
 def test_the_same_protocol_and_backbone_are_compared() -> None:
