@@ -184,7 +184,8 @@ def connected(address: str | None) -> Iterator[Any]:
         except ConnectionError:
             if address or os.environ.get("RAY_ADDRESS"):
                 raise
-            ray.init("local", include_dashboard=False, **quiet)
+            # Its ports are open to this machine alone: whoever reaches them can run code.
+            ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
         where = address or os.environ.get("RAY_ADDRESS") or "this machine"
         raise MissingError(
