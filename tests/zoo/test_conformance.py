@@ -29,7 +29,7 @@ NEED_MLM_HEAD = (
     "simcse-mlm",
     "static-head",
 )
-SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8, "epochs": 1}
+SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8}
 RECIPES = all_recipes()
 
 
@@ -244,6 +244,8 @@ def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any
     defaults = {**SMALL, "backbone": str(folder), "model": str(folder), "pooling": "mean", **more}
     cls, recipe = RECIPES[name].resolve()
     known = {key: value for key, value in defaults.items() if key in type(recipe).__dataclass_fields__}
+    if getattr(recipe, "epochs", 1) > 1:
+        known["epochs"] = 1
     return cls, type(recipe)(**{**vars(recipe), **known})
 
 
