@@ -121,7 +121,7 @@ def test_named_recipes_exist_other_rows_say_why_none_does() -> None:
     }  # fmt: skip
 
 
-def test_maps_on_sbert_stand_beside_the_rows_that_pool_as_they_do() -> None:
+def test_maps_on_sbert_stand_beside_rows_that_pool_alike() -> None:
     """PromptBERT copies SimCSE's runs, in which first-last begins with the embedding layer."""
     for name in ("sbert-flow", "sbert-whitening"):
         assert one(f"{name}-h0", "PromptBERT, table 6: SBERT").compared == [*suite("sts").tasks, AVERAGE]
