@@ -35,6 +35,7 @@ def completed(shell: str, *words: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_bash_completes_the_names_of_a_list() -> None:
     """Methods after those that are typed already, which are not offered again."""
     names = {name for name in all_recipes() if name.startswith("ptbert")}
@@ -43,6 +44,7 @@ def test_bash_completes_the_names_of_a_list() -> None:
     assert small[0] == "plain,simcse-small,simcse-sup" and "plain,simcse-small,simcse-small" not in small
 
 
+@pytest.mark.slow
 def test_zsh_completes_commands_with_their_help() -> None:
     """zsh gets three lines an item: kind, value, help."""
     assert completed("zsh", "repo") == ["plain", "report", COMMANDS["report"]]
@@ -52,11 +54,13 @@ def test_zsh_completes_commands_with_their_help() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("leaderboard", "--suite", "tran"), ("run", "--suite", "tran")])
 def test_suites_are_completed(words: tuple[str, ...]) -> None:
     assert completed("bash", *words) == [f"plain,{name}" for name in sorted(all_suites()) if name.startswith("tran")]
 
 
+@pytest.mark.slow
 def test_a_shell_gets_a_script_to_load() -> None:
     for shell, part in (("zsh", "compdef"), ("fish", "complete --no-files --command zoo-bench")):
         environment = {**os.environ, "_ZOO_BENCH_COMPLETE": f"{shell}_source"}

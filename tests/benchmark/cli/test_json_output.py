@@ -54,6 +54,7 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {one["name"] for one in found["data"]} >= {"STS12", "pocket-pairs"}
 
 
+@pytest.mark.slow
 def test_tables_of_papers(cli: Cli) -> None:
     (found,) = read(cli, "reproduce", "burt-figure1", "--list")
     assert (found["name"], found["possible"]) == ("burt-figure1", "none") and found["reason"]

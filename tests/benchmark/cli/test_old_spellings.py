@@ -37,6 +37,7 @@ def test_one_word_for_one_thing() -> None:
             assert options["--out"].name == "out", name
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_run_and_compare_take_out_for_results(cli: Cli, tmp_path: Path) -> None:
     answer = cli("run", "--methods", "bag,bag:salt=1", "--out", tmp_path, *FAST)
@@ -60,6 +61,7 @@ def test_the_new_spelling_wins_over_the_old(cli: Cli, tmp_path: Path) -> None:
     assert (tmp_path / "new" / "records").is_dir() and not (tmp_path / "old").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_pack_takes_the_folder_either_way(cli: Cli, tmp_path: Path) -> None:
     for name in ("a", "b"):

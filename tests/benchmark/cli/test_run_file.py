@@ -39,6 +39,7 @@ def records(folder: Path) -> list[Any]:
     return Records(folder).all()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_file_describes_a_run_and_records_name_it(cli: Cli, tmp_path: Path, file: Path) -> None:
     answer = cli("run", file, "--results", tmp_path / "out")
@@ -74,6 +75,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "parts"), WRONG, ids=[text.splitlines()[-1] for text, _ in WRONG])
 @pytest.mark.usefixtures("fakes")
 def test_a_wrong_file_is_refused(text: str, parts: tuple[str, ...], cli: Cli, tmp_path: Path, file: Path) -> None:
@@ -85,6 +87,7 @@ def test_a_wrong_file_is_refused(text: str, parts: tuple[str, ...], cli: Cli, tm
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_shipped_files_name_what_there_is() -> None:
     """By name, with and without folder; their methods and suites exist."""
     folder = resource_folder("benchmark", "configs") / "runs"
@@ -100,6 +103,7 @@ def test_shipped_files_name_what_there_is() -> None:
         read_run_file("runs/sts-mian.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_rows_have_the_names_that_are_given(cli: Cli, tmp_path: Path) -> None:
     """A label takes the name's place in records and tables; the recipe stands beside it, so a control stays one."""
@@ -140,6 +144,7 @@ def test_a_suite_of_one_s_own(cli: Cli, tmp_path: Path) -> None:
     assert "rename the file" in cli("run", "--methods", "bag", "--suite", tmp_path / "sts.yaml").err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_run_as_json(cli: Cli, tmp_path: Path) -> None:
     """What was done, what failed and why, the tables; --dry-run says what would be done."""

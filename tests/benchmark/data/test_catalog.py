@@ -71,6 +71,7 @@ def test_every_task_loads_with_the_counts_of_the_catalog(name: str, data_dir: Pa
         assert {k: len(v) for k, v in data.subsets.items()} == dict(subsets or {split: data.rows})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(PAPERS))
 def test_raw_and_tokenised_are_the_same_pairs(name: str, data_dir: Path) -> None:
     """The same gold in the same order; the texts differ in spelling only."""

@@ -122,6 +122,7 @@ def test_several_pairs_are_joined_by_plus(tmp_path: Path, capsys: pytest.Capture
         load_pairs(f"{nli}+{tmp_path / 'absent'}", HERE, None)
 
 
+@pytest.mark.slow
 def test_the_identity_of_nli_alone_is_what_it_was(data_dir: Path) -> None:
     """Keys of what was trained on it hold."""
     if not (data_dir / "nli" / "nli.tsv.xz").is_file():

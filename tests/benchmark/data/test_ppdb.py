@@ -217,6 +217,7 @@ def test_a_line_of_scores_that_is_wrong_is_named(tmp_path: Path, bad: str) -> No
         read_ppdb_human(path)
 
 
+@pytest.mark.slow
 def test_the_scored_pairs_are_as_the_catalog_says(data_dir: Path) -> None:
     """Scores are the raters' means; both parts have the stated rows; no training phrase is tested."""
     entry = catalog()["ppdb2-human"]

@@ -184,6 +184,7 @@ def test_hub_rows_are_fetched_once_and_checked_when_read(hub_pairs: Path, tmp_pa
         source.locate("tiny", "raw")
 
 
+@pytest.mark.slow
 def test_other_rows_on_the_hub_have_another_sha256(hub_pairs: Path, tmp_path: Path) -> None:
     """The identity of hub rows is their content."""
     first = DataSource(None, cache=tmp_path / "one").locate("tiny", "raw").sha256
@@ -192,6 +193,7 @@ def test_other_rows_on_the_hub_have_another_sha256(hub_pairs: Path, tmp_path: Pa
     assert DataSource(None, cache=tmp_path / "two").locate("tiny", "raw").sha256 != first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
 def test_wrong_hub_row_counts_are_refused_and_nothing_kept(split: str, hub_pairs: Path, tmp_path: Path) -> None:
     """The catalog's counts decide; no file of the refused copy stays in the cache."""
@@ -205,6 +207,7 @@ def test_wrong_hub_row_counts_are_refused_and_nothing_kept(split: str, hub_pairs
     assert [p for p in cache.rglob("*") if p.is_file()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("score", ["null", "NaN", '"five"', "7"])
 def test_hub_rows_without_a_good_score_are_refused(score: str, hub_pairs: Path, tmp_path: Path) -> None:
     """What the readers refuse in a file is refused in the hub's rows too."""

@@ -61,6 +61,7 @@ def store(tmp_path: Path) -> Records:
     return folder
 
 
+@pytest.mark.slow
 def test_sentences_have_the_numbers_of_compare(store: Records) -> None:
     """Values and intervals as `compare` has them, by other draws."""
     table, one = said(store, "far-above", "equal", "below-it")
@@ -136,6 +137,7 @@ def test_controls_are_added_to_a_first_look_only() -> None:
         assert with_controls(RunOptions(methods="simcse", **other)).methods == "simcse"
 
 
+@pytest.mark.slow
 def test_the_run_ends_with_what_was_learned(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """After the table on standard output, and not in JSON."""
     words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--out", tmp_path, *FAST)

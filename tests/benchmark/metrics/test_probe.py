@@ -290,6 +290,7 @@ def test_exact_takes_few_iterations_where_dimensions_correlate(classes: int) -> 
     assert solved.gradients.max() < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [2, 3])
 def test_exact_nested_against_loops_of_scikit_learn(classes: int) -> None:
     """The whole nested cross-validation, fit by fit."""

@@ -74,6 +74,7 @@ def by_hand(x: Array, train: Array, dev: Array) -> tuple[Array, float, int]:
     return predicted(best, slice(held.stop, None)), best_pearson, evaluations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("low", "noise", "train_rows"), [(1.0, 0.1, 128), (0.0, 1.5, 150)], ids=["sick", "sts-b"])
 def test_against_the_protocol_by_hand(low: float, noise: float, train_rows: int) -> None:
     """The same predictions, dev score and number of evaluations; the last batch of a pass may be smaller."""
@@ -95,6 +96,7 @@ def test_targets() -> None:
     assert np.allclose(score_targets(gold), targets(gold))
 
 
+@pytest.mark.slow
 def test_the_random_state_is_left_alone() -> None:
     """Neither torch's nor numpy's global generator moves, and the number of threads comes back."""
     x, gold = problem(100, 4, 1.0, 0.1)

@@ -84,6 +84,7 @@ def test_methods_without_a_value_are_refused() -> None:
         sample_pairs([np.ones(20)], gold, resamples=50)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth() -> None:
     """95% intervals of differences hold the truth 93-97% of the time; with noise of seeds up to 98.5%.
 
@@ -123,6 +124,7 @@ def drawn_scores(
     return by_seed, np.array([one.mean() for one in by_seed])[:, None] + noise * np.sqrt(0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds_sd", [0.0, 0.5, 3.0])
 def test_the_set_holds_the_best(seeds_sd: float) -> None:
     """Twenty equally good methods, 300 draws: each is in the set at least 90% of the time, on average 94%.
@@ -194,6 +196,7 @@ def test_williams_on_published_examples(r_a: float, r_b: float, r_ab: float, n: 
     assert (swapped.t, swapped.p) == (-result.t, result.p)
 
 
+@pytest.mark.slow
 def test_williams_errs_as_often_as_it_says() -> None:
     """Two equal correlations of 0.5, 30 pairs, 4,000 data sets: 5% are called different."""
     generator = np.random.default_rng(6)

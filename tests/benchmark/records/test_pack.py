@@ -138,6 +138,7 @@ def test_order_and_none(loose: Path, results: Path, tmp_path: Path) -> None:
         store.pair_scores(next(r for r in store.all() if r["task"]["name"] == TASKS[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_run_keeps_what_is_packed(cli: Cli, tmp_path: Path) -> None:
     """Measured cells are kept, dry run and estimate know of them; a failed one is measured again and replaces it."""

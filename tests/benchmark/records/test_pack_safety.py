@@ -58,6 +58,7 @@ def _killing(patch: pytest.MonkeyPatch, at: int, after: bool) -> list[int]:
     return count
 
 
+@pytest.mark.slow
 def test_stopped_at_each_operation_nothing_is_lost(tmp_path: Path) -> None:
     """Before and after every rename and removal; then packing again gives what packing at once gives."""
     small, whole = tmp_path / "small", tmp_path / "whole"
@@ -163,6 +164,7 @@ def test_each_flipped_bit_is_found(tmp_path: Path) -> None:
     assert contents(tmp_path) == expected
 
 
+@pytest.mark.slow
 def test_a_damaged_pack_stops_what_would_be_wrong(results: Path, cli: Cli, tmp_path: Path) -> None:
     """No table without the packed rows, nothing measured again, nothing packed on top; pair scores are told by row."""
     pack(results)
@@ -231,6 +233,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_pack_that_is_none(kind: str, tmp_path: Path, cli: Cli) -> None:
     """One sentence that names the file, whatever it holds; a later form says what reads it."""
@@ -254,6 +257,7 @@ def test_bad_lines_are_named_and_the_others_read(results: Path) -> None:
     assert "zoo-bench 0.1.0, which wrote it" in store.corrupt[1][1]
 
 
+@pytest.mark.slow
 def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A small file that unpacks to very much is refused while it is unpacked."""
     import gzip

@@ -30,6 +30,7 @@ FAST = ("--precision", "fp32", "--limit", "20")
 PAIRS = (np.linspace(0, 1, 30), np.arange(30) / 10)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_run_keeps_them_and_no_text(cli: Cli, tmp_path: Path) -> None:
     """A file of two float32 columns a record whose score is a correlation over pairs, and none for other tasks."""
@@ -61,6 +62,7 @@ def test_a_run_keeps_them_and_no_text(cli: Cli, tmp_path: Path) -> None:
 COSINES = ["STS12", "STS16-raw", "STS-B", "SICK-R", "SimLex-999", "BiRD", "PPDB-human"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*COSINES, "STS-B-regressor", "SICK-R-regressor"])
 def test_real_tasks_hand_out_what_they_score(name: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All pairs of all subsets, in the order in which their texts are read: the Spearman correlation is `main`."""
@@ -136,6 +138,7 @@ def test_a_record_can_name_no_file_elsewhere(file: Any, tmp_path: Path) -> None:
         check_record({**record, "pairs": {**record["pairs"], "file": file}}, "here")
 
 
+@pytest.mark.slow
 def test_rows_of_supervised_relatedness_can_be_compared(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     """A regressor's predictions serve as cosines do: ties in the table, differences, and the pairs they come from."""
     methods = "random,bag-of-words:dim=64"

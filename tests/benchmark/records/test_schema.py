@@ -48,6 +48,7 @@ def snapshot(folder: Path) -> dict[str, tuple[int, bytes]]:
     return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", RAW)
 def test_one_bad_record_stops_no_table(kind: str, tmp_path: Path, cli: Cli) -> None:
     """It is named in one sentence, and the table of the others is made; the file stays as it is."""
@@ -173,6 +174,7 @@ def test_a_later_schema_is_left_alone(tmp_path: Path, cli: Cli) -> None:
             check_record({"schema": 2, "version": version}, "here")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_reading_commands_change_nothing(tmp_path: Path, cli: Cli) -> None:
     """Beside a damaged record: no reader renames, writes or removes anything below the results."""
@@ -222,6 +224,7 @@ def test_a_record_that_may_not_be_read_is_named(tmp_path: Path) -> None:
     assert path.exists()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_json_is_not_written(tmp_path: Path) -> None:
     """A method may say anything; the record is refused by a sentence, and no file of pair scores is left behind."""
     deep: Any = []

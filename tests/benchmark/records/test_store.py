@@ -150,6 +150,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DAMAGE)
 def test_a_damaged_record_is_named_and_the_others_stay(kind: str, tmp_path: Path, cli: Cli) -> None:
     """The leaderboard names it and leaves it where it is; exit 1 under --strict only."""
@@ -170,6 +171,7 @@ def test_a_damaged_record_is_named_and_the_others_stay(kind: str, tmp_path: Path
     assert answer.code == 1 and f"{bad}.corrupt was set aside" in answer.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_damaged_record_is_measured_again(cli: Cli, tmp_path: Path) -> None:
     """The next run measures that cell, only that cell, with the same score, and says so."""
@@ -199,6 +201,7 @@ def _without_each_field(record: Any) -> Iterator[tuple[str, Any]]:
         yield f"traits/{key}", damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [place for place, _ in _without_each_field(make_record())])
 def test_no_field_that_is_gone_can_stop_the_leaderboard(place: str, tmp_path: Path) -> None:
     """A record edited by hand is either refused by the schema or tolerated; the table of the others is always made."""
@@ -289,6 +292,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> None:
     """SIGKILL at random moments; the file is always a whole record, and the next writer goes on."""
     generator = random.Random(7)
@@ -305,6 +309,7 @@ def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> 
         assert record["encoding"]["padding"] == [round(record["scores"]["main"] * 10)] * 5000
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_of_a_record_changes_what_it_says(tmp_path: Path) -> None:
     """Each bit of the file: the record as it was written, or left out and named."""
     store = Records(tmp_path)

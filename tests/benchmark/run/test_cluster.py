@@ -57,6 +57,7 @@ def handles(board: Board) -> Any:
     return Actor()
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """The body of a task, without Ray: first where the mark is found, then where it is not."""
     methods = RunOptions(

@@ -81,12 +81,14 @@ def test_what_is_declared_is_said(registered: None) -> None:
     assert "unstated" not in record["method"] and record["facts"]["parameters"] == 42
 
 
+@pytest.mark.slow
 def test_what_is_built_on_ours_has_it_from_there(registered: None) -> None:
     record, conditions = measured("built")
     assert conditions == "untrained backbone, zoo-mini, fp32" and "unstated" not in record["method"]
     assert record["facts"]["parameters"] > 1e6
 
 
+@pytest.mark.slow
 def test_the_run_times_what_counts_nothing(registered: None) -> None:
     record, _ = measured("silent")
     encoding = record["encoding"]

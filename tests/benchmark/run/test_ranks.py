@@ -49,6 +49,7 @@ def rank_pid(launcher: int, rank: int) -> int:
     raise AssertionError(f"torchrun has no process of rank {rank}")
 
 
+@pytest.mark.slow
 def test_two_processes_write_the_records_of_one(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     methods = ",".join([*EQUAL, "simcse:batch_size=16:eval_every=2", "ptbert:batch_size=16:eval_every=2", "cls"])
     child = start(words(tiny_bert, tmp_path / "two", methods))

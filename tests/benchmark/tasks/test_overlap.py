@@ -147,6 +147,7 @@ def test_tables_say_what_picked_a_checkpoint() -> None:
     assert conditions(cut.rows[0]).endswith("checkpoint by STS-B dev")
 
 
+@pytest.mark.slow
 def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None, tmp_path: Path) -> None:
     """Another encoder and another row; the record says which pairs and how many of them are tested on."""
     run = ("run", "--methods", "picking", "--tasks", "STS-B", "--data", data_dir)

@@ -104,6 +104,7 @@ def scores(encoder: Encoder) -> dict[str, float]:
     return found
 
 
+@pytest.mark.slow
 def test_a_strong_encoder_agrees_with_the_grades(minilm: Path) -> None:
     """all-MiniLM-L6-v2 reaches what docs/pocket.md says, on half of the long tasks; controls are far below."""
     import zoo

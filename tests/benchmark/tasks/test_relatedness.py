@@ -30,6 +30,7 @@ def load(name: str, data_dir: Path, limit: int | None = None) -> RegressorData:
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SENTEVAL["tasks"]))
 def test_senteval_s_own_numbers(name: str, data_dir: Path) -> None:
     """The scores that SentEval's code gave on the same vectors, read from the same files; differences are float32's.
@@ -72,6 +73,7 @@ def test_tested_texts_are_those_of_the_test_part(data_dir: Path) -> None:
     assert len(data.texts()) == 2 * (5749 + 1500 + 1379)
 
 
+@pytest.mark.slow
 def test_what_is_reported(data_dir: Path) -> None:
     """Spearman and Pearson of the predictions that the mean squared error is of; constant vectors have no score."""
     from benchmark.metrics.probe.protocol import pair_features

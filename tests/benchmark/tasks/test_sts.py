@@ -58,6 +58,7 @@ def test_scores_against_an_independent_computation(data_dir: Path) -> None:
     assert scores["all"]["pearson"] == pytest.approx(stats.pearsonr(*zip(*every, strict=True)).statistic, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_only_the_test_split_is_scored(data_dir: Path) -> None:
     """STS-B and SICK-R: test is scored, dev picks checkpoints, train is only for transductive fits."""
     for name, counts in (("STS-B", (1379, 1500, 5749)), ("SICK-R", (4927, 500, 4500))):
@@ -80,6 +81,7 @@ def test_only_the_test_split_is_scored(data_dir: Path) -> None:
         assert sorted(asked) == sorted(data.dev.texts())
 
 
+@pytest.mark.slow
 def test_the_form_of_the_text_matters(data_dir: Path) -> None:
     """Raw and tokenised text give a bag of words scores half a point apart or more: other tasks."""
     encoder = Bag(Bag.Recipe(), Runtime())

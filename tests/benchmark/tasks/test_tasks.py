@@ -33,6 +33,7 @@ def test_settings_share_their_data() -> None:
         assert len({full.metric, fast.metric, exact.metric}) == 3
 
 
+@pytest.mark.slow
 def test_listing_reads_no_data_and_imports_no_torch() -> None:
     code = (
         "import builtins, pathlib, sys\n"

@@ -64,6 +64,7 @@ def load(name: str, data_dir: Path, limit: int | None = None) -> TransferData:
     return data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_and_order(name: str, data_dir: Path) -> None:
     """The known counts; in every part sentences grow longer, and the same rows stand under all three settings."""
@@ -85,6 +86,7 @@ def test_rows_and_order(name: str, data_dir: Path) -> None:
         assert other.texts() == data.texts()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "tested"), [("TREC", 500), ("SST2", 1821), ("MRPC", 2 * 1725), ("CR", 3775)])
 def test_tested_texts_are_those_of_the_test_part(name: str, tested: int, data_dir: Path) -> None:
     """Each row of a task without a test part is tested in one of its folds."""
@@ -101,6 +103,7 @@ def test_order_is_stable() -> None:
     assert pairs.ordered().second == ["x", "y z", "w"]
 
 
+@pytest.mark.slow
 def test_empty_lines_are_rows(data_dir: Path) -> None:
     """SentEval counts them: CR has four, MPQA three; no other set has any."""
     empty = {name: sum(not text for text in load(name, data_dir).texts()) for name in NAMES}
@@ -212,6 +215,7 @@ def test_senteval_s_own_numbers_on_real_vectors(
         assert [100 * part for part in scores["part_accuracies"]] == pytest.approx(expected["folds"], abs=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_exact_is_scikit_learn_on_real_vectors(name: str, data_dir: Path, zoo_mini: VectorStore) -> None:
     """With the penalties chosen: accuracies to 0.1 point, the first regression's coefficients to 1e-4."""
@@ -303,6 +307,7 @@ def test_constant_vectors_have_no_score(data_dir: Path) -> None:
     assert (scores["main"], scores["reason"]) == (None, "constant_vectors")
 
 
+@pytest.mark.slow
 def test_a_run_makes_records_and_a_table(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     """The command line end to end: the table's title and note, and each record, say which protocol it is."""
     words = ["run", "--methods", "static-avg", "--suite", "transfer-fast", "--data", data_dir, "--out", tmp_path]

@@ -74,6 +74,7 @@ def test_every_task_is_a_column_of_some_table() -> None:
     assert set(TASKS.names()) - tabled == {"stsb-dev-disjoint", "stsb-dev-disjoint-raw"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(SETS))
 def test_rows_and_scores_on_glove(name: str, data_dir: Path, glove: dict[str, NDArray[np.float32]]) -> None:
     """All pairs count: a word without a vector has cosine 0 with every other; `covered` is without those pairs."""
