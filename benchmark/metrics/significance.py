@@ -8,7 +8,7 @@ variance over a method's seeds. A method without seeds, or with one, has no part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ LEVEL = 0.05  # below it a difference counts as significant; intervals and sets 
 
 _EQUAL = 1e-11  # what rounding in a double leaves between equal scores x100
 _FAR = 6.0  # standard normal: a lead beyond what chance gives to the largest of any number of them
+_STEADY = 2.0  # degrees of freedom that the median variance over seeds has beside a method's own
 
 Matrix = NDArray[np.float64]
 
@@ -104,25 +105,44 @@ def differences(one: Sample) -> Differences:
 def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
     """Return which methods (methods,) may be the best: a set that holds the truly best one 95% of the time.
 
-    Comparisons with the best (Hsu's MCB; Edwards and Hsu 1983): a method is left out where another is further above it,
-    by Welch's t, than 95% of the largest of all leads over it that chance gives to equally good methods. Chance is
-    drawn: the resampled pairs, normal noise of the seeds, and the seeds' variances as so few of them would measure
-    them. The t are made comparable by a normal approximation at their own degrees of freedom (Wallace 1959).
+    Comparisons with the best (Hsu's MCB; Edwards and Hsu 1983): a method is left out where another is further above it
+    than 95% of the largest of all leads over it that chance gives to equally good methods. Leads are measured in
+    Welch's t, made comparable by a normal approximation at their own degrees of freedom (Wallace 1959).
+
+    With so few seeds two things make the largest t larger than the t themselves say. A variance over three seeds is
+    often small by chance, and then its t is large; so t has each variance drawn towards the median of all methods, as
+    if that were two more seeds. And how large the noise of the seeds is, is known as badly; so chance is drawn with
+    the resampled pairs, a variance of the seeds from what the measured one leaves open (its fiducial distribution),
+    normal noise of that variance, and a new measured variance.
     """
     methods, resamples = one.drawn.shape
-    between, seeds, df = _pair_variance(one), one.seed_variance[:, None], one.seed_df[:, None]
+    between, df = _pair_variance(one), np.maximum(one.seed_df, 1)[:, None]
     generator = np.random.default_rng([seed, methods])
     noise = one.drawn - one.drawn.mean(axis=1, keepdims=True)
-    noise += np.sqrt(seeds) * generator.standard_normal((methods, resamples))
-    redrawn = seeds * generator.chisquare(np.maximum(df, 1), (methods, resamples)) / np.maximum(df, 1)
+    true = one.seed_variance[:, None] * df / generator.chisquare(df, (methods, resamples))
+    noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
+    redrawn = _steadied(one, true * generator.chisquare(df, (methods, resamples)) / df)
+    seeds = _steadied(one, one.seed_variance[:, None])[:, 0]
+    yard = replace(one, seed_df=np.where(one.seed_df > 0, one.seed_df + _STEADY, 0))
     result = np.ones(methods, np.bool_)
     for i in range(methods):
-        lead = _normal(one.value - one.value[i], *_welch(between[i], one.seed_variance, seeds[i], one.seed_df, one, i))
+        lead = _normal(one.value - one.value[i], *_welch(between[i], seeds, seeds[i], yard.seed_df, yard, i))
         if lead.max() > _FAR:
             result[i] = False
         elif lead.max() > 0:
-            variance, freedom = _welch(between[i][:, None], redrawn, redrawn[i], df, one, i)
+            variance, freedom = _welch(between[i][:, None], redrawn, redrawn[i], yard.seed_df[:, None], yard, i)
             result[i] = lead.max() <= np.quantile(_normal(noise - noise[i], variance, freedom).max(axis=0), 1 - LEVEL)
+    return result
+
+
+def _steadied(one: Sample, variance: Matrix) -> Matrix:
+    """Return variances over seeds (methods, any), each drawn towards the median of all methods that have seeds."""
+    has = one.seed_df > 0
+    if not has.any():
+        return variance
+    df = one.seed_df[has, None]
+    result = np.zeros_like(variance)
+    result[has] = (_STEADY * np.median(one.seed_variance[has]) + df * variance[has]) / (_STEADY + df)
     return result
 
 

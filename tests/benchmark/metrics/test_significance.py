@@ -141,6 +141,24 @@ def test_the_set_holds_the_best(seeds_sd: float) -> None:
     assert inside.min() / 300 >= 0.90
 
 
+@pytest.mark.slow
+def test_the_set_holds_the_best_of_unlike_seeds() -> None:
+    """Forty equally good methods, 100 draws: six without noise of seeds, of the others some have much more than others.
+
+    Each is in the set at least 92% of the time, on average 95%. With each variance over seeds taken for the true one it
+    was 88% and 94%: methods without noise of their own were left out because of others' variances, small by chance.
+    """
+    generator = np.random.default_rng(9)
+    spread = np.concatenate([np.zeros(6), np.geomspace(0.7, 8, 34)])
+    inside = np.zeros(40)
+    for _ in range(100):
+        by_seed, drawn = drawn_scores(generator, np.full(40, 50.0), spread, 3, 300)
+        by_seed[:2] = [one[:1] for one in by_seed[:2]]
+        inside += not_told_apart(sample(by_seed, drawn, 5000))
+    assert inside.mean() / 100 >= 0.95
+    assert inside.min() / 100 >= 0.92
+
+
 def test_the_set_leaves_out_what_is_worse() -> None:
     """Five methods six standard errors below fifteen good ones are out; so is nearly nothing else."""
     generator = np.random.default_rng(6)
