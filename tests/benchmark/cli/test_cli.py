@@ -24,6 +24,7 @@ def everything(folder: Path) -> set[Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_help_is_quick(tmp_path: Path) -> None:
     """--help in a process of its own: at best under 0.4 s of 10 tries (a busy machine slows single ones)."""
     times = []
@@ -347,6 +348,7 @@ def test_data_list_and_verify(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     assert "STS.gs.MSRvid.txt" in answer.out
 
 
+@pytest.mark.flaky(reruns=2)
 def test_data_fetch_offline_is_immediate(cli: Cli) -> None:
     """What is missing and the remedy, exit 1, no waiting."""
     started = time.monotonic()

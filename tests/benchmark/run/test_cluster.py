@@ -58,6 +58,7 @@ def handles(board: Board) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """The body of a task, without Ray: first where the mark is found, then where it is not."""
     methods = RunOptions(
@@ -96,6 +97,7 @@ def test_a_worker_that_would_measure_something_else_says_so(fakes: None, tmp_pat
         work(Job(**{**vars(job), "version": "0.0"}), api.make_runner, handles(Board()))
 
 
+@pytest.mark.flaky(reruns=2)
 def test_a_bar_tells_where_it_is_now_and_then() -> None:
     board = Board()
     with Told(handles(board), "key", "host-1: ").bar("training", 9) as bar:
@@ -146,6 +148,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
     methods = "simcse:batch_size=4:epochs=4:eval_every=999"

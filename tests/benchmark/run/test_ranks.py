@@ -75,6 +75,7 @@ def test_two_processes_write_the_records_of_one(cli: Cli, tiny_bert: Path, tmp_p
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_a_rank_that_dies_ends_the_other_with_a_sentence(tiny_bert: Path, tmp_path: Path) -> None:
     victim = 0  # the one that plans and writes
     child = start(words(tiny_bert, tmp_path, "simcse:batch_size=4:epochs=400"))

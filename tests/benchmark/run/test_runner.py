@@ -401,6 +401,7 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     assert exit_code(outcome, allow_missing=False) == 0
 
 
+@pytest.mark.flaky(reruns=2)
 def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
     """A run that waits for an encoder which another process makes still obeys a signal at once."""
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)

@@ -87,6 +87,7 @@ def unbroken(one_thread: None, tiny_bert: Path, tmp_path_factory: pytest.TempPat
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGKILL, -9)], ids=["SIGTERM", "SIGKILL"])
+@pytest.mark.flaky(reruns=2)
 def test_killed_training_goes_on_and_ends_the_same(
     number: int, code: int, tiny_bert: Path, tmp_path: Path, cli: Cli, unbroken: dict[str, Any]
 ) -> None:

@@ -59,6 +59,7 @@ def test_workers_write_the_records_of_one_process(cli: Cli, tiny_bert: Path, tmp
     assert records(tmp_path / "one") == records(tmp_path / "two") != {}
 
 
+@pytest.mark.flaky(reruns=2)
 def test_a_killed_workers_cells_are_named_and_measured_next(tiny_bert: Path, tmp_path: Path) -> None:
     long = words(tiny_bert, tmp_path, "--workers", 2)
     long[long.index("--methods") + 1] = "simcse:batch_size=4:epochs=60"

