@@ -63,6 +63,7 @@ def test_rows_without_a_backbone_belong_to_any(tmp_path: Path) -> None:
     store = Records(tmp_path)
     for task in suite("sts").tasks:
         record = make_record("glove", task, main=0.6)
+        record["method"] |= {"class": "zoo.methods.wordvectors.WordVectors"}
         record["method"]["sources"] = {"path": {"name": "words", "sha256": "0" * 64}}
         store.write(record)
     rows = printed_beside(item("promptbert-table5"), Chosen(results=tmp_path, options={"backbone": "zoo-mini"}))

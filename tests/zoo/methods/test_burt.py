@@ -269,4 +269,4 @@ def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path) -> None:
 def test_every_recipe_keeps_the_contract(name: str, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoo.conformance, "_toy_pairs", pairs)
     findings = list(zoo.conformance.check(BURT, recipe_of(name, tiny_bert, batch_size=8), Runtime(), name))
-    assert len(findings) == 6 and {what: wrong for what, wrong in findings if wrong} == {}
+    assert len(findings) == 7 and {what: wrong for what, wrong in findings if wrong} == {}
