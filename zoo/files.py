@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LONGEST_LINE = 2**26  # bytes of a line of text; what is longer is no text, and would fill the memory
-_LEAST_BOUND, _MOST_TIMES = 2**26, 200  # text packs to a third or a tenth of its bytes; a bomb to a thousandth
+_LEAST_BOUND, _MOST_TIMES = 2**26, 20  # text packs to a third or a tenth of its bytes; a bomb to a thousandth
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
