@@ -15,9 +15,9 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from zoo.conformance import PROBES, check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.engine.dropout import set_dropout
 from zoo.engine.mlm_head import head_of
 from zoo.errors import UsageError
-from zoo.methods.contrastive import set_dropout
 from zoo.methods.moco import MoCo
 from zoo.methods.prompt import Prompt
 from zoo.methods.ptbert import PTBert

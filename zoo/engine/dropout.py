@@ -1,4 +1,4 @@
-"""Dropout whose masks are cheap on a CPU, where drawing them one by one is a sixth of a small backbone's step."""
+"""Sets a model's dropout, and makes its masks cheap on a CPU: drawn one by one, they take a sixth of a small step."""
 
 from __future__ import annotations
 
@@ -35,3 +35,15 @@ def cheapen_dropout(model: nn.Module) -> None:
             if type(child) is nn.Dropout:
                 cheap = Dropout(child.p)
                 setattr(module, name, cheap.train(child.training))
+
+
+def set_dropout(model: nn.Module, rate: float | None) -> None:
+    """Give every dropout of a transformer one rate; None leaves them."""
+    for module in model.modules():
+        if rate is not None and isinstance(module, nn.Dropout):
+            module.p = rate
+
+
+def has_dropout(model: nn.Module) -> bool:
+    """True when two passes of the model in training may differ."""
+    return any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())

@@ -16,8 +16,8 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Trai
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.labels import NLI_LABELS
-from zoo.methods.contrastive import Pooler, TrainedPooler
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
+from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.recipe import all_recipes, parse_methods, portable_recipe
 from zoo.registry import method_identity
 from zoo.training.loop import Objective

@@ -1,4 +1,4 @@
-"""What the contrastive methods share: recipe fields, the pooler of training and of test, the call of the loop."""
+"""What the contrastive methods share: recipe fields, the vector at test, the call of the loop."""
 
 from __future__ import annotations
 
@@ -13,27 +13,17 @@ from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
+from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.pooling import Pooling
-from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
 from zoo.modules.heads import TanhHead
+from zoo.modules.pooler import POOLINGS, Pooler
 from zoo.recipe import later
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
-
-Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
-"""The five poolers of SimCSE's code; only "cls" has an MLP."""
-
-POOLINGS: dict[str, Pooling] = {
-    "cls": "cls",
-    "cls_before_pooler": "cls",
-    "avg": "last",
-    "avg_top2": "top2",
-    "avg_first_last": "first-last-h1",  # the code since 2022; the published numbers had the embedding layer
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,35 +80,6 @@ class ContrastiveRecipe(TrainedRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive(self, "temperature", "accumulate", "chunk_rows")
-
-
-def set_dropout(model: nn.Module, rate: float | None) -> None:
-    """Give every dropout of a transformer one rate; None leaves them."""
-    for module in model.modules():
-        if rate is not None and isinstance(module, nn.Dropout):
-            module.p = rate
-
-
-def has_dropout(model: nn.Module) -> bool:
-    """True when two passes of the model in training may differ."""
-    return any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())
-
-
-class TrainedPooler(nn.Module):
-    """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the five poolers, and its MLP."""
-
-    def __init__(self, model: Any, pooler: Pooler, mlp: nn.Module | None = None) -> None:
-        super().__init__()
-        self.model = model
-        self.how = POOLINGS[pooler]
-        config = model.config
-        has_mlp = pooler == "cls"
-        self.mlp = (mlp or TanhHead(config.hidden_size, config.initializer_range)) if has_mlp else nn.Identity()
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Pooled, and through the MLP where the pooler has one."""
-        vectors: torch.Tensor = self.mlp(pooled(self.model, input_ids, attention_mask, self.how))
-        return vectors
 
 
 TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)

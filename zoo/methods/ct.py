@@ -22,7 +22,8 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score
 from zoo.engine.tokens import tokenise
 from zoo.files import read_json, write_json
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, TrainedPooler, TrainedRecipe
+from zoo.methods.contrastive import Contrastive, TrainedRecipe
+from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import later
 from zoo.training.loop import Objective
 from zoo.training.pairs import Groups

@@ -14,10 +14,12 @@ from torch import nn
 
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.backbone import without_pooler
+from zoo.engine.dropout import set_dropout
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler, set_dropout
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import later
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective

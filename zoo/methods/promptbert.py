@@ -17,9 +17,9 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.states import token_states
-from zoo.methods.contrastive import TrainedPooler
 from zoo.methods.prompt import Prompted
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
+from zoo.modules.pooler import TrainedPooler
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective

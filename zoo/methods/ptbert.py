@@ -15,10 +15,11 @@ from torch import nn
 
 from zoo.encoder import Traits
 from zoo.engine.backbone import without_pooler
+from zoo.engine.dropout import set_dropout
 from zoo.engine.states import token_states
 from zoo.errors import UsageError
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, set_dropout
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.heads import TanhHead
 from zoo.recipe import later
 from zoo.training.loop import Objective

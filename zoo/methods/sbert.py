@@ -10,12 +10,12 @@ import torch
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
+from zoo.engine.dropout import set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
-from zoo.methods.contrastive import set_dropout
 from zoo.recipe import later
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (

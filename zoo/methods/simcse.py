@@ -16,7 +16,8 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, TrainedPooler
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import later
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.auxiliary import MaskedLanguageModel

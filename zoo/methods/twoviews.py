@@ -19,7 +19,8 @@ from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.methods.base import positive
-from zoo.methods.contrastive import POOLINGS, Contrastive, ContrastiveRecipe, Pooler, TrainedPooler
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
 from zoo.recipe import later
 from zoo.training.augment import generator, make_augmenter

@@ -14,10 +14,10 @@ import torch
 from released import consert_losses
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.engine.dropout import set_dropout
 from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
 from zoo.methods import twoviews
 from zoo.methods.consert import ConSERTContinued, ConSERTJoint, start_of
-from zoo.methods.contrastive import set_dropout
 from zoo.methods.twoviews import TwoViews, cut_tokens
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.loop import train

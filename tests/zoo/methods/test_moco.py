@@ -14,8 +14,8 @@ from released import esimcse_losses
 from transformers import AutoModel
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.dropout import set_dropout
 from zoo.errors import UsageError
-from zoo.methods.contrastive import set_dropout
 from zoo.methods.moco import MoCo, MoCoObjective
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.loop import train

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.methods.contrastive import set_dropout
+from zoo.engine.dropout import set_dropout
 from zoo.methods.ptbert import PseudoTokenAttention, PTBert, PTBertObjective
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.momentum import Queue, momentum_update

@@ -14,10 +14,10 @@ from transformers import AutoModel, AutoTokenizer
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.pooling import pool
 from zoo.errors import ContractError, TrainingError, UsageError
-from zoo.methods.contrastive import TrainedPooler
 from zoo.methods.promptbert import PromptBERT
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
 from zoo.modules.heads import TanhHead
+from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import later_at_default
 from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
