@@ -7,11 +7,11 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fakes import Cli
+from tutorial_fresh import commands
 
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS
@@ -19,16 +19,6 @@ from zoo.registry import METHODS
 pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
-BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
-
-
-def commands(page: str) -> Iterator[list[str]]:
-    """Yield the commands of a page in their order; a file that it shows before one is written into this folder."""
-    for language, title, body in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
-        if title:
-            Path(title).write_text(body, encoding="utf-8")
-        elif language == "sh":
-            yield from (shlex.split(line, comments=True) for line in body.splitlines())
 
 
 def found_in_pages(pattern: str) -> list[str]:
@@ -41,7 +31,8 @@ def found_in_pages(pattern: str) -> list[str]:
 def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command of a page in turn, in an empty folder, with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
-    for program, *words in commands(page):
+    for line in commands(DOCS / page, tmp_path):
+        program, *words = shlex.split(line, comments=True)
         assert program == "zoo-bench"
         answer = cli(*words)
         assert answer.code == 0, f"{words}: {answer.err}"
