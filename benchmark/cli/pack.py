@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     default="scores",
     show_default=True,
     help="What is kept of pair scores. order: each pair's place among the row's scores, which is all that Spearman's"
-    " correlation, intervals and marks need, in half the space. none: nothing; such rows cannot be compared.",
+    " correlation, intervals and marks need, in a third of the space. none: nothing; such rows cannot be compared."
+    " It holds for chosen rows that are packed already too, and what they lose is gone.",
 )
 @click.option("--replace", is_flag=True, help="A loose record takes the place of a packed one with another score.")
 @click.option("--keep", is_flag=True, help="Leave the loose files where they are.")
@@ -44,13 +45,14 @@ def command(
     replace: bool,
     keep: bool,
 ) -> None:
-    """Join the loose records of a results folder into records.jsonl.xz, and their pair scores into a file per task.
+    """Join the loose records of a results folder, and the scores of their pairs, into one file: records.zip.
 
     Every command reads packed and loose records alike. Loose files are removed once the pack was read back from the
     disk; a record that is damaged, or of a cell that is packed with another score, stays where it is and is named.
     Packing again adds what is new.
     """
     from benchmark.records.pack import pack
+    from benchmark.records.packed import RECORDS
 
     if before is not None:
         complain("the folder is now named with --results; a folder without it still works.")
@@ -58,7 +60,9 @@ def command(
     done = pack(results, _chooser(methods, tasks, suites), pairs=pairs, keep=keep, replace=replace)
     for reason in done.left:
         complain(f"left as it is: {reason}")
-    say(f"{results / 'records.jsonl.xz'}: {done.records:,} records, {done.added:,} of them new")
+    say(f"{results / RECORDS}: {done.records:,} records, {done.added:,} of them new")
+    if done.lessened:
+        say(f"{done.lessened:,} rows of pair scores that were packed before keep less now (--pairs {pairs})")
     say(f"{done.removed:,} loose records removed")
 
 

@@ -1,4 +1,4 @@
-"""`zoo-bench pack`: joins the loose records of a results folder into one file, and their pair scores into one per task.
+"""`zoo-bench pack`: joins the loose records of a results folder, and the scores of their pairs, into one file.
 
 Nothing is removed before the whole pack has been read back from the disk. Whenever it is stopped, each record is in a
 file of its own, in the pack, or in both; packing again goes on.
@@ -11,8 +11,9 @@ import hashlib
 import json
 import lzma
 import os
+import zipfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -20,12 +21,24 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from benchmark.records.conflicts import Cell, Found, cell_of, settle
-from benchmark.records.packed import FORM, PACK_VERSION, PAIRS, RECORDS, SCORES, Pack, PairFile, key_in, read_pack
+from benchmark.records.packed import (
+    FORM,
+    LINES,
+    ORDER,
+    PACK_VERSION,
+    RECORDS,
+    SCORES,
+    Pack,
+    PairFile,
+    key_in,
+    member_of,
+    read_pack,
+)
 from benchmark.records.schema import Record, pairs_of
 from benchmark.records.store import Records, pause_garbage_collection
 from zoo import __version__
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import atomic_path, check_writable, slug
+from zoo.files import atomic_path, check_writable
 from zoo.paths import cache_folder
 
 if TYPE_CHECKING:
@@ -44,6 +57,7 @@ class Packing:
 
     records: int = 0
     added: int = 0
+    lessened: int = 0  # packed before, with more of their pair scores than now
     removed: int = 0
     left: list[str] = field(default_factory=list)
 
@@ -67,7 +81,8 @@ def pack(
 ) -> Packing:
     """Pack the chosen loose records of a results folder into what is packed there, then remove them (not with `keep`).
 
-    `pairs`: what is kept of pair scores: float32 scores, each pair's place among the distinct scores, or nothing. With
+    `pairs`: what is kept of pair scores: float32 scores, each pair's place among the distinct scores, or nothing; of a
+    chosen record that is packed already no more than that either. With
     `replace`, a loose record takes the place of a packed one of its cell with another score; without, it is left.
     Raises MissingError where there is nothing to pack, CorruptError where the pack that is there is damaged.
     """
@@ -98,12 +113,14 @@ class _Packer:
             raise MissingError(f"no record to pack in {self.folder}. {reasons}".strip())
         loose, rows, golds = self._read_pairs(loose)
         old = set(lines)
+        lessened = self._lessened(before, lines.values(), chosen)
         packed = self._merge(lines, loose)
         self.done.records, self.done.added = len(lines), len(set(lines) - old)
-        if set(lines) != old or before is None:
-            self._write(before, lines, rows, golds)
+        self.done.lessened = sum(map(len, lessened.values()))
+        if set(lines) != old or before is None or lessened:
+            ordered = sorted(lines, key=lambda line: (*self.store.place(lines[line]), line))
+            write_pack(self.folder, self._pairs(before, lines.values(), lessened, rows, golds), ordered)
             self._verify(lines, [one for one in packed if self.kind != "none"])
-        self._remove_unnamed()
         self.done.left += [reason for _, reason in self.store.corrupt]
         if not self.keep:
             self._remove(packed)
@@ -166,37 +183,52 @@ class _Packer:
             packed.append(one)
         return packed
 
-    def _write(
-        self, before: Pack | None, lines: dict[bytes, Record], rows: dict[str, _Rows], golds: dict[str, NDArray[Any]]
-    ) -> None:
-        """Write the pair scores of each task that has new ones, then the records, which name their files."""
+    def _lessened(
+        self, before: Pack | None, records: Iterable[Record], chosen: Callable[[Record], bool]
+    ) -> dict[str, set[str]]:
+        """Return of which packed rows less is to be kept than there is, by task: the sha256 of their pair files."""
+        wanted: dict[str, dict[bool, set[str]]] = defaultdict(lambda: {True: set(), False: set()})
+        for record in records if self.kind != SCORES else ():
+            if said := record.get("pairs"):
+                wanted[record["task"]["name"]][chosen(record)].add(said["sha256"])
+        found = {}
+        for task, by_choice in wanted.items():
+            file = before.file(task) if before is not None and by_choice[True] else None
+            rows = {} if file is None else file.rows
+            more = {sha256 for sha256, (kind, _, _) in rows.items() if kind != self.kind}
+            found[task] = more & by_choice[True] - by_choice[False]
+        return {task: rows for task, rows in found.items() if rows}
+
+    def _pairs(
+        self,
+        before: Pack | None,
+        records: Iterable[Record],
+        lessened: dict[str, set[str]],
+        rows: dict[str, _Rows],
+        golds: dict[str, NDArray[Any]],
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield each task with pair scores and its member of the new pack."""
         wanted: dict[str, set[str]] = defaultdict(set)
-        for record in lines.values():
+        for record in records:
             if said := record.get("pairs"):
                 wanted[record["task"]["name"]].add(said["sha256"])
-        files: dict[str, dict[str, str]] = {}
         for task in sorted(wanted):
             there = None if before is None else before.file(task)
-            if before is not None and there is not None and task not in rows and set(there.rows) <= wanted[task]:
-                files[task] = before.pairs[task]
+            less = lessened.get(task, set())
+            if before is not None and there and not less and task not in rows and set(there.rows) <= wanted[task]:
+                yield task, before.pair_bytes(task)
                 continue
-            merged = _joined(there, rows.get(task, {}), wanted[task])
-            if not merged:
-                continue
-            known = {**(there.golds if there is not None else {}), **golds}
-            content = _pair_bytes(merged, known)
-            sha256 = _sha256(content)
-            files[task] = {"file": f"{slug(task)}-{sha256[:12]}.xz", "sha256": sha256}
-            _write_bytes(self.folder / PAIRS / files[task]["file"], content)
-        head = json.dumps({FORM: PACK_VERSION, "version": __version__, "pairs": files}, separators=(",", ":"))
-        ordered = sorted(lines, key=lambda line: (*self.store.place(lines[line]), line))
-        _write_bytes(self.folder / RECORDS, _xz(b"\n".join([head.encode(), *ordered]) + b"\n"))
+            merged = _joined(there, rows.get(task, {}), wanted[task], less, self.kind)
+            if merged:
+                yield task, _pair_bytes(merged, {**(there.golds if there is not None else {}), **golds})
 
     def _verify(self, lines: dict[bytes, Record], packed: Iterable[_Loose]) -> None:
         """Read the pack again as others will; raises ZooError unless all of it is there."""
         again = read_pack(self.folder)
         if again is None or sorted(again.lines) != sorted(lines):
             raise ZooError(f"{self.folder / RECORDS} was not written as it should be; nothing was removed.")
+        for task in again.pairs:
+            again.pair_bytes(task)
         for one in packed:
             if one.pairs is None:
                 continue
@@ -204,14 +236,7 @@ class _Packer:
             found = again.pair_scores(one.record)
             kept = expected[0] if self.kind == SCORES else _places(expected[0]).astype(np.float32)
             if found[0].tobytes() != kept.tobytes() or found[1].tobytes() != expected[1].tobytes():
-                raise ZooError(f"{self.folder / PAIRS} was not written as it should be; nothing was removed.")
-
-    def _remove_unnamed(self) -> None:
-        pack = read_pack(self.folder)
-        named = {said["file"] for said in pack.pairs.values()} if pack is not None else set()
-        for path in (self.folder / PAIRS).glob("*.xz"):
-            if path.name not in named:
-                path.unlink()
+                raise ZooError(f"{again.path} has not the pair scores that it should have; nothing was removed.")
 
     def _remove(self, packed: Iterable[_Loose]) -> None:
         """Remove the files of packed records, unless a run has written new ones meanwhile."""
@@ -262,8 +287,11 @@ def _rename_to_nothing(aside: Path, path: Path) -> None:
     aside.unlink()
 
 
-def _joined(there: PairFile | None, new: _Rows, wanted: set[str]) -> _Rows:
-    """Return the predictions of a task's old file and the new ones, of the records that are wanted, one row of each."""
+def _joined(there: PairFile | None, new: _Rows, wanted: set[str], less: set[str], kind: Kept) -> _Rows:
+    """Return the predictions of a task's old member and the new ones, of the records that are wanted, one row of each.
+
+    Of the rows in `less` no more is kept than `kind`.
+    """
     joined: _Rows = defaultdict(dict)
     have: set[str] = set()
     for group, of_group in sorted(new.items(), key=lambda item: item[0][0] != SCORES):
@@ -271,29 +299,78 @@ def _joined(there: PairFile | None, new: _Rows, wanted: set[str]) -> _Rows:
             if sha256 in wanted and sha256 not in have:
                 joined[group][sha256] = predicted
                 have.add(sha256)
-    for sha256 in wanted - have if there is not None else ():
+    for sha256, (form, gold, _) in there.rows.items() if there is not None else ():
         assert there is not None
-        if sha256 in there.rows:
-            kind, gold, _ = there.rows[sha256]
-            predicted = there.scores(sha256)[0]
-            joined[kind, gold][sha256] = predicted if kind == SCORES else predicted.astype(np.uint32)
+        if sha256 not in wanted - have or (sha256 in less and kind == "none"):
+            continue
+        predicted = there.scores(sha256)[0]
+        if form == SCORES and sha256 not in less:
+            joined[SCORES, gold][sha256] = predicted
+        else:
+            joined[ORDER, gold][sha256] = _places(predicted)
     return joined
 
 
 def _pair_bytes(rows: _Rows, golds: dict[str, NDArray[Any]]) -> bytes:
-    """Return a file of pair scores: the same rows give the same bytes."""
+    """Return a member of pair scores: the same rows give the same bytes."""
     from safetensors.numpy import save
 
     arrays: dict[str, NDArray[Any]] = {}
     for (kind, gold), of_group in sorted(rows.items()):
         keys = sorted(of_group)
         matrix = np.stack([of_group[key] for key in keys])
+        if kind == ORDER:
+            order, bases = _alike(matrix)
+            keys, matrix = [keys[row] for row in order], matrix[order].astype(np.int64)
+            matrix[1:] -= matrix[bases[1:]]
+            matrix = (matrix << 1) ^ (matrix >> 63)  # 0, -1, 1, -2, 2 ... as 0, 1, 2, 3, 4
+            arrays[f"bases.{gold}"] = bases
         matrix = matrix.astype("<f4" if kind == SCORES else "<u2" if matrix.max(initial=0) < 1 << 16 else "<u4")
         planes = matrix.view(np.uint8).reshape(*matrix.shape, matrix.itemsize)
         arrays[f"{kind}.{gold}"] = np.ascontiguousarray(np.moveaxis(planes, -1, 0))
         arrays[f"keys.{kind}.{gold}"] = np.array([list(bytes.fromhex(key)) for key in keys], dtype=np.uint8)
         arrays[f"gold.{gold}"] = golds[gold]
     return _xz(save(arrays))
+
+
+def _alike(places: NDArray[Any]) -> tuple[list[int], NDArray[np.uint32]]:
+    """Return an order of rows (n,), and for each but the first the place in it of the one before that is most like it.
+
+    Prim's minimum spanning tree. Of tasks up to some 200,000 pairs the distances are whole numbers that float64 holds
+    exactly, so that it is the same everywhere.
+    """
+    numbers = places.astype(np.float64)
+    products = numbers @ numbers.T
+    distance = products.diagonal()[:, None] + products.diagonal() - 2 * products
+    order, bases = [0], [0]
+    nearest, base = distance[0].copy(), np.zeros(len(places), dtype=np.int64)
+    nearest[0] = np.inf
+    while len(order) < len(places):
+        row = int(np.argmin(nearest))
+        bases.append(int(base[row]))
+        closer = distance[row] < nearest
+        nearest[closer], base[closer] = distance[row, closer], len(order)
+        order.append(row)
+        nearest[order] = np.inf
+    return order, np.array(bases, dtype=np.uint32)
+
+
+def write_pack(folder: Path, pairs: Iterable[tuple[str, bytes]], lines: Iterable[bytes]) -> None:
+    """Write a pack: the pair scores of tasks, then the records, a line each. The same content gives the same bytes."""
+    named = {}
+    with atomic_path(folder / RECORDS) as temporary, zipfile.ZipFile(temporary, "w") as file:
+        for task, content in pairs:
+            named[task] = _sha256(content)
+            file.writestr(_stored(member_of(task)), content)
+        head = json.dumps({FORM: PACK_VERSION, "version": __version__, "pairs": named}, separators=(",", ":"))
+        file.writestr(_stored(LINES), _xz(b"\n".join([head.encode(), *lines]) + b"\n"))
+
+
+def _stored(name: str) -> zipfile.ZipInfo:
+    """Return a member as it is everywhere and at any time: no clock, Unix rights, not compressed."""
+    member = zipfile.ZipInfo(name)
+    member.create_system, member.external_attr = 3, 0o644 << 16
+    return member
 
 
 def _places(predicted: NDArray[Any]) -> NDArray[np.uint32]:
@@ -315,8 +392,3 @@ def _xz(content: bytes) -> bytes:
 
 def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(content)

@@ -1,9 +1,11 @@
-"""Reads packed results: records.jsonl.xz, and per task a file of pair scores below pair_scores/.
+"""Reads packed results: records.zip, whose members are the records and, per task, the scores of their pairs.
 
-The first line of records.jsonl.xz names the files of pair scores with their sha256; each further line is a record as
-JSON. A file of pair scores is xz around safetensors: for each gold standard (known by the sha256 of its float32 values)
-the gold scores once, and one row of predictions per record, known by the sha256 of the record's own pair file. All
-first bytes of the predictions stand before all second ones and so on, because xz makes that smaller.
+The first line of the member records.jsonl.xz names the tasks with pair scores and the sha256 of their members; each
+further line is a record as JSON. pair_scores/<task>.xz is xz around safetensors: for each gold standard (known by the
+sha256 of its float32 values) the gold scores once, and one row of predictions per record, known by the sha256 of the
+record's own pair file. All first bytes of the predictions stand before all second ones and so on, because xz makes that
+smaller; places are differences from the places of an earlier, similar row. The zip compresses nothing itself, so that a
+reader takes only the members that it needs.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import hashlib
 import json
 import lzma
 import re
+import struct
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,14 +27,15 @@ import numpy as np
 
 from benchmark.records.schema import MOST_BYTES, Record, pairs_of, parse_record
 from zoo.errors import CorruptError, MissingError
-from zoo.files import reading
+from zoo.files import reading, slug
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from benchmark.tasks.base import PairScores
 
-RECORDS = "records.jsonl.xz"
+RECORDS = "records.zip"
+LINES = "records.jsonl.xz"  # the member of the records
 PAIRS = "pair_scores"
 PACK_VERSION = 1
 FORM = "zoo-bench pack"  # the header's key for that version
@@ -40,15 +45,35 @@ MOST_PAIRS_BYTES = 1 << 29  # unpacked, per task
 _CACHED_BYTES = 1 << 28  # of unpacked pair scores that stay in memory
 _MEMORY = 1 << 27  # that xz may take for its dictionary
 _KEY = re.compile(rb'"key":"([0-9a-f]{64})"')
-_PAIR_FILE = re.compile(r"[A-Za-z0-9._=-]{1,120}\.xz")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-# How a file keeps predictions: as float32, or as each pair's place among the row's distinct scores (all that
+# What zipfile raises where the bytes are not those of a zip that it can read.
+_ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, ValueError, LookupError, OverflowError)
+
+# How predictions are kept: as float32, or as each pair's place among the row's distinct scores (all that
 # Spearman's correlation, intervals and ties are made of).
 SCORES, ORDER = "scores", "order"
 
 
-def unpack(content: bytes, most_bytes: int, where: Path) -> bytes:
+def member_of(task: str) -> str:
+    """Return the name of the member that holds a task's pair scores."""
+    return f"{PAIRS}/{slug(task)}.xz"
+
+
+def _member(path: Path, name: str, most_bytes: int) -> bytes:
+    """Return the bytes of one member of a pack; raises MissingError where the pack is absent, else CorruptError."""
+    try:
+        with reading(path), zipfile.ZipFile(path) as file:
+            said = file.getinfo(name)
+            if said.compress_type != zipfile.ZIP_STORED or max(said.file_size, said.compress_size) > most_bytes:
+                raise CorruptError(f"{path}: {name} is compressed or larger than zoo-bench writes it.")
+            return file.read(said)
+    except _ZIP_ERRORS as error:
+        detail = " ".join(str(error).split())[:200]
+        raise CorruptError(f"{path} is damaged ({type(error).__name__}: {detail}); restore it from a copy.") from error
+
+
+def unpack(content: bytes, most_bytes: int, where: str) -> bytes:
     """Return what one whole xz stream holds; raises CorruptError where it is damaged or holds too much."""
     decoder = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY)
     try:
@@ -73,21 +98,18 @@ class PairFile:
     """The unpacked pair scores of one task."""
 
     golds: dict[str, NDArray[np.float32]]  # by sha256
-    planes: dict[tuple[str, str], NDArray[np.uint8]]  # kind, gold -> (bytes of a number, rows, pairs)
+    values: dict[tuple[str, str], NDArray[Any]]  # kind, gold -> (rows, pairs): float32 scores, or places
     rows: dict[str, tuple[str, str, int]]  # sha256 of a record's pair file -> kind, gold, row
     size: int = 0
 
     def scores(self, sha256: str) -> PairScores:
         """Return predicted and gold scores (n,), float32, of a row; raises KeyError where it is not here."""
         kind, gold, row = self.rows[sha256]
-        values = np.ascontiguousarray(self.planes[kind, gold][:, row].T)
-        if kind == SCORES:
-            return values.view("<f4")[:, 0], self.golds[gold]
-        return values.view(f"<u{values.shape[1]}")[:, 0].astype(np.float32), self.golds[gold]
+        return self.values[kind, gold][row].astype(np.float32), self.golds[gold]
 
 
-def parse_pairs(content: bytes, where: Path) -> PairFile:
-    """Return the pair scores in a file's bytes; raises CorruptError."""
+def parse_pairs(content: bytes, where: str) -> PairFile:
+    """Return the pair scores in a member's bytes; raises CorruptError."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -95,41 +117,42 @@ def parse_pairs(content: bytes, where: Path) -> PairFile:
     try:
         arrays: dict[str, NDArray[Any]] = dict(load(unpacked))
         golds = {name[5:]: array for name, array in arrays.items() if name.startswith("gold.")}
-        planes: dict[tuple[str, str], NDArray[np.uint8]] = {}
+        values: dict[tuple[str, str], NDArray[Any]] = {}
         rows: dict[str, tuple[str, str, int]] = {}
         for name, array in arrays.items():
             kind, _, gold = name.partition(".")
-            if kind == "gold":
-                continue
-            keys = array if kind == "keys" else None
-            if keys is not None:
-                kind, _, gold = gold.partition(".")
+            if kind in (SCORES, ORDER):
+                values[kind, gold] = _numbers(kind, array, golds[gold], arrays.get(f"bases.{gold}"))
+                keys = arrays[f"keys.{kind}.{gold}"]
+                if keys.shape != (len(values[kind, gold]), 32) or keys.dtype != np.uint8:
+                    raise ValueError(f"{kind} of {gold[:8]} have other rows than they are named for")
                 rows |= {key.tobytes().hex(): (kind, gold, row) for row, key in enumerate(keys)}
-            else:
-                planes[kind, gold] = array
-        _check(golds, planes, rows)
     except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise CorruptError(f"{where} is no file of pair scores ({error}); restore it from a copy.") from error
-    return PairFile(golds, planes, rows, len(unpacked))
+        raise CorruptError(f"{where} holds no pair scores ({error}); restore it from a copy.") from error
+    for name, gold_scores in golds.items():
+        if hashlib.sha256(gold_scores.tobytes()).hexdigest() != name:
+            raise CorruptError(f"{where}: gold {name[:8]} is not what it is called; restore it from a copy.")
+    return PairFile(golds, values, rows, sum(array.nbytes for array in values.values()))
 
 
-def _check(
-    golds: dict[str, NDArray[Any]],
-    planes: dict[tuple[str, str], NDArray[Any]],
-    rows: dict[str, tuple[str, str, int]],
-) -> None:
-    for name, gold in golds.items():
-        if gold.dtype != np.float32 or gold.ndim != 1 or hashlib.sha256(gold.tobytes()).hexdigest() != name:
-            raise ValueError(f"gold {name[:8]} is not what it is called")
-    for (kind, name), array in planes.items():
-        widths = {SCORES: (4,), ORDER: (2, 4)}[kind]
-        if array.dtype != np.uint8 or array.ndim != 3 or array.shape[0] not in widths:
-            raise ValueError(f"{kind} of {name[:8]} have the shape {array.shape}")
-        if array.shape[2] != len(golds[name]):
-            raise ValueError(f"{kind} of {name[:8]} are of {array.shape[2]} pairs, not {len(golds[name])}")
-    for kind, name, row in rows.values():
-        if row >= planes[kind, name].shape[1]:
-            raise ValueError(f"{kind} of {name[:8]} have no row {row}")
+def _numbers(kind: str, planes: NDArray[Any], gold: NDArray[Any], bases: NDArray[Any] | None) -> NDArray[Any]:
+    """Return predictions (rows, pairs) from their bytes (bytes of a number, rows, pairs); raises ValueError."""
+    widths = {SCORES: (4,), ORDER: (2, 4)}[kind]
+    if planes.dtype != np.uint8 or planes.ndim != 3 or planes.shape[0] not in widths or gold.dtype != np.float32:
+        raise ValueError(f"{kind} of the shape {planes.shape}")
+    if (planes.shape[2],) != gold.shape:
+        raise ValueError(f"{kind} of {planes.shape[2]} pairs, gold scores of {gold.shape}")
+    width = planes.shape[0]
+    numbers = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(f"<{'f' if kind == SCORES else 'u'}{width}")[..., 0]
+    if kind == SCORES:
+        return numbers
+    later = np.arange(1, len(numbers))
+    if bases is None or bases.dtype != np.uint32 or bases.shape != (len(numbers),) or (bases[1:] >= later).any():
+        raise ValueError("places without the rows that they are differences from")
+    places = (numbers >> 1).astype(np.int32) ^ -(numbers & 1).astype(np.int32)  # even: above, odd: below
+    for row in range(1, len(places)):
+        places[row] += places[bases[row]]
+    return places
 
 
 @dataclass
@@ -137,7 +160,7 @@ class Pack:
     """A packed results folder; `read_pack` makes it."""
 
     folder: Path
-    pairs: dict[str, dict[str, str]]  # task -> file and its sha256
+    pairs: dict[str, str]  # task -> sha256 of its member
     lines: list[bytes]  # a record each
     _by_key: dict[str, list[int]] = field(default_factory=dict)
     _parsed: list[Record | CorruptError | None] = field(default_factory=list)
@@ -194,7 +217,7 @@ class Pack:
             predicted, gold = self._file(task).scores(said["sha256"])
         except KeyError as error:
             raise MissingError(
-                f"{record['method']['name']} on {task}: {self.folder / PAIRS} has no scores of it; measure it again."
+                f"{record['method']['name']} on {task}: {self.path} has no scores of it; measure it again."
             ) from error
         if hashlib.sha256(gold.tobytes()).hexdigest() != said["gold_sha256"]:
             raise CorruptError(f"{self.path}: {record['method']['name']} on {task}: its pair scores have another gold.")
@@ -204,7 +227,7 @@ class Pack:
         """Return the pair scores of a task; raises KeyError where there are none, or CorruptError."""
         found = self._files.pop(task, None)
         if found is None:
-            found = parse_pairs(self.pair_bytes(task), self.folder / PAIRS / self.pairs[task]["file"])
+            found = parse_pairs(self.pair_bytes(task), f"{self.path}: {member_of(task)}")
         while self._files and found.size + sum(one.size for one in self._files.values()) > _CACHED_BYTES:
             del self._files[next(iter(self._files))]
         self._files[task] = found
@@ -215,18 +238,14 @@ class Pack:
         return self._file(task) if task in self.pairs else None
 
     def pair_bytes(self, task: str) -> bytes:
-        """Return the bytes of a task's file; raises CorruptError unless they have the sha256 that the pack says."""
-        said = self.pairs[task]
-        path = self.folder / PAIRS / said["file"]
+        """Return the bytes of a task's member; raises CorruptError unless they have the sha256 that the pack says."""
+        name, said = member_of(task), self.pairs[task]
         try:
-            with reading(path):
-                if path.stat().st_size > MOST_PAIRS_BYTES:
-                    raise CorruptError(f"{path} is larger than any file of pair scores.")
-                content = path.read_bytes()
+            content = _member(self.path, name, MOST_PAIRS_BYTES)
         except MissingError as error:
-            raise CorruptError(f"{error} {self.path} names it: restore it from a copy.") from error
-        if hashlib.sha256(content).hexdigest() != said["sha256"]:
-            raise CorruptError(f"{path} is damaged (its sha256 is not the one in {RECORDS}); restore it from a copy.")
+            raise CorruptError(str(error)) from error
+        if hashlib.sha256(content).hexdigest() != said:
+            raise CorruptError(f"{self.path} is damaged ({name} has another sha256); restore it from a copy.")
         return content
 
 
@@ -234,15 +253,17 @@ def read_pack(folder: Path) -> Pack | None:
     """Return the pack of a results folder, or None where there is none; raises CorruptError where it is damaged."""
     path = folder / RECORDS
     try:
-        with reading(path):
-            if path.stat().st_size > MOST_RECORDS_BYTES:
-                raise CorruptError(f"{path} is larger than any pack of records.")
-            content = path.read_bytes()
+        content = _member(path, LINES, MOST_RECORDS_BYTES)
     except MissingError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
-            return None
-        raise CorruptError(str(error)) from error
-    head, *lines = unpack(content, MOST_RECORDS_BYTES, path).split(b"\n")
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise CorruptError(str(error)) from error
+        if (folder / LINES).exists():
+            raise CorruptError(
+                f"{folder / LINES} has a form from before version 0.1.0, which nothing reads now; take {RECORDS} of the"
+                " same results, or their loose records, instead."
+            ) from error
+        return None
+    head, *lines = unpack(content, MOST_RECORDS_BYTES, str(path)).split(b"\n")
     pairs = _header(head, path)
     if lines and not lines[-1]:
         lines.pop()
@@ -252,15 +273,14 @@ def read_pack(folder: Path) -> Pack | None:
     return Pack(folder, pairs, lines)
 
 
-def _header(line: bytes, path: Path) -> dict[str, dict[str, str]]:
+def _header(line: bytes, path: Path) -> dict[str, str]:
     try:
         head = json.loads(line)
         version, pairs = head[FORM], head["pairs"]
         if version == PACK_VERSION:
-            for said in pairs.values():
-                if not _PAIR_FILE.fullmatch(said["file"]) or not _SHA256.fullmatch(said["sha256"]):
-                    raise ValueError("a file of pair scores has an impossible name")
-            return {str(task): {"file": said["file"], "sha256": said["sha256"]} for task, said in pairs.items()}
+            if not all(_SHA256.fullmatch(sha256) for sha256 in pairs.values()):
+                raise ValueError("pair scores without a sha256")
+            return dict(pairs)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CorruptError(f"{path} does not begin as a pack of records does ({error}).") from error
     by = head.get("version")

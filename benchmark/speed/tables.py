@@ -3,15 +3,13 @@
 python -m benchmark.speed.tables RESULTS [--records 10000] [--rounds 3] [--out FILE.csv]
 
 Whole rows of a packed results folder, in an order drawn from a fixed seed, are packed into a temporary folder until it
-has N records; the files of pair scores are copied whole. The command is then a process of its own. `first`: nothing is
+has N records; pair scores are copied whole. The command is then a process of its own. `first`: nothing is
 in the cache, so that the pairs of all rows are resampled; `again`: the draws are there. Printed: medians of wall and
 CPU time.
 """
 
 from __future__ import annotations
 
-import json
-import lzma
 import os
 import shutil
 import statistics
@@ -23,11 +21,11 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmark.records.packed import FORM, PACK_VERSION, PAIRS, RECORDS, Pack, read_pack
+from benchmark.records.pack import write_pack
+from benchmark.records.packed import Pack, read_pack
 from benchmark.speed.script import run
 from benchmark.speed.startup import measure
 from benchmark.speed.table import conditions, write_csv
-from zoo import __version__
 from zoo.errors import UsageError
 
 
@@ -45,12 +43,8 @@ def copy(source: Pack, count: int, folder: Path) -> int:
     listed = list(rows.values())
     order = np.random.default_rng(0).permutation(len(listed))
     chosen = [number for row in order for number in listed[row]][:count]
-    head = json.dumps({FORM: PACK_VERSION, "version": __version__, "pairs": source.pairs}).encode()
-    folder.mkdir(parents=True)
-    content = b"\n".join([head, *(source.lines[number] for number in sorted(chosen)), b""])
-    (folder / RECORDS).write_bytes(lzma.compress(content, preset=1))
-    if source.pairs:
-        shutil.copytree(source.folder / PAIRS, folder / PAIRS)
+    pairs = ((task, source.pair_bytes(task)) for task in source.pairs)
+    write_pack(folder, pairs, [source.lines[number] for number in sorted(chosen)])
     return sum(source.record(number).get("pairs") is not None for number in chosen)
 
 

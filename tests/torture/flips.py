@@ -134,6 +134,7 @@ def _kinds(folder: Path) -> list[Kind]:
     assert ended.code == 0, ended.err
     makers = (
         _records,
+        _pack,
         _encoders,
         _export,
         _checkpoints,
@@ -159,8 +160,19 @@ def _copy(source: Path, target: Path) -> Path:
 
 def _records(folder: Path, out: Path, model: Path) -> Kind:
     """Tables from records: a damaged record is left out and named, so that a table may lack it, never change it."""
-    place = _copy(out / "records", folder / "flip-records" / "records").parent
+    return _kept(_copy(out / "records", folder / "flip-records" / "records").parent, "records and pair scores")
 
+
+def _pack(folder: Path, out: Path, model: Path) -> Kind:
+    """The same packed: damaged records are one sentence for all."""
+    from benchmark.records.pack import pack
+
+    place = _copy(out / "records", folder / "flip-pack" / "records").parent
+    pack(place)
+    return _kept(place, "packed records and pair scores")
+
+
+def _kept(place: Path, name: str) -> Kind:
     def read() -> Any:
         from benchmark.records.store import Records
 
@@ -183,7 +195,7 @@ def _records(folder: Path, out: Path, model: Path) -> Kind:
         lost = len(wanted["records"]) + len(wanted["pairs"]) - len(found["records"]) - len(found["pairs"])
         return bool(kept and same and found["named"] >= 1 and lost <= 2)
 
-    return Kind("records and pair scores", place, list(folder_contents(place)), read, left_out)
+    return Kind(name, place, list(folder_contents(place)), read, left_out)
 
 
 def _encoders(folder: Path, out: Path, model: Path) -> Kind:

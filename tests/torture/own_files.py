@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import importlib
+import io
 import json
 import lzma
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +76,7 @@ def _records(folder: Path) -> Iterator[Reader]:
         "pair scores", "scores.safetensors.gz", arrays.read_bytes(), lambda path: read_arrays(path, sha256_file(path))
     )
 
-    from benchmark.records.packed import RECORDS
+    from benchmark.records.packed import LINES, RECORDS
 
     pack(place)
     packed = folder / "kept" / "pack"
@@ -90,8 +92,18 @@ def _records(folder: Path) -> Iterator[Reader]:
                 store.pair_scores(one)
         return found
 
-    lines = [json.loads(line) for line in lzma.decompress(kept).splitlines()]
-    yield Reader("pack", RECORDS, kept, whole, value=lines, make=lambda value: lzma.compress(as_json_lines(value)))
+    with zipfile.ZipFile(packed / RECORDS) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+
+    def zipped(value: Any) -> bytes:
+        content = io.BytesIO()
+        with zipfile.ZipFile(content, "w") as file:
+            for name, member in members.items():
+                file.writestr(name, lzma.compress(as_json_lines(value)) if name == LINES else member)
+        return content.getvalue()
+
+    lines = [json.loads(line) for line in lzma.decompress(members[LINES]).splitlines()]
+    yield Reader("pack", RECORDS, kept, whole, value=lines, make=zipped)
 
 
 def _small(folder: Path) -> Iterator[Reader]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from pack_fakes import TASKS, contents, files
 
 from benchmark.leaderboard.files import leaderboard_files
 from benchmark.records.pack import pack
-from benchmark.records.packed import PAIRS, RECORDS, read_pack
+from benchmark.records.packed import RECORDS, member_of, read_pack
 from benchmark.records.store import Records
-from zoo.errors import MissingError
+from zoo.errors import CorruptError, MissingError
 
 
 def mixed(folder: Path) -> None:
@@ -82,13 +83,12 @@ def test_commands_read_it(form: str, loose: Path, results: Path, cli: Cli, tmp_p
 
 
 def test_what_is_packed_is_what_was_there(results: Path) -> None:
-    """Each record with all its fields, pair scores bit for bit; one file and one per task with pair scores are left."""
+    """Each record with all its fields, pair scores bit for bit; one file is left."""
     before = contents(results)
     done = pack(results)
     assert (done.records, done.added, done.removed, done.left) == (38, 38, 38, [])
     assert contents(results) == before
-    assert {name.partition("-")[0] for name in files(results)} == {RECORDS, f"{PAIRS}/sick", f"{PAIRS}/sts"}
-    assert len(files(results)) == 3
+    assert list(files(results)) == [RECORDS]
     rows = read_pack(results)
     assert rows is not None
     assert len(rows.file(TASKS[0]).golds) == 1  # type: ignore[union-attr]
@@ -124,7 +124,7 @@ def test_only_what_is_chosen(loose: Path, results: Path, cli: Cli) -> None:
 def test_order_and_none(loose: Path, results: Path, tmp_path: Path) -> None:
     """order: the place of each pair among the distinct scores. none: the record, and no pair scores."""
     pack(results, lambda r: r["task"]["name"] == TASKS[0], pairs="order")
-    pack(results, pairs="none")
+    pack(results, lambda r: r["task"]["name"] != TASKS[0], pairs="none")
     before, store = Records(loose), Records(results)
     for old, new in zip(before.all(), store.all(), strict=True):
         assert old == new
@@ -136,6 +136,45 @@ def test_order_and_none(loose: Path, results: Path, tmp_path: Path) -> None:
         assert np.array_equal(store.pair_scores(new)[1], before.pair_scores(old)[1])
     with pytest.raises(MissingError, match="no pair scores"):
         store.pair_scores(next(r for r in store.all() if r["task"]["name"] == TASKS[1]))
+
+
+def test_packed_rows_keep_less_when_asked(loose: Path, results: Path, cli: Cli, tmp_path: Path) -> None:
+    """What is packed as scores can be kept by order, what is packed at all as nothing; never more than was there."""
+    at_once = shutil.copytree(loose, tmp_path / "at once")
+    pack(at_once, pairs="order")
+    pack(results)
+    answer = cli("pack", "--results", results, "--methods", "one", "--pairs", "order")
+    assert "6 rows of pair scores" in answer.out
+    forms = [{kind for kind, _, _ in file.rows.values()} for file in map(read_pack(results).file, TASKS)]  # type: ignore
+    assert forms == [{"scores", "order"}] * 2
+    assert "12 rows" in cli("pack", "--results", results, "--pairs", "order").out
+    assert files(results) == files(at_once)
+    assert "rows of pair scores" not in cli("pack", "--results", results).out and files(results) == files(at_once)
+    before = contents(results)
+    assert "9 rows" in cli("pack", "--results", results, "--tasks", TASKS[0], "--pairs", "none").out
+    expected = {
+        cell: (record, None if record["task"]["name"] == TASKS[0] else pairs)
+        for cell, (record, pairs) in before.items()
+    }
+    assert contents(results) == expected
+
+
+def test_records_alone_are_read_without_pair_scores(results: Path) -> None:
+    """Whatever lies where the pair scores are: a reader of records does not look there."""
+    pack(results)
+    path, expected = results / RECORDS, len(contents(results))
+    with zipfile.ZipFile(path) as file:
+        first = file.infolist()[0]
+    content = path.read_bytes()
+    path.write_bytes(content[: first.header_offset + 100] + bytes(200) + content[first.header_offset + 300 :])
+    store = Records(results)
+    records = store.all()
+    assert len(records) == expected and store.corrupt == []
+    damaged = next(
+        record for record in records if first.filename in member_of(record["task"]["name"]) and record.get("pairs")
+    )
+    with pytest.raises(CorruptError, match=f"{RECORDS} is damaged"):
+        store.pair_scores(damaged)
 
 
 @pytest.mark.slow

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import json
 import lzma
 import os
@@ -13,6 +15,7 @@ import subprocess
 import sys
 import time
 import tracemalloc
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from pack_fakes import PAIRS_EACH, TASKS, contents, files
 
 from benchmark.records import pack as packing
 from benchmark.records.pack import pack
-from benchmark.records.packed import RECORDS, unpack
+from benchmark.records.packed import LINES, RECORDS, unpack
 from benchmark.records.store import Records
 from zoo.errors import CorruptError, ZooError
 
@@ -170,6 +173,8 @@ def test_a_damaged_pack_stops_what_would_be_wrong(results: Path, cli: Cli, tmp_p
     pack(results)
     whole = files(results)
     path = results / RECORDS
+    with zipfile.ZipFile(path) as file:
+        members = {name: file.read(name) for name in file.namelist()}
     path.write_bytes(whole[RECORDS][:-5])
     for arguments in (
         ("leaderboard", "--results", results, "--out", tmp_path / "out"),
@@ -181,9 +186,8 @@ def test_a_damaged_pack_stops_what_would_be_wrong(results: Path, cli: Cli, tmp_p
         answer = cli(*arguments)
         assert answer.code == 1 and f"{path} is damaged" in answer.err and "Traceback" not in answer.err
     assert files(results) == {**whole, RECORDS: whole[RECORDS][:-5]}
-    path.write_bytes(whole[RECORDS])
-    (pairs,) = [name for name in whole if "sts-b" in name]
-    (results / pairs).unlink()
+    (pairs,) = [name for name in members if "sts-b" in name]
+    path.write_bytes(zipped({name: content for name, content in members.items() if name != pairs}))
     answer = cli("leaderboard", "--results", results, "--out", tmp_path / "out")
     assert answer.code == 0 and Path(pairs).name in (tmp_path / "out" / "relatedness.md").read_text("utf-8")
     assert cli("pack", results).code == 0  # nothing new: nothing is written
@@ -218,18 +222,34 @@ def _xz(content: bytes) -> bytes:
     return lzma.compress(content, check=lzma.CHECK_SHA256)
 
 
+def zipped(members: dict[str, bytes], form: int = zipfile.ZIP_STORED) -> bytes:
+    """A zip with these members."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", form) as file:
+        for name, member in members.items():
+            file.writestr(name, member)
+    return content.getvalue()
+
+
 HEAD = b'{"zoo-bench pack":1,"version":"0.1.0","pairs":{}}\n'
+EMPTY = zipped({LINES: _xz(HEAD)})
 HOSTILE = {
-    "no xz": b"\x00" * 100,
+    "no zip": b"\x00" * 100,
     "empty": b"",
-    "two streams": _xz(HEAD) + _xz(b"{}\n"),
-    "rubbish behind": _xz(HEAD) + b"x",
-    "no header": _xz(b"{}\n"),
-    "not json": _xz(b"{{{\n"),
-    "deep": _xz(b"[" * 100_000 + b"\n"),
-    "a newer form": _xz(HEAD.replace(b":1,", b":2,").replace(b"0.1.0", b"9.9.9")),
-    "another folder": _xz(HEAD.replace(b"{}}", b'{"a":{"file":"../../x.xz","sha256":"' + b"0" * 64 + b'"}}}')),
-    "a line without end": _xz(HEAD + b"x" * (1 << 25)),
+    "no records": zipped({"records.json": b"{}"}),
+    "compressed": zipped({LINES: _xz(HEAD)}, zipfile.ZIP_DEFLATED),
+    "locked": EMPTY[:6]
+    + b"\x01"
+    + EMPTY[7:].replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"),
+    "no xz": zipped({LINES: b"\x00" * 100}),
+    "two streams": zipped({LINES: _xz(HEAD) + _xz(b"{}\n")}),
+    "rubbish behind": zipped({LINES: _xz(HEAD) + b"x"}),
+    "no header": zipped({LINES: _xz(b"{}\n")}),
+    "not json": zipped({LINES: _xz(b"{{{\n")}),
+    "deep": zipped({LINES: _xz(b"[" * 100_000 + b"\n")}),
+    "a newer form": zipped({LINES: _xz(HEAD.replace(b":1,", b":2,").replace(b"0.1.0", b"9.9.9"))}),
+    "no sha256": zipped({LINES: _xz(HEAD.replace(b"{}}", b'{"a":"../../x"}}'))}),
+    "a line without end": zipped({LINES: _xz(HEAD + b"x" * (1 << 25))}),
 }
 
 
@@ -244,13 +264,21 @@ def test_a_pack_that_is_none(kind: str, tmp_path: Path, cli: Cli) -> None:
     assert ("zoo-bench '9.9.9'" in answer.err) == (kind == "a newer form")
 
 
+def test_the_form_of_before_is_named(tmp_path: Path, cli: Cli) -> None:
+    (tmp_path / LINES).write_bytes(_xz(HEAD))
+    answer = cli("leaderboard", "--results", tmp_path)
+    assert answer.code == 1 and "before version 0.1.0" in answer.err and answer.err.count("\n") == 1
+
+
 def test_bad_lines_are_named_and_the_others_read(results: Path) -> None:
     """What no packing writes: rubbish, a key twice, a later schema."""
     pack(results)
-    content = unpack((results / RECORDS).read_bytes(), 1 << 20, results / RECORDS)
+    with zipfile.ZipFile(results / RECORDS) as file:
+        content = unpack(file.read(LINES), 1 << 20, LINES)
     head, first, *lines = content.splitlines()
     newer = first.replace(b'"schema":1', b'"schema":2')
-    (results / RECORDS).write_bytes(_xz(b"\n".join([head, first[:-9], newer, b"null", *lines]) + b"\n"))
+    bad = b"\n".join([head, first[:-9], newer, b"null", *lines]) + b"\n"
+    (results / RECORDS).write_bytes(zipped({LINES: _xz(bad)}))
     store = Records(results)
     assert len(store.all()) == 37
     assert [f"{RECORDS}:{n}" in reason for n, (_, reason) in zip((2, 3, 4), store.corrupt, strict=True)] == [True] * 3
@@ -278,7 +306,7 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(CorruptError, match="unpacks to more"):
             store.pair_scores(record)
         with pytest.raises(CorruptError, match="unpacks to more"):
-            unpack(packed, 1 << 20, tmp_path)
+            unpack(packed, 1 << 20, str(tmp_path))
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
         tracemalloc.stop()
@@ -293,19 +321,18 @@ def test_nothing_to_pack_is_said(tmp_path: Path, cli: Cli) -> None:
 def test_a_folder_that_cannot_be_written(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk at any of its writes: a sentence, and every record where it was."""
     before = files(results)
+    real = zipfile.ZipFile.writestr
     for number in range(3):
         calls = [0]
 
-        def full(path: Path, content: bytes, number: int = number, calls: list[int] = calls) -> None:
+        def full(self: Any, *arguments: Any, number: int = number, calls: list[int] = calls) -> None:
             calls[0] += 1
             if calls[0] > number:
-                raise ZooError(f"cannot write {path}: No space left on device.")
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(content)
+                raise OSError(errno.ENOSPC, "No space left on device")
+            real(self, *arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(packing, "_write_bytes", full)
+            patch.setattr(zipfile.ZipFile, "writestr", full)
             with pytest.raises(ZooError, match="No space"):
                 pack(results)
-        now = files(results)
-        assert before.items() <= now.items() and RECORDS not in now
+        assert files(results) == before
