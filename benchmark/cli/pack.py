@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     default="scores",
     show_default=True,
     help="What is kept of pair scores. order: each pair's place among the row's scores, which is all that Spearman's"
-    " correlation, intervals and marks need, in a third of the space. none: nothing; such rows cannot be compared."
+    " correlation, intervals and marks need, in less than half the space. none: nothing; such rows cannot be compared."
     " It holds for chosen rows that are packed already too, and what they lose is gone.",
 )
 @click.option("--replace", is_flag=True, help="A loose record takes the place of a packed one with another score.")
