@@ -6,7 +6,7 @@ here=$(dirname "$0")
 out=$here
 status=0
 run() { # a cell without a score (bag-of-words has none on most word pairs) must not keep the next line from running
-  zoo-bench run --data "$data" --out "$out" --precision bf16 --allow-missing --pairs nli+ppdb2-human \
+  zoo-bench run --data "$data" --results "$out" --precision bf16 --allow-missing --pairs nli+ppdb2-human \
     --train-sentences 4096 --train-pairs 8000 "$@" || status=$?
 }
 data=$1
