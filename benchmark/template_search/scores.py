@@ -10,18 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
+from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
-from zoo.conformance import check_vectors
-from zoo.encoder import Runtime, Vectors
+from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
-from zoo.engine.batching import EncodingStats, encode_table
-from zoo.engine.tokens import TokenTable
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import read_json, sha256_json, slug, write_json
+from zoo.files import read_signed, sha256_json, slug, write_signed
 from zoo.hardware import utc_now
-from zoo.modules.templates import BoundTemplate, Template
+from zoo.methods.prompt import Prompt, PromptRecipe
 from zoo.progress import Bar, Progress
 
 RECORD_VERSION = 1
@@ -30,51 +26,25 @@ Result = dict[str, Any]
 
 
 class DevScorer:
-    """Scores templates on STS-B dev with one backbone: the sentences are tokenised once, not once a template."""
+    """Scores templates on development pairs: vectors of the method `prompt`, scored as a run scores a checkpoint."""
 
     def __init__(self, backbone: Backbone, data: PairsData, runtime: Runtime, *, period: bool = False) -> None:
         """`period` ends every sentence in a period, as PromptBERT's released evaluation does."""
         assert data.dev is not None
-        self.backbone, self.data, self.period = backbone, data, period
-        self.runtime = dataclasses.replace(runtime, progress=Progress.silent())
-        self.texts = list(dict.fromkeys(data.dev.texts()))
-        self.rows = {text: row for row, text in enumerate(self.texts)}
-        self.stats = EncodingStats()
-        self._sentences: dict[str, TokenTable] = {}  # with and without a blank in front, which RoBERTa's tokens keep
+        recipe = PromptRecipe(backbone=backbone.source.name, template="[X] [MASK]", period=period)
+        self.encoder = Prompt(recipe, dataclasses.replace(runtime, progress=Progress.silent()), backbone)
+        self.data, self.texts = data, data.dev.texts()
 
-    def table(self, bound: BoundTemplate) -> TokenTable:
-        """Return the prompted rows of the dev sentences."""
-        longest = self.backbone.max_length
-        room = bound.room(longest)
-        if bound.lead not in self._sentences:
-            self._sentences[bound.lead] = bound.sentences(self.texts, longest)
-        sentences = self._sentences[bound.lead]
-        if int(sentences.lengths.max(initial=0)) > room:
-            return bound.table(self.texts, longest)
-        return bound.fill(sentences)
-
-    def vectors(self, template: str) -> Vectors:
+    def vectors(self, template: str) -> VectorStore:
         """Return the [MASK] states (n, dim) float32 of the distinct dev sentences (Eq. 2)."""
-        bound = Template.parse(template).bind(self.backbone.tokenizer, period=self.period)
-
-        def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-            return bound.mask_states(self.backbone.model, ids, mask)
-
-        vectors = encode_table(
-            self.table(bound),
-            forward,
-            dim=self.backbone.dim,
-            pad_id=self.backbone.pad_id,
-            runtime=self.runtime,
-            stats=self.stats,
-        )
-        check_vectors(vectors, self.texts, self.backbone.dim, f"template {template!r}")
-        return vectors
+        self.encoder.put_in(template)
+        store = VectorStore(self.encoder, f"template {template!r}")
+        store.add(self.texts)  # both sides at once, which fills the batches better
+        return store
 
     def __call__(self, template: str) -> float | None:
         """Return the Spearman correlation (-1..1), or None where it is undefined (constant cosines)."""
-        vectors = self.vectors(template)
-        score = self.data.score_dev(lambda texts: vectors[[self.rows[text] for text in texts]])
+        score = self.data.score_dev(self.vectors(template))
         return None if math.isnan(score) else score / 100
 
 
@@ -122,7 +92,7 @@ class Search:
     def _read(self, template: str) -> Result | None:
         path = self._path(template)
         try:
-            record = read_json(path)
+            record = read_signed(path, unsigned=True)
             if not _is_record(record):
                 raise CorruptError(f"{path} is no record of a template.")
         except MissingError:
@@ -131,7 +101,7 @@ class Search:
             self.progress.say(f"warning: {error} It is scored again.")
             return None
         same = (record["template"], record["key"]) == (template, self.key)
-        return dict(record) if same and record["status"] == "ok" else None
+        return record if same and record["status"] == "ok" else None
 
     def _measure(self, template: str) -> Result:
         started, began = utc_now(), time.perf_counter()
@@ -155,12 +125,12 @@ class Search:
             "conditions": self.conditions,
             "environment": self.environment,
         }
-        write_json(self._path(template), record)
+        write_signed(self._path(template), record)
         return record
 
 
-def _is_record(record: object) -> bool:
-    if not isinstance(record, dict) or not {"template", "key", "status", "spearman", "seconds"} <= set(record):
+def _is_record(record: Result) -> bool:
+    if not {"template", "key", "status", "spearman", "seconds"} <= set(record):
         return False
     score = record["spearman"]
     return record["status"] != "ok" or (isinstance(score, float) and -1 <= score <= 1)

@@ -228,7 +228,6 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
     }
     folder = options["results"] / "template-search" / f"{slug(source.name)}-{sha256_json(conditions)[:8]}"
     scorer = DevScorer(Backbone.from_source(source, runtime), data, runtime, period=options["period"])
-    Template("[X] [MASK]").bind(scorer.backbone.tokenizer)  # a backbone without mask token ends here
     started = time.perf_counter()
     with Stop().listening() as stop:
         search = Search(folder, conditions, environment(runtime.device), scorer, runtime.progress, stop.check)

@@ -35,8 +35,12 @@ class Prompted(BackboneEncoder[PromptT]):
 
     def __init__(self, recipe: PromptT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        self.prompt = Template.parse(recipe.template).bind(self.backbone.tokenizer, period=recipe.period)
-        self.prompt.room(self.length_limit)  # a template that leaves none is told now, not at the first text
+        self.put_in(recipe.template)
+
+    def put_in(self, template: str) -> None:
+        """Put texts into this template from now on; raises UsageError where it leaves no room for a sentence."""
+        self.prompt = Template.parse(template).bind(self.backbone.tokenizer, period=self.recipe.period)
+        self.prompt.room(self.length_limit)
 
     @property
     def first_position(self) -> int:

@@ -94,7 +94,7 @@ def test_score_is_scipys_of_a_plain_forward(
     scores = []
     for template in templates:
         plain = plain_states(folder, template, scorer.texts)
-        assert np.allclose(scorer.vectors(template), plain, atol=2e-5), template
+        assert np.allclose(scorer.vectors(template)(scorer.texts), plain, atol=2e-5), template
         scores.append(scorer(template))
         # Two cosines equal up to float32's noise may change places: one swap of 30 is worth 0.0004.
         assert scores[-1] == pytest.approx(plain_score(folder, template, scorer.data), abs=2e-3), template
@@ -107,7 +107,8 @@ def test_a_period_is_added_to_what_has_no_end_mark(tiny_bert: Path) -> None:
     scorer = DevScorer(Backbone.load(str(tiny_bert), None, runtime), loaded, runtime, period=True)
     scorer.texts = ["the dog", "does it rain?", "the cat."]
     ended = ["the dog.", "does it rain?", "the cat."]
-    assert np.allclose(scorer.vectors(PAPER), plain_states(tiny_bert, PAPER, ended), atol=2e-5)
+    vectors = scorer.vectors(PAPER)(scorer.texts)
+    assert np.allclose(vectors, plain_states(tiny_bert, PAPER, ended), atol=2e-5)
 
 
 def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
@@ -135,7 +136,7 @@ def test_long_sentences_lose_their_own_end(tiny_bert: Path) -> None:
     """A sentence beyond the positions is cut; the template's end and its [MASK] stay."""
     scorer = scorer_on(str(tiny_bert), "pocket-pairs", None, 2)
     scorer.texts = ["dog " * 600, "dog"]
-    long, _ = scorer.vectors("[X] means [MASK] .")
+    long = scorer.vectors("[X] means [MASK] .")(scorer.texts)[0]
     assert np.allclose(long, plain_states(tiny_bert, "[X] means [MASK] .", ["dog " * 507])[0], atol=2e-5)
 
 
