@@ -236,11 +236,14 @@ def later_at_default(recipe: Any) -> set[str]:
     return {f.name for f in every if f.metadata.get("later") and getattr(recipe, f.name) == f.default}
 
 
+SOURCES = ("backbone", "model", "path", "frequencies")  # keys of recipes whose value says where something lies
+
+
 def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
     """Return the recipe's fields, with a source's name for its place, which differs between machines."""
     fields = dataclasses.asdict(recipe)
     named = {"model": sources["backbone"], **sources} if "backbone" in sources else sources
-    for key in ("backbone", "model", "path", "frequencies"):
+    for key in SOURCES:
         if key in fields and key in named:
             fields[key] = named[key]["name"]
     return fields
@@ -328,12 +331,17 @@ _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
 _COMMA = re.compile(r",(?![^\[]*\])")  # none within [a, b], which is one value
 
 
+def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split `name:key=value:key=value` into the name and the keys with their values, as they are written."""
+    name, *pairs = _OVERRIDE.split(item)
+    return name, [(key, value) for key, _, value in (pair.partition("=") for pair in pairs)]
+
+
 def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
     """Split `name:key=value:key=value` into the name and its overrides; raises UsageError for a key set twice."""
-    name, *pairs = _OVERRIDE.split(item)
+    name, pairs = parts_of(item)
     overrides: dict[str, Any] = {}
-    for pair in pairs:
-        key, _, value = pair.partition("=")
+    for key, value in pairs:
         if key in overrides:
             raise UsageError(f"{where}: {item}: {key!r} is set twice.")
         try:
@@ -341,6 +349,17 @@ def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
         except UsageError as error:
             raise UsageError(f'{error} A text with such signs needs quotes: {key}="{value}".') from error
     return name, overrides
+
+
+def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
+    """Raise UsageError for a recipe's name with something behind it that is no setting, a shortened row's name, say."""
+    base, colon, rest = name.partition(":")
+    if colon and name not in recipes and base in recipes:
+        raise UsageError(
+            f"unknown method {name!r}: {rest!r} is no setting; settings are key=value, as in {base}:key=value. Tables"
+            " print of a model only the last part of its folder or hub id; here all of it is needed, as in"
+            " pretrained:model=FOLDER_OR_HUB_ID."
+        )
 
 
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
@@ -353,7 +372,11 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
         if not item:
             continue
         name, overrides = split_overrides(item, "--methods")
-        specs = [read_recipe(Path(name))] if name.endswith((".yaml", ".yml")) else match_names(name, recipes, "method")
+        if name.endswith((".yaml", ".yml")):
+            specs = [read_recipe(Path(name))]
+        else:
+            _check_settings(name, recipes)
+            specs = match_names(name, recipes, "method")
         for spec in specs:
             label = spec.name + item[len(name) :]
             if label in chosen:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.records.names import printed_names
 from benchmark.records.schema import Record
 from benchmark.records.store import Records, read_records
 from zoo.encoder import Encoder, Runtime, Traits
@@ -51,7 +52,9 @@ def choose_encoders(methods: str, backbones: Sequence[str], results: Path | None
     """
     chosen: list[Chosen] = []
     wished: list[str | None] = [*backbones] or [None]
-    for spec in parse_methods(methods, all_recipes()):
+    specs = parse_methods(methods, all_recipes())
+    called = printed_names(spec.name for spec in specs)
+    for spec in specs:
         seen: list[Any] = []
         for backbone in wished:
             cls, recipe = spec.resolve({} if backbone is None else {"backbone": backbone})
@@ -61,15 +64,16 @@ def choose_encoders(methods: str, backbones: Sequence[str], results: Path | None
             traits = cls.traits(recipe)
             if traits.needs_corpus or traits.needs_pairs:
                 wanted = None if backbone is None else cls.sources(recipe, runtime)
-                chosen += _saved(spec, cls, traits, results, wanted, runtime)
+                chosen += _saved(spec, called[spec.name], cls, traits, results, wanted, runtime)
             else:
                 sources = cls.sources(recipe, runtime)
-                chosen.append(Chosen(spec.name, sources, None, traits, functools.partial(cls, recipe, runtime)))
+                chosen.append(Chosen(called[spec.name], sources, None, traits, functools.partial(cls, recipe, runtime)))
     return chosen
 
 
 def _saved(
     spec: RecipeSpec,
+    called: str,
     cls: type[Encoder],
     traits: Traits,
     results: Path | None,
@@ -96,7 +100,7 @@ def _saved(
         if not folder.is_dir():
             raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")
         # The same recipe trained in different ways (corpus, precision ...) is told apart as the leaderboard does.
-        name = spec.name if len(conditions) == 1 else f"{spec.name} [{record['row_key'][:8]}]"
+        name = called if len(conditions) == 1 else f"{called} [{record['row_key'][:8]}]"
         obtain = functools.partial(cls.load, folder, runtime)
         chosen.append(Chosen(name, record["method"]["sources"], record["seed"], traits, obtain))
     return chosen

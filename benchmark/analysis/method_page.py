@@ -12,7 +12,7 @@ from benchmark.analysis.method_pairs import pairs_of_row
 from benchmark.leaderboard import published
 from benchmark.leaderboard.about import counted_sentences, encoding_of, overlaps
 from benchmark.leaderboard.conditions import conditions, environment_lines
-from benchmark.leaderboard.page import dev_points, printed_source, render, row_name, seed_order
+from benchmark.leaderboard.page import dev_points, printed_source, render, seed_order
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import shown
 from benchmark.leaderboard.write import number
@@ -45,11 +45,13 @@ def method_page(
     recipes: Mapping[str, RecipeSpec],
     store: Records,
     texts: Texts,
+    spec: RecipeSpec | None = None,
     show_texts: bool = True,
 ) -> str:
     """Return the HTML page of the method whose records these are; the tables hold every method, for the ranks.
 
-    `store` has the pair scores, `texts` what they are of; without `show_texts` the page holds none of these.
+    `spec` is its recipe, where it is one of `recipes`; `store` has the pair scores, `texts` what they are of; without
+    `show_texts` the page holds none of these.
     """
     by_row: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda r: str(r["started"])):
@@ -57,7 +59,7 @@ def method_page(
     rows: list[dict[str, Any]] = []
     drawn: list[dict[str, Any]] = []
     for key, mine in by_row.items():
-        standings = [(table, row) for table in tables for row in table.rows if (row_name(row), row.row_key) == key]
+        standings = [(table, row) for table in tables for row in table.rows if (row.identity, row.row_key) == key]
         if not standings:
             continue  # an attempt without a score, whose place a measured row took
         tasks = [task for table, _ in standings for task in table.suite.tasks]
@@ -65,7 +67,6 @@ def method_page(
         for curve in _curves(mine, rows[-1]["dev_task"]):
             rows[-1]["curves"].append({**curve, "number": len(drawn)})
             drawn.append(curve)
-    spec = recipes.get(split_overrides(title, "report")[0])
     summary = f"{spec.summary}. {spec.paper}" if spec else ""
     scripts = ("common.js", "plots.js", "method.js")
     return render("method.html.j2", scripts, title=title, summary=summary, rows=rows, data={"curves": drawn})

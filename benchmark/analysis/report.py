@@ -9,12 +9,13 @@ from benchmark.analysis.method_page import method_page
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.files import read_completed, suites_of
 from benchmark.leaderboard.table import build_tables
-from benchmark.records.query import Texts
+from benchmark.records.names import printed_names
+from benchmark.records.query import Texts, split_label
 from benchmark.records.store import Records
 from zoo.errors import MissingError, did_you_mean
 from zoo.files import slug, write_text
 from zoo.progress import print_safe
-from zoo.recipe import all_recipes, split_overrides
+from zoo.recipe import all_recipes, parts_of
 
 
 def make_report(
@@ -22,24 +23,29 @@ def make_report(
 ) -> Path:
     """Write one page about a method of a results folder, under all its conditions; returns its path.
 
-    A recipe's name stands for its variants (`name:key=value`) too where it was not measured plain. Hard pairs and
+    It is named as its records or the tables name it; a recipe's name stands for its variants (`name:key=value`) too
+    where it was not measured plain. Hard pairs and
     the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
     nothing is downloaded. Raises MissingError for a method without records.
     """
     records = Records(results)
     found = read_completed(records)
-    names = {r["method"]["name"] for r in found}
-    chosen = {method} & names or {name for name in names if split_overrides(name, "report")[0] == method}
+    called = printed_names(r["method"]["name"] for r in found)
+    wanted, key = split_label(method)
+    chosen = {wanted} & set(called) or {name for name, shown in called.items() if shown == wanted}
+    chosen = chosen or {name for name in called if parts_of(name)[0] == wanted}
     if not chosen:
         raise MissingError(
-            f"no record of {method!r} in {results}.{did_you_mean(method, names)} Measure it with"
+            f"no record of {method!r} in {results}.{did_you_mean(wanted, called.values())} Measure it with"
             f" `zoo-bench run --methods {method}`, or name a folder with --results."
         )
-    mine = [r for r in found if r["method"]["name"] in chosen]
+    mine = [r for r in found if r["method"]["name"] in chosen and r["row_key"].startswith(key)]
     of_pairs = Texts(DataSource.from_options(data, hub=False))
     tables = build_tables(found, suites_of(found), records)
-    html = method_page(method, tables, mine, all_recipes(), records, of_pairs, show_texts=texts)
-    path = out or results / "reports" / f"{slug(method)}.html"
+    title = called.get(wanted, wanted)
+    spec = all_recipes().get(parts_of(min(chosen))[0])
+    html = method_page(title, tables, mine, all_recipes(), records, of_pairs, spec=spec, show_texts=texts)
+    path = out or results / "reports" / f"{slug(title)}.html"
     write_text(path, html)
     print_safe(f"written: {path}", sys.stdout)
     return path

@@ -244,6 +244,7 @@ _kept = options(
 def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check what can be checked first, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
+    from benchmark.records.names import printed_names
     from benchmark.records.query import label, rows_named
     from benchmark.records.store import Records, read_records
     from benchmark.tasks.suites import suite
@@ -261,7 +262,8 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
     tasks = list(dict.fromkeys(tasks or suite(options["suite_name"]).tasks))
     rows = [row for name in named for row in rows_named(found, name, options["results"], tasks)]
-    names = [row[0]["method"]["name"] for row in rows]
+    called = printed_names(record["method"]["name"] for record in found)
+    names = [called[row[0]["method"]["name"]] for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
     options["out"] = options["out"] or options["results"] / "analysis"
     check_writable(options["out"])

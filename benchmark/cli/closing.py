@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 # Take seconds. Not bag-of-words, which has no score on single words: a first run would end with a failed cell.
 _CONTROLS = ("random", "avg-last")
 _WHERE = ("results", "device", "precision", "embedding_cache", "workers")
-_KEY = re.compile(r" \[[0-9a-f]{8}\]$")
 
 
 def with_controls(options: RunOptions) -> RunOptions:
@@ -78,7 +76,9 @@ def commands(options: RunOptions, table: Table, one: Learned) -> list[tuple[list
         found.append(
             (["report", one.rows[0], *where], f"one page about {one.rows[0]}: curves, seeds, hard and worst pairs")
         )
-    names = ",".join(dict.fromkeys(_KEY.sub("", name) for name in one.rows[:2])) or options.methods
+    # `run` takes neither a label nor a name that was shortened for print.
+    asked = {row.name: row.recipe or row.identity for row in table.rows}
+    names = ",".join(dict.fromkeys(asked.get(name, name) for name in one.rows[:2])) or options.methods
     if table.suite.name == "pocket":
         text = "the same on the papers' tasks (README says how their data is found)"
         found.append((["run", "--methods", names, "--suite", "sts", *where], text))

@@ -217,8 +217,8 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
     if as_json:
         say_json({"encoders": planned, "seconds": total, "unknown": seconds.count(None)})
         return
-    for one in planned:
-        name = one["method"] + ("" if one["seed"] is None else f" seed {one['seed']}")
+    for plan, one in zip(prepared.plan.encoders, planned, strict=True):
+        name = plan.shown + ("" if one["seed"] is None else f" seed {one['seed']}")
         if one["missing"] is not None:
             say(f"{name}: n/a: {one['missing']}")
             continue

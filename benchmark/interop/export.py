@@ -11,6 +11,7 @@ import yaml
 
 from benchmark.data.catalog import catalog
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
+from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.schema import Record, Training, main_score, scores_of
 from benchmark.records.store import Records, read_records
@@ -61,7 +62,9 @@ def export_encoder(
     recipe_name = mine[0]["method"]["name"]
     place = store.encoder_folder(recipe_name, mine[0]["encoder_key"])
     if not (place / "encoder").is_dir():
-        raise MissingError(f"{place} is gone, though {results} has scores of it; run {recipe_name} again elsewhere.")
+        raise MissingError(
+            f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."
+        )
     from zoo.formats.export import export, modules_of
     from zoo.saved import load
 
@@ -88,9 +91,10 @@ def _given(licence: str | None, language: str | None) -> dict[str, str]:
 
 def _instead(found: Sequence[Record], store: Records) -> str:
     """Return a sentence with the rows of a results folder that can be exported."""
+    called = printed_names(record["method"]["name"] for record in found)
     names = sorted(
         {
-            record["method"]["name"]
+            called[record["method"]["name"]]
             for record in found
             if dict(record["method"]["traits"]).get("exports")
             and record["training"]
@@ -132,7 +136,7 @@ def model_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> st
         "---",
         f"# {markdown_text(name)}",
         "",
-        f"Method `{method}`{seed}: {source}. Made by zoo-bench {first['version']}.",
+        f"Method `{short_name(method)}`{seed}: {source}. Made by zoo-bench {first['version']}.",
         "",
         "```python",
         "from sentence_transformers import SentenceTransformer",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.meaning import judged
+from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
 from benchmark.tasks import MTEB
@@ -47,11 +48,13 @@ def export(results: Path, out: Path) -> list[Path]:
     """
     written: list[Path] = []
     by_mteb: set[Path] = set()
-    for record in sorted(judged(Records(results).all()), key=lambda r: not r["task"]["name"].startswith(MTEB)):
+    records = judged(Records(results).all())
+    called = printed_names(record["method"]["name"] for record in records)
+    for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
         task = name_in_mteb(record)
         if task is None or record["status"] != "ok" or record["limit"] is not None:
             continue
-        name, revision = record["method"]["name"], _revision(record)
+        name, revision = called[record["method"]["name"]], _revision(record)
         folder = out / f"zoo-bench__{slug(name)}" / revision
         if folder / f"{task}.json" in by_mteb and not record["task"]["name"].startswith(MTEB):
             continue

@@ -89,9 +89,9 @@ def _from_tables(found: Item, line: Line, tables: Sequence[Table], chosen: Chose
         for comparison in beside(table, [line]):
             ours = comparison.ours
             of_row = rows.get(line.row.method)
-            if of_row is not None and ours.name != of_row:
+            if of_row is not None and ours.identity != of_row:
                 continue
-            if recipe_of(ours.name)[0] not in named or recipe_of(ours.name) not in settings:
+            if recipe_of(ours.identity)[0] not in named or recipe_of(ours.identity) not in settings:
                 continue
             if _is_on(chosen, str(ours.about["backbone"])) or of_row is not None:
                 yield _row(comparison, table, len({one.suite.name for one in tables}) > 1)

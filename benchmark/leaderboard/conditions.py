@@ -52,7 +52,7 @@ def setting(method: MethodPart) -> str:
 
 def role(row: Row) -> str:
     """Return CONTROL where the recipe says `control: true`, UNTRAINED for a plainly pooled backbone, else ""."""
-    if recipe_of(row.recipe or row.name)[0] in _controls():
+    if recipe_of(row.recipe or row.identity)[0] in _controls():
         return CONTROL
     return UNTRAINED if row.untrained else ""
 
@@ -64,7 +64,7 @@ def group(row: Row) -> str:
 
 def missing_controls(table: Table) -> list[str]:
     """Return the recipes of the controls that every table should have and this one has not."""
-    there = {recipe_of(row.recipe or row.name)[0] for row in table.rows}
+    there = {recipe_of(row.recipe or row.identity)[0] for row in table.rows}
     backbone = [] if any(role(row) == UNTRAINED for row in table.rows) else ["avg-last"]
     return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
 

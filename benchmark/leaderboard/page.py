@@ -103,11 +103,6 @@ def seed_order(by_seed: Mapping[Any, _T]) -> list[tuple[Any, _T]]:
     return sorted(by_seed.items(), key=lambda item: -1 if item[0] is None else item[0])
 
 
-def row_name(row: Row) -> str:
-    """Return the method's own name; rows that share it carry the start of their key behind it."""
-    return row.name.removesuffix(f" [{row.row_key[:8]}]")
-
-
 def _one_protocol_each(table: Table) -> list[Table]:
     """Split a table by the version of the protocol: ranks over two of them would compare what differs."""
     protocols = sorted({row.about["protocol"] for row in table.rows}, reverse=True)
@@ -131,7 +126,7 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
         beside[comparison.ours.name].append(_published(comparison))
     rows = []
     for row in table.rows:
-        key = (row_name(row), row.row_key)
+        key = (row.identity, row.row_key)
         drawn = _row(row, suite.tasks, seeds.get(key, {}), curves.get(key, {}))
         rows.append({**drawn, "published": beside[row.name]})
     return {

@@ -280,7 +280,7 @@ def beside(table: Table, lines: Sequence[Line]) -> list[Comparison]:
 def _compare_row(
     suite: Suite, row: Row, lines: Sequence[tuple[Line, list[tuple[str, dict[str, Any]]], Mapping[str, Any]]]
 ) -> Iterator[Comparison]:
-    base, overrides = recipe_of(row.recipe or row.name)
+    base, overrides = recipe_of(row.recipe or row.identity)
     for line, recipes, found in lines:
         wanted = [given for name, given in recipes if name == base]
         unlike = line.row.reason_unlike(base, overrides)

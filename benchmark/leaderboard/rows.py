@@ -15,7 +15,7 @@ Aggregation = Literal["all", "mean", "wmean"]
 class Row:
     """One method under one set of conditions."""
 
-    name: str
+    name: str  # as it is printed, unique in its table
     row_key: str
     values: dict[str, Value]  # by task
     average: Value
@@ -27,6 +27,12 @@ class Row:
     means: dict[str, Value] = field(default_factory=dict)  # by the suite's names for means of some of its tasks
     recipe: str = ""  # what is measured under a label (--label); "": the name says it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
+    method: str = ""  # the name in the records, where `name` is a shorter one (see `printed_names`)
+
+    @property
+    def identity(self) -> str:
+        """The name in the records, by which a row is known with its key."""
+        return self.method or self.name
 
     def place(self) -> str:
         """Return "3", or "≈3" for a row that is not told apart from the best; "" without a rank."""

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from benchmark.metrics.bootstrap import Pool, Scored, resample_together
 from benchmark.metrics.significance import LEVEL, Differences, differences, not_told_apart, sample
-from benchmark.records.query import label
 from benchmark.records.schema import Record, main_score, pairs_of
 from benchmark.records.store import Records
 from benchmark.tasks.overlap import pool_of
@@ -40,7 +39,7 @@ def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record
     "" where there is nothing to say.
     """
     ranked = [row for row in rows if row.rank is not None]
-    mine = [_scored(row, records[row.name, row.row_key], store) for row in ranked]
+    mine = [_scored(row, records[row.identity, row.row_key], store) for row in ranked]
     if len(ranked) < 2 or mine[0] is None:
         return ""
     golds = {task: _golds(of_task) for task, of_task in mine[0].items()}
@@ -66,7 +65,7 @@ def of_row(row: Row, records: Sequence[Record], trial: bool) -> dict[str, list[R
     """Return a row's finished records by task, of the table's data: cut (`trial`) or whole."""
     found: dict[str, list[Record]] = defaultdict(list)
     for r in records:
-        named = row.name in (r["method"]["name"], label([r]))
+        named = r["method"]["name"] == row.identity
         if named and r["row_key"] == row.row_key and r["status"] == "ok" and (r["limit"] is not None) == trial:
             found[r["task"]["name"]].append(r)
     return dict(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value, over_seeds
+from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
 from benchmark.records.traits import traits_of
@@ -40,6 +41,7 @@ def build_tables(
     score of tasks with subsets. With `by_condition` each table is split by the rows' condition group, ranks and
     marks within it.
     """
+    called = printed_names(record["method"]["name"] for record in records)
     by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
     for number, record in enumerate(records):
         by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
@@ -49,7 +51,8 @@ def build_tables(
             chosen = [found for task in set(suite.tasks) for found in by_task[task, trial]]
             mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
             if mine:
-                tables += _tables(_aggregated(suite, mine, aggregation), mine, trial, store, aggregation, by_condition)
+                one = _aggregated(suite, mine, aggregation)
+                tables += _tables(one, mine, called, trial, store, aggregation, by_condition)
     return tables
 
 
@@ -65,6 +68,7 @@ def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregatio
 def _tables(
     suite: Suite,
     records: list[Record],
+    called: Mapping[str, str],
     trial: bool,
     store: Records | None,
     aggregation: Aggregation,
@@ -75,12 +79,12 @@ def _tables(
         by_row[record["method"]["name"], record["row_key"]].append(record)
     measured = {name for (name, _), of_row in by_row.items() if any(r["status"] == "ok" for r in of_row)}
     rows = [
-        _row(name, key, suite, of_row, aggregation)
+        replace(_row(called[name], key, suite, of_row, aggregation), method=name)
         for (name, key), of_row in by_row.items()
         # An attempt without any score (weights not yet here, say) makes way for the row that has some.
         if name not in measured or any(r["status"] == "ok" for r in of_row)
     ]
-    rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.name, row.row_key))
+    rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key))
     if not by_condition:
         return [_table(suite, rows, by_row, trial, store, aggregation)]
     tables = []
@@ -106,7 +110,7 @@ def _table(
         from benchmark.leaderboard.significance import mark_best
 
         legend = mark_best(rows, by_row, store)
-    records = [record for row in rows for record in by_row[row.name, row.row_key]]
+    records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
         if row.name in shared:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import hashlib
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import ranks
+from benchmark.records.names import printed_names, short_name
 from benchmark.records.schema import Record, pairs_of, scores_of
 from benchmark.records.store import Records
 from benchmark.tasks.base import PairsData
@@ -32,25 +34,36 @@ Ranks = NDArray[np.float64]
 
 def label(records: Sequence[Record]) -> str:
     """Return a row's name as tables print it where several share it: the method and the start of the row's key."""
-    return f"{records[0]['method']['name']} [{records[0]['row_key'][:8]}]"
+    return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
+
+
+def split_label(text: str) -> tuple[str, str]:
+    """Return the name and the start of the row's key that a label has; the key is "" where `text` is a name only."""
+    found = re.fullmatch(r"(.*) \[([0-9a-f]{8})\]", text)
+    return (found[1], found[2]) if found else (text, "")
 
 
 def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
-    """Return the records of each measured row with this method name, or label; globs (`simcse*`) match names.
+    """Return the records of each measured row of this name: the method's, the printed one, or a label.
 
-    Where some of them have a score of one of `tasks`, those only. Raises UsageError where there is none.
+    Globs (`simcse*`) match names. Where some of the rows have a score of one of `tasks`, those only. Raises UsageError
+    where there is none.
     """
+    called = printed_names(record["method"]["name"] for record in found)
+    wanted, key = split_label(name)
     rows: dict[tuple[str, str], list[Record]] = {}
     for record in found:
         method = record["method"]["name"]
-        if name in (method, label([record])) or ("*" in name and fnmatch.fnmatchcase(method, name)):
+        names = (method, called[method])
+        by_name = name in names or ("*" in name and any(fnmatch.fnmatchcase(one, name) for one in names))
+        if by_name or (key and record["row_key"].startswith(key) and wanted in (*names, short_name(method))):
             rows.setdefault((method, record["row_key"]), []).append(record)
     if not rows:
-        known = sorted({record["method"]["name"] for record in found})
+        known = sorted(set(called.values()))
         raise UsageError(f"no record of {name!r} in {folder}.{did_you_mean(name, known)} There: {', '.join(known)}.")
-    measured = {key: {r["task"]["name"] for r in row if r["status"] == "ok"} for key, row in rows.items()}
-    wanted = [key for key in rows if not measured[key].isdisjoint(tasks)] or [key for key in rows if measured[key]]
-    return [rows[key] for key in wanted or rows]
+    measured = {one: {r["task"]["name"] for r in row if r["status"] == "ok"} for one, row in rows.items()}
+    scored = [one for one in rows if not measured[one].isdisjoint(tasks)] or [one for one in rows if measured[one]]
+    return [rows[one] for one in scored or rows]
 
 
 def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:

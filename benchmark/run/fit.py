@@ -93,7 +93,7 @@ class Fitter:
             check_files(folder / "encoder", saved["files"])
             return plan.cls.load(folder / "encoder", self.runtime)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
-            self.runtime.progress.say(f"warning: {plan.name}: {error}; discarded and trained again.")
+            self.runtime.progress.say(f"warning: {plan.shown}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
             return None
@@ -110,7 +110,7 @@ class Fitter:
         def score(encoder: Encoder) -> dict[str, float]:
             loud, encoder.runtime = encoder.runtime, quiet
             try:
-                store = VectorStore(encoder, plan.name)
+                store = VectorStore(encoder, plan.shown)
                 return {"score": data.score_dev(store), **data.geometry_dev(store)}
             finally:
                 encoder.runtime = loud

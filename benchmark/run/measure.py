@@ -94,7 +94,7 @@ class EncoderMeasurement:
         self._encoder: Encoder | None = None
         self._stats_before: dict[str, Any] = {}
         self._timed = Timed()
-        self._store = VectorStore(self.encoder, plan.name, self._entry, self._timed)
+        self._store = VectorStore(self.encoder, plan.shown, self._entry, self._timed)
         self._adapted: tuple[list[str], VectorStore] | None = None  # the texts that it was fitted on last
         self._adaptation: dict[str, Any] | None = None  # what records say of that fit
         self._peak_from_mb: float | None = None
@@ -103,7 +103,7 @@ class EncoderMeasurement:
         """Return the encoder, obtained when it is first needed."""
         if self._encoder is None:
             encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
-            probe(encoder, self.plan.name)
+            probe(encoder, self.plan.shown)
             self._encoder, self._stats_before = encoder, dict(encoder.encoding_stats())
         return self._encoder
 
@@ -125,7 +125,7 @@ class EncoderMeasurement:
             else:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
-                runtime.progress.say(f"{self.plan.name}: {self._store.cached:,} texts from the embedding cache")
+                runtime.progress.say(f"{self.plan.shown}: {self._store.cached:,} texts from the embedding cache")
         except Interrupted:
             raise
         except (Exception, SystemExit) as error:  # one method's failure is recorded; the others go on
@@ -152,7 +152,7 @@ class EncoderMeasurement:
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)
             self._adaptation = {"seconds": seconds, "texts": len(set(texts)), "rank": adapted.fitted_rank()}
-            self._adapted = texts, VectorStore(adapted, self.plan.name, timed=self._timed)
+            self._adapted = texts, VectorStore(adapted, self.plan.shown, timed=self._timed)
         return self._adapted[1]
 
     def _measure_one(self, cell: Cell) -> Measured:

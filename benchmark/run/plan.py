@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.data.catalog import catalog
+from benchmark.records.names import printed_names
 from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
@@ -73,6 +74,12 @@ class EncoderPlan:
     corpus_identity: dict[str, Any] | None = None
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # what nothing states of a plugin: records leave it open
+    called: str = ""  # the name as it is printed, where that is shorter
+
+    @property
+    def shown(self) -> str:
+        """The name as it is printed, without the paths in it."""
+        return self.called or self.name
 
 
 @dataclass
@@ -199,6 +206,7 @@ def make_plan(
     A backbone that is not here, or a text that is missing, makes the cells of the methods that need it n/a.
     """
     plan = Plan()
+    called = printed_names(method.name for method in methods)
     texts = {"corpus": corpus or Texts(), "pairs": pairs or Texts(), "": Texts()}
     parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
     for method in methods:
@@ -258,6 +266,7 @@ def make_plan(
                     corpus_identity=identity,
                     recipe_name=method.recipe_name,
                     unstated=method.unstated,
+                    called=called[method.name],
                 )
             )
     return plan

@@ -90,7 +90,7 @@ class Runner:
                 if self.claims is not None and not self.claims.take(encoder_plan.key):
                     continue
                 seed = "" if encoder_plan.seed is None else f", seed {encoder_plan.seed}"
-                head = f"[{number}/{total}] {encoder_plan.name}{seed}"
+                head = f"[{number}/{total}] {encoder_plan.shown}{seed}"
                 started = time.monotonic()
                 # With nothing else to do it waits; otherwise the next encoder is taken first.
                 with contained():
@@ -198,7 +198,7 @@ class Runner:
             nothing = replace(plan, recipe=_Nothing(), sources={}, traits=Traits())
             self._keep(nothing, Measured(measured.cell, "failed", reason), bare=True)
             return
-        what = f"{plan.name} on {measured.cell.task.name}"
+        what = f"{plan.shown} on {measured.cell.task.name}"
         if measured.status == "ok":
             self.outcome.measured += 1
         else:

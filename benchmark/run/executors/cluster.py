@@ -374,8 +374,8 @@ class _Driver:
     def _failed(self, job: Job, reason: str) -> None:
         plan = self.jobs[job]
         seed = "" if plan.seed is None else f", seed {plan.seed}"
-        self.own.outcome.failed.append((f"{plan.name}{seed}", reason))
-        self.progress.say(f"{plan.name}{seed}: failed: {reason}")
+        self.own.outcome.failed.append((f"{plan.shown}{seed}", reason))
+        self.progress.say(f"{plan.shown}{seed}: failed: {reason}")
 
     def _tell(self, bar: Any, total: int) -> None:
         """Print what the tasks have said, and where they are."""
@@ -386,7 +386,7 @@ class _Driver:
         for line in lines:
             self.progress.say(line)
         names = {job.key: self.jobs[job] for job in self.running.values()}
-        notes = [f"{names[key].name}: {note}" for key, note in sorted(states.items()) if key in names]
+        notes = [f"{names[key].shown}: {note}" for key, note in sorted(states.items()) if key in names]
         bar.update(total - len(self.running), "; ".join(notes[:4]) + (" ..." if len(notes) > 4 else ""))
 
     def _cancel(self) -> None:
