@@ -31,6 +31,7 @@ from benchmark.run.executors.cluster import run_on_ray
 from benchmark.run.executors.ranks import follow, leading
 from benchmark.run.executors.workers import run_workers
 from benchmark.run.fit import Others
+from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
@@ -114,6 +115,14 @@ def run(
 
     `team` are the processes that torchrun started, of which this is the first. Raises as `prepare` and `execute` do.
     """
+    prepared, finished = _run(options, command, plugins, team)
+    forget(prepared.deaths)  # said in the records now: the next run tries again
+    return prepared, finished
+
+
+def _run(
+    options: RunOptions, command: Sequence[str], plugins: Sequence[Path], team: Team | None
+) -> tuple[Prepared, Finished]:
     if team is not None:
         with leading(team) as leader:
             options = leader.options(options)
@@ -320,6 +329,7 @@ def evaluate(
     else:
         prepared = prepare(chosen, given=given_encoder, name=name, progress=Progress.silent() if quiet else None)
         finished = execute(prepared, chosen, command=["benchmark.evaluate"])
+        forget(prepared.deaths)
     if finished.outcome.failed:
         what, reason = finished.outcome.failed[0]
         raise ZooError(f"{what}: {reason}")

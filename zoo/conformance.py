@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime, Traits
 from zoo.errors import ContractError, said
+from zoo.exits import told_exits
 from zoo.labels import PHRASE_LABELS
 
 PROBES = (
@@ -100,7 +101,8 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
 
     def attempt(test: Callable[[], str | None]) -> str | None:
         try:
-            return test()
+            with told_exits():
+                return test()
         except (Exception, SystemExit) as error:  # anything a method raises is the finding
             return said(error)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.errors import UsageError, did_you_mean, said
+from zoo.exits import told_exits
 from zoo.files import sha256_file
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ class Registry(Generic[T]):
         if name in self._broken:
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
-            found = _load(entry.target) if isinstance(entry.target, str) else entry.target
+            with told_exits():
+                found = _load(entry.target) if isinstance(entry.target, str) else entry.target
             made = self.made_of(found, _load(self._base), entry.origin)
         except (
             Exception,
@@ -305,6 +307,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     sys.modules[module_name] = module
     try:
         with ExitStack() as stack:
+            stack.enter_context(told_exits())
             for registry in registries:
                 stack.enter_context(registry.rollback())
             spec.loader.exec_module(module)

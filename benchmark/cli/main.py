@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 from benchmark.cli.options import complain
 from zoo import __version__
 from zoo.errors import ZooError
+from zoo.exits import told_exits
 
 COMMANDS = {  # name: what --help says of it; the command itself is benchmark.cli.NAME
     "analyze": "Look into encoders, token embeddings and scored pairs.",
@@ -74,13 +75,19 @@ def main(arguments: list[str] | None = None) -> None:
 
         prepare_shells()
     try:
-        code = main_group.main(args=arguments, prog_name="zoo-bench", standalone_mode=False)
+        with told_exits():
+            code = main_group.main(args=arguments, prog_name="zoo-bench", standalone_mode=False)
     except ZooError as error:
         complain(str(error))
         code = error.exit_code
     except click.ClickException as error:
         error.show()
         code = error.exit_code
+    except SystemExit as leaving:
+        if "_ZOO_BENCH_COMPLETE" in os.environ:
+            raise
+        complain(f"a method or library left by sys.exit({leaving.code!r:.200}); what is finished is kept.")
+        code = 1
     except (click.Abort, KeyboardInterrupt):
         complain("interrupted; finished cells are kept and the same command goes on.")
         code = 130

@@ -9,10 +9,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from zoo.exits import told_exits
+
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Put back, after the block, the working folder, streams, signal handlers, and the settings of numpy and torch."""
+    """Put back, after the block, the working folder, streams, signal handlers, and the settings of numpy and torch.
+
+    Inside it `os._exit` raises ContractError.
+    """
     import numpy as np
     import torch
 
@@ -22,7 +27,8 @@ def contained() -> Iterator[None]:
     dtype, gradients, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
     strict, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     try:
-        yield
+        with told_exits():
+            yield
     finally:
         sys.stdout, sys.stderr = streams
         sys.setrecursionlimit(deepest)

@@ -8,6 +8,7 @@ changed input is another cell. Code is not part of a key: records have a digest 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from benchmark.data.catalog import catalog
 from benchmark.records.names import printed_names
 from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
+from benchmark.run.marks import Asked
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
 from zoo.conformance import traits_of
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
@@ -117,8 +119,7 @@ def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
 
     What is built on a method of ours has them from there; a built-in method leaves nothing open.
     """
-    name = METHODS.name_of(cls)
-    if name is not None and METHODS.is_builtin(name):
+    if _is_builtin(cls):
         return ()
     ours = any(parent.__module__.startswith("zoo.") for parent in cls.__mro__ if parent is not Encoder)
     left = {
@@ -127,6 +128,11 @@ def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
         "parameters": cls.parameters is Encoder.parameters,
     }
     return tuple(what for what, open_ in left.items() if open_)
+
+
+def _is_builtin(cls: type[Encoder]) -> bool:
+    name = METHODS.name_of(cls)
+    return name is not None and METHODS.is_builtin(name)
 
 
 def encoder_inputs(
@@ -183,8 +189,7 @@ def _checked_sources(sources: Any) -> dict[str, Any]:
 
 def _plugin_probe(method: ResolvedMethod, runtime: Runtime) -> str | None:
     """Return the digest of a plugin's vectors for fixed texts, before training; None for a built-in method."""
-    name = METHODS.name_of(method.cls)
-    if name is not None and METHODS.is_builtin(name):
+    if _is_builtin(method.cls):
         return None
     with contained():
         return probe_digest(lambda: method.cls(method.recipe, runtime))
@@ -200,8 +205,9 @@ def make_plan(
     limit: int | None,
     corpus: Texts | None = None,
     pairs: Texts | None = None,
+    asked: Asked | None = None,
 ) -> Plan:
-    """Return every method and seed as encoders and cells.
+    """Return every method and seed as encoders and cells; `asked` notes which method of a plugin is asked what it is.
 
     A backbone that is not here, or a text that is missing, makes the cells of the methods that need it n/a.
     """
@@ -215,7 +221,14 @@ def make_plan(
         text, identity = texts[kind].corpus, None
         row_key = sha256_json({"method": method.name, "failed": True})  # where the method does not say what it is
         code = row_key
+        noted = ExitStack()
         try:
+            if (
+                asked is not None
+                and not _is_builtin(method.cls)
+                and (died := noted.enter_context(asked.asking(method.name)))
+            ):
+                raise ContractError(died)
             if text is not None:
                 text = method.cls.reads(method.recipe, text)
                 if (kind, text.name) not in parts:
@@ -240,11 +253,13 @@ def make_plan(
             row_key = sha256_json(inputs)
             code = code_digest(method.cls.code_parts(method.recipe))
         except ZooError as error:
-            if METHODS.is_builtin(METHODS.name_of(method.cls) or ""):
+            if _is_builtin(method.cls):
                 raise
             failed = failed or str(error)
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
             failed = failed or f"the method cannot say what it is: {said(error)}"
+        finally:
+            noted.close()
         for seed in seeds if method.traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
+from benchmark.run.marks import Asked
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, ResolvedMethod, Texts, make_plan, resolve_methods
 from benchmark.run.runtime import make_runtime
@@ -28,6 +30,7 @@ class Prepared:
     dev: LoadedTask
     runtime: Runtime
     suites: tuple[str, ...]  # the tables that it fills: names, and files of suites
+    deaths: tuple[Path, ...] = ()  # marks of processes that died while such a plan was made
 
 
 def prepare(
@@ -74,6 +77,7 @@ def prepare(
     dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
+    asked = Asked(options.results / "encoders", write)
     plan = make_plan(
         methods,
         loaded,
@@ -83,12 +87,15 @@ def prepare(
         pairs=pairs,
         dev=dev,
         limit=options.limit,
+        asked=asked,
     )
     plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
     named = suites if options.suites is None else options.suites.split(",")
-    return Prepared(plan, dev, runtime, tuple(one if isinstance(one, str) else one.name for one in named))
+    return Prepared(
+        plan, dev, runtime, tuple(one if isinstance(one, str) else one.name for one in named), tuple(asked.left)
+    )
 
 
 def labelled(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:

@@ -17,6 +17,7 @@ from benchmark.run.contain import contained
 from benchmark.run.describe import record_of
 from benchmark.run.executors.claims import Claims
 from benchmark.run.fit import Fitter, Others
+from benchmark.run.marks import begun, mark_of, marked
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
@@ -69,6 +70,7 @@ class Runner:
         self.outcome = Outcome()
         self._overlap = Overlap()
         self._remaining = Remaining()
+        self._mine: set[str] = set()  # encoders that this process has claimed
         self._held: set[str] = set()  # encoders that another process was found to work on
 
     def run(self, plan: Plan) -> Outcome:
@@ -80,17 +82,16 @@ class Runner:
         with Stop(launched=self.others is not None).listening() as stop:
             self.runtime = replace(self.runtime, stop_signal=stop)
             first, total = self.number or (1, len(plan.encoders))
-            waiting = deque(enumerate(plan.encoders, first))
+            waiting = deque(enumerate(self._deadly_last(plan.encoders), first))
             if self.claims is None and self.runtime.progress.enabled and len(waiting) > 1:
                 self._remaining = Remaining.of(plan.encoders, self.records, self.runtime)
             held = 0  # encoders in a row that other processes work on
             while waiting:
                 stop.check()
                 number, encoder_plan = waiting.popleft()
-                if self.claims is not None and not self.claims.take(encoder_plan.key):
+                if not self._claimed(encoder_plan):
                     continue
-                seed = "" if encoder_plan.seed is None else f", seed {encoder_plan.seed}"
-                head = f"[{number}/{total}] {encoder_plan.shown}{seed}"
+                head = f"[{number}/{total}] {_named(encoder_plan)}"
                 started = time.monotonic()
                 # With nothing else to do it waits; otherwise the next encoder is taken first.
                 with contained():
@@ -104,6 +105,14 @@ class Runner:
                 if self.fail_fast and self.outcome.failed:
                     break
         return self.outcome
+
+    def _claimed(self, plan: EncoderPlan) -> bool:
+        """Return whether the encoder is for this process, now or because it claimed it before and had to wait."""
+        if self.claims is None or plan.key in self._mine:
+            return True
+        if self.claims.take(plan.key):
+            self._mine.add(plan.key)
+        return plan.key in self._mine
 
     def pending(self, plan: EncoderPlan, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells that have no score yet, and count the others as kept."""
@@ -149,9 +158,32 @@ class Runner:
             if left:
                 fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
-                for measured in measurement.measure(left):
-                    self._keep(plan, measured)
+                with marked(mark_of(folder), _named(plan)):
+                    for measured in measurement.measure(left):
+                        self._keep(plan, measured)
         return True
+
+    def _deadly_last(self, plans: Sequence[EncoderPlan]) -> list[EncoderPlan]:
+        """Return the encoders, those last that a process died on, which are named: they may end this one as well."""
+        deadly = set()
+        for plan in plans:
+            folder = self.records.encoder_folder(plan.name, plan.key)
+            if not mark_of(folder).is_file():
+                continue
+            with self._lock(folder, 0.0) as mine:
+                # Under the lock a mark is nobody's; one of a process at work was not to be counted.
+                if not mine or not mark_of(folder).is_file():
+                    continue
+                if all(self.records.finished(plan.name, cell.task.name, cell.key) for cell in plan.cells):
+                    mark_of(folder).unlink(missing_ok=True)
+                    continue
+                deadly.add(plan.key)
+                if self.claims is None or self.claims.take(f"death-{plan.key}"):
+                    self.runtime.progress.say(
+                        f"warning: the process died while it worked on {_named(plan)}{begun(mark_of(folder))}, without"
+                        " a word; this encoder is taken last now."
+                    )
+        return sorted(plans, key=lambda plan: plan.key in deadly)
 
     def _unlocked(self, plan: EncoderPlan, patience: float) -> bool:
         with self._lock(self.records.encoder_folder(plan.name, plan.key), patience) as mine:
@@ -205,6 +237,10 @@ class Runner:
             kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
             kind.append((what, measured.reason or "?"))
             self.runtime.progress.say(f"{what}: {measured.status}: {measured.reason}")
+
+
+def _named(plan: EncoderPlan) -> str:
+    return plan.shown if plan.seed is None else f"{plan.shown}, seed {plan.seed}"
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

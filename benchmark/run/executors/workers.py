@@ -20,6 +20,7 @@ from benchmark.run.options import RunOptions
 from benchmark.run.runner import Outcome
 from benchmark.run.stop import Stop
 from zoo.errors import Interrupted, ZooError
+from zoo.exits import told_exits
 from zoo.files import read_json, write_json
 from zoo.progress import Bar, Progress, print_safe
 
@@ -149,7 +150,8 @@ def _worker(
     for path in plugins:
         load_plugin_file(Path(path), [METHODS, TASKS])
     try:
-        done = work(options, Claims(place), _Named(number), command)
+        with told_exits():
+            done = work(options, Claims(place), _Named(number), command)
     except Interrupted as error:
         sys.exit(error.exit_code)
     except ZooError as error:

@@ -64,6 +64,7 @@ FAULTS = {
     "traits raise": ("@classmethod\n    def traits(cls, recipe): raise RuntimeError('no')", "RuntimeError: no"),
     "traits of text": ("@classmethod\n    def traits(cls, recipe): return Traits(needs_corpus='yes')", "needs_corpus"),
     "leaves": ("def encode(self, texts): sys.exit(0)", "SystemExit: 0"),
+    "ends the process": ("def encode(self, texts): os._exit(3)", "os._exit(3) was called"),
     "no message": (
         "def encode(self, texts): raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})()",
         "E: its message cannot be read",
