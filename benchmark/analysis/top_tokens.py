@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from benchmark.analysis.encoders import Chosen
 from benchmark.analysis.result import Analysis, Table
@@ -31,14 +32,14 @@ SENTENCES = (
 WITHOUT, WITH = "no denoising", "denoising"
 
 
-def predicted_tokens(prompt: Prompt, head: Any, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
+def predicted_tokens(prompt: Prompt, head: nn.Module, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
     """Return the `top` likeliest tokens at [MASK] and their probabilities, for each text, likeliest first."""
     with torch.inference_mode():
         states = torch.from_numpy(prompt.encode(texts)).to(prompt.runtime.device)
         best = head(states).float().softmax(-1).topk(top)
     tokenizer = prompt.backbone.tokenizer
     return [
-        [(tokenizer.decode([token]).strip(), p) for token, p in zip(tokens, probabilities, strict=True)]
+        [(str(tokenizer.decode([token])).strip(), p) for token, p in zip(tokens, probabilities, strict=True)]
         for tokens, probabilities in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 

@@ -110,7 +110,7 @@ def layer_flops(model: str, tasks: Sequence[LoadedTask]) -> float:
 
     encoder = Pretrained(Pretrained.Recipe(model=model), Runtime())
     texts = list(dict.fromkeys(text for task in tasks if task.data is not None for text in task.data.texts()))
-    weights: int = sum(p.numel() for p in encoder.backbone.model.encoder.parameters() if p.ndim == 2)
+    weights: int = sum(p.numel() for p in encoder.backbone.model.get_submodule("encoder").parameters() if p.ndim == 2)
     return 2.0 * weights * int(encoder.token_table(texts).lengths.sum())
 
 

@@ -11,7 +11,7 @@ import random
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,6 +22,9 @@ from zoo.engine.batching import autocast
 from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.progress import Bar
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 FORMS = ("{definition} {first} {word} {second}", "{first} {word} {second} {definition}")
 MAX_TOKENS = 16  # of both gaps together, sentinels included; longer fillings are dropped
@@ -108,7 +111,7 @@ def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
 class GapFiller:
     """Beam search over what fills the two gaps around a word, judged on all definitions at once."""
 
-    def __init__(self, model: Any, tokenizer: Any, runtime: Runtime) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, runtime: Runtime) -> None:
         self.model, self.tokenizer, self.runtime = model, tokenizer, runtime
         vocabulary = tokenizer.get_vocab()
         self.sentinels = [vocabulary[f"<extra_id_{i}>"] for i in range(3)]
@@ -177,7 +180,12 @@ def _best(hypotheses: list[Hypothesis], width: int) -> list[Hypothesis]:
 
 
 def generate_templates(
-    model: Any, tokenizer: Any, definitions: list[Definition], *, count: int, runtime: Runtime
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    definitions: list[Definition],
+    *,
+    count: int,
+    runtime: Runtime,
 ) -> list[Generated]:
     """Return at most `count` different templates in words, best first; some may be no valid template."""
     filler = GapFiller(model, tokenizer, runtime)

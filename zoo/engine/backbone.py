@@ -37,7 +37,9 @@ from zoo.hub import patiently
 from zoo.paths import is_dir, user_path
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 _SHA256 = re.compile(r"[0-9a-f]{64}$")
@@ -178,12 +180,22 @@ def _folder_sha256(folder: Path) -> str:
     return sha256_json(hashes)
 
 
-def without_pooler(model_class: Any) -> dict[str, Any]:
+def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
+    """Return the embedding layer of a model's tokens; raises UsageError for a layer of another kind."""
+    from torch import nn
+
+    layer = model.get_input_embeddings()
+    if not isinstance(layer, nn.Embedding):
+        raise UsageError(f"{type(model).__name__} embeds its tokens by {type(layer).__name__}; use another backbone.")
+    return layer
+
+
+def without_pooler(model_class: Any) -> dict[str, bool]:
     """Return the argument that leaves out the pooler of BERT-likes: no method uses it, most MLM checkpoints lack it."""
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
-def _masked_lm(source: BackboneSource, runtime: Runtime) -> Any:
+def _masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -203,10 +215,11 @@ def _masked_lm(source: BackboneSource, runtime: Runtime) -> Any:
     if loading["missing_keys"]:
         first = min(loading["missing_keys"])
         raise UsageError(f"backbone {source.name!r} in {source.folder} has no MLM head: {first} is missing.")
-    return model.eval().to(runtime.device)
+    found: PreTrainedModel = model.eval().to(runtime.device)
+    return found
 
 
-def mlm_head(source: BackboneSource, runtime: Runtime) -> Any:
+def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
     """Return a checkpoint's MLM head: states (n, dim) -> logits (n, vocabulary), float32.
 
     Raises UsageError for a checkpoint without one, or whose architecture's is not known.
@@ -216,12 +229,13 @@ def mlm_head(source: BackboneSource, runtime: Runtime) -> Any:
     return head_of(_masked_lm(source, runtime), source.name)
 
 
-def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> Any:
+def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
     """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32; the token embeddings if tied.
 
     Raises UsageError for a checkpoint without an MLM head.
     """
-    return _masked_lm(source, runtime).get_output_embeddings().weight.detach()
+    weight: torch.Tensor = _masked_lm(source, runtime).get_output_embeddings().weight.detach()
+    return weight
 
 
 def sha256_weights(module: nn.Module) -> str:
@@ -240,7 +254,7 @@ def sha256_weights(module: nn.Module) -> str:
 class Backbone:
     """A transformer and its tokenizer, with the identity of the files they came from."""
 
-    def __init__(self, model: Any, tokenizer: Any, source: BackboneSource) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: BackboneSource) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.source = source
@@ -256,12 +270,21 @@ class Backbone:
         return int(self.tokenizer.pad_token_id or 0)
 
     @property
+    def token_vectors(self) -> torch.Tensor:
+        """The token embeddings (vocabulary, width) as they are now, without a gradient."""
+        import torch
+
+        weight = self.model.get_input_embeddings().weight
+        assert isinstance(weight, torch.Tensor)
+        return weight.detach()
+
+    @property
     def max_length(self) -> int:
         """Most tokens the position embeddings allow (RoBERTa's and MPNet's start at padding_idx + 1)."""
         config = self.model.config
         positions = int(getattr(config, "max_position_embeddings", 512))
         if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet"):
-            positions -= int(self.model.embeddings.padding_idx) + 1  # MPNet's is 1 whatever the configuration says
+            positions -= (1 if config.model_type == "mpnet" else int(config.pad_token_id)) + 1  # MPNet's is always 1
         return positions
 
     @classmethod

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from zoo.errors import UsageError
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 
 class ScoresByEmbeddings(nn.Module):
     """A head that is handed the token embeddings at each call (DeBERTa's newer one), with a copy of its own."""
 
-    def __init__(self, head: Any, embeddings: Any) -> None:
+    def __init__(self, head: nn.Module, embeddings: nn.Module) -> None:
         super().__init__()
         self.head = head
         self.words = copy.deepcopy(embeddings)
@@ -25,29 +28,33 @@ class ScoresByEmbeddings(nn.Module):
         return logits
 
 
-def head_of(model: Any, name: str) -> Any:
+def head_of(model: PreTrainedModel, name: str) -> nn.Module:
     """Return the head of a masked language model: a module, states (n, dim) -> logits (n, vocabulary).
 
     Raises UsageError for an architecture whose head is not known here; `name` is the checkpoint's.
     """
     if hasattr(model, "cls"):  # BERT, DeBERTa in its older form
-        return model.cls.predictions
+        return model.get_submodule("cls.predictions")
     if hasattr(model, "lm_predictions"):  # DeBERTa in its newer form
-        return ScoresByEmbeddings(model.lm_predictions.lm_head, model.get_input_embeddings())
+        return ScoresByEmbeddings(model.get_submodule("lm_predictions.lm_head"), model.get_input_embeddings())
     if hasattr(model, "lm_head"):  # RoBERTa, XLM-R, CamemBERT, MPNet
-        return model.lm_head
+        return model.get_submodule("lm_head")
     if hasattr(model, "predictions"):  # ALBERT
-        return model.predictions
+        return model.get_submodule("predictions")
     if hasattr(model, "vocab_projector"):  # DistilBERT
-        return nn.Sequential(model.vocab_transform, model.activation, model.vocab_layer_norm, model.vocab_projector)
+        return _sequence(model, "vocab_transform", "activation", "vocab_layer_norm", "vocab_projector")
     if hasattr(model, "generator_predictions"):  # ELECTRA
-        return nn.Sequential(model.generator_predictions, model.generator_lm_head)
+        return _sequence(model, "generator_predictions", "generator_lm_head")
     if hasattr(model, "head") and hasattr(model, "decoder"):  # ModernBERT
-        return nn.Sequential(model.head, model.decoder)
+        return _sequence(model, "head", "decoder")
     raise UsageError(f"backbone {name!r}: where {type(model).__name__} has its MLM head is not known; use another one.")
 
 
-def transform_of(head: Any) -> tuple[nn.Linear, nn.LayerNorm] | None:
+def _sequence(model: PreTrainedModel, *names: str) -> nn.Sequential:
+    return nn.Sequential(*(model.get_submodule(name) for name in names))
+
+
+def transform_of(head: nn.Module) -> tuple[nn.Linear, nn.LayerNorm] | None:
     """Return the dense layer and the LayerNorm that a head applies before it scores the words; None if not found."""
     dense = [module for module in head.modules() if isinstance(module, nn.Linear)]
     norms = [module for module in head.modules() if isinstance(module, nn.LayerNorm)]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_json, read_mapping
 from zoo.paths import is_file
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 # What tokenizers of the transformers library are read from; a BPE vocabulary in two files has vocab.json.
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
@@ -95,7 +98,7 @@ def check_tokenizer_files(what: str, folder: Path) -> None:
         )
 
 
-def check_vocabulary(what: str, folder: Path, tokenizer: Any, config: Any) -> None:
+def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
     """Raise CorruptError where the tokenizer is not the model's: its vocabulary is far from the embeddings' rows."""
     rows, words = getattr(config, "vocab_size", None), len(tokenizer)
     if isinstance(rows, int) and not _LEAST_VOCABULARY * rows <= words <= rows:

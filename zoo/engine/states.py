@@ -7,7 +7,7 @@ read one position, so a third of a small backbone's step is spent on states that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -16,21 +16,36 @@ from zoo.engine.dropout import dropout as drop
 from zoo.engine.linear import linear
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
-PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
-"""Model types whose layers are those of BERT; all others run their own forward."""
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+    from transformers.models.bert.modeling_bert import (
+        BertIntermediate,
+        BertModel,
+        BertOutput,
+        BertSelfOutput,
+    )
+
+    from zoo.engine.autograd import Saved
+
+_PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 
 _SHORT = 64  # tokens up to which three products beat the fused attention, in bfloat16 on a CPU
 _SIZES = 16  # that a packed batch can have, for one padded size
 
 
+def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
+    """Return whether the layers of a model are those of BERT's encoder; all others run their own forward."""
+    return model.config.model_type in _PACKABLE and not model.config.is_decoder
+
+
 def token_states(
-    model: Any,
+    model: PreTrainedModel,
     input_ids: torch.Tensor,
     attention_mask: torch.Tensor,
     *,
     every: bool = False,
     at: torch.Tensor | None = None,
-    **embedding: Any,
+    **embedding: object,
 ) -> tuple[torch.Tensor, ...]:
     """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as its own forward gives.
 
@@ -38,7 +53,7 @@ def token_states(
     positions of each row that are wanted of the last layer, whose states are then (n, 1, dim) or (n, k, dim). States of
     padding mean nothing. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
     """
-    if model.config.model_type not in PACKABLE or model.config.is_decoder:
+    if not packable(model):
         ids = None if "inputs_embeds" in embedding else input_ids
         output = model(
             input_ids=ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True, **embedding
@@ -62,7 +77,7 @@ def token_states(
 
 
 def pooled(
-    model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: Any
+    model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: object
 ) -> torch.Tensor:
     """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32."""
     first = input_ids.new_zeros(len(input_ids)) if how == "cls" else None
@@ -110,27 +125,27 @@ class _Take(torch.autograd.Function):
     """x[tokens]. Each token is taken once, so its gradient is a copy; that of indexing adds row by row."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         ctx.save_for_backward(tokens)
-        ctx.size = len(x)
+        ctx.rows = len(x)
         return x.index_select(0, tokens)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Saved, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         (tokens,) = ctx.saved_tensors
-        return gradient.new_zeros(ctx.size, gradient.shape[1]).index_copy_(0, tokens, gradient), None
+        return gradient.new_zeros(ctx.rows, gradient.shape[1]).index_copy_(0, tokens, gradient), None
 
 
 class _Pad(torch.autograd.Function):
     """The other way round, 0 where nothing is put."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:
+    def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:
         ctx.save_for_backward(tokens)
         return x.new_zeros(size, x.shape[1]).index_copy_(0, tokens, x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx: Saved, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         (tokens,) = ctx.saved_tensors
         return gradient.index_select(0, tokens), None, None
 
@@ -151,13 +166,13 @@ def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = 
     return _added(layer.output, _activated(layer.intermediate, x), x)
 
 
-def _added(part: Any, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+def _added(part: BertOutput | BertSelfOutput, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """BERT's output block: norm of x and a map of y, after dropout."""
     out: torch.Tensor = part.LayerNorm(part.dropout(linear([part.dense], y)) + x)
     return out
 
 
-def _activated(part: Any, x: torch.Tensor) -> torch.Tensor:
+def _activated(part: BertIntermediate, x: torch.Tensor) -> torch.Tensor:
     """BERT's intermediate block; its usual activation, GELU by the error function, costs no pass of its own."""
     from transformers.activations import GELUActivation
 

@@ -7,13 +7,16 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from zoo.errors import ContractError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _CHUNK = 2_000  # texts handed to the tokenizer at a time: as fast as more, and bounds the memory of its lists
 _REMEMBERED = 32_000_000  # characters of the texts whose rows are remembered: some 150 MB with their token ids
@@ -62,14 +65,14 @@ def clean_text(text: object, index: int) -> str:
 
 
 def tokenise(
-    tokenizer: Any, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
 ) -> TokenTable:
     """Tokenise all texts in big batches; rows longer than `max_length` tokens (specials included) are cut."""
     return _tokenise(tokenizer, texts, max_length, add_special_tokens)[0]
 
 
 def _tokenise(
-    tokenizer: Any, texts: Sequence[str], max_length: int | None, add_special_tokens: bool
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None, add_special_tokens: bool
 ) -> tuple[TokenTable, NDArray[np.bool_]]:
     """Return the table, and which rows (n,) were cut."""
     pieces: list[NDArray[np.int32]] = []
@@ -152,7 +155,12 @@ class TokenMemory:
         self._identities: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
 
     def tokenise(
-        self, tokenizer: Any, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        texts: Sequence[str],
+        *,
+        max_length: int | None,
+        add_special_tokens: bool = True,
     ) -> TokenTable:
         """Return what `tokenise` returns."""
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
@@ -177,7 +185,7 @@ class TokenMemory:
         self._known.clear()
         self.characters = 0
 
-    def _identity(self, tokenizer: Any) -> str | None:
+    def _identity(self, tokenizer: PreTrainedTokenizerBase) -> str | None:
         """Return a sha256 of all that decides the token ids but the arguments; None where it cannot be seen."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:

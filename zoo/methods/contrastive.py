@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ from zoo.modules.pooler import POOLINGS, Pooler
 from zoo.recipe import later
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from zoo.engine.backbone import Backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +91,7 @@ TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
     """Trains the backbone on an objective over sentences; the recipe says how token states become the test vector."""
 
-    def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.mlp: nn.Module | None = None
         if recipe.pooler == "cls" and not recipe.mlp_only_train:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -28,6 +28,11 @@ from zoo.recipe import later
 from zoo.training.loop import Objective
 from zoo.training.pairs import Groups
 from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from zoo.engine.backbone import Backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,19 +81,19 @@ class CTObjective(Objective):
     mean_over_rows = True  # and batches are always full: times their size it is the sum
     chosen: torch.Tensor
 
-    def __init__(self, model: Any, recipe: CTRecipe) -> None:
+    def __init__(self, model: PreTrainedModel, recipe: CTRecipe) -> None:
         super().__init__()
         self.recipe = recipe
         self.f2 = TrainedPooler(model, recipe.pooler)
         self.f1 = copy.deepcopy(self.f2)
         self.register_buffer("chosen", torch.tensor(2))  # the better at the last dev score; kept with the weights
 
-    def embed(self, *collated: torch.Tensor, **_: Any) -> tuple[torch.Tensor, ...]:
+    def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
         sides = zip((self.f1, self.f2), collated[::2], collated[1::2], strict=True)
         return tuple(f(i.flatten(0, 1), m.flatten(0, 1)).unflatten(0, i.shape[:2]) for f, i, m in sides)
 
-    def contrast(self, u: torch.Tensor, v: torch.Tensor, **_: Any) -> torch.Tensor:
+    def contrast(self, u: torch.Tensor, v: torch.Tensor, **_: object) -> torch.Tensor:
         """Vectors (n, 1 + K or 1, dim) and (n, 1 + K, dim), the positive pair first -> scalar loss."""
         with torch.autocast(u.device.type, enabled=False):
             logits = (u.float() * v.float()).sum(-1)
@@ -112,7 +117,7 @@ class CT(Contrastive[CTRecipe]):
     Recipe: ClassVar[type] = CTRecipe
     tension: CTObjective  # while it is trained
 
-    def __init__(self, recipe: CTRecipe, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: CTRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.tested: str | None = None
 

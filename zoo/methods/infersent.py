@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -28,6 +28,9 @@ from zoo.training.siamese import (
     parts_of,
 )
 from zoo.training.stepdown import train_by_accuracy
+
+if TYPE_CHECKING:
+    from zoo.engine.backbone import Backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +193,7 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
         """As any trained BiLSTM; `forward` makes the vectors."""
         return replace(super().traits(recipe), fine_tunes=True)
 
-    def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim, self.pad_id = 2 * recipe.lstm_dim, self.backbone.pad_id
         with torch.random.fork_rng(devices=[]):
@@ -199,7 +202,7 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
 
     def new_head(self) -> BiLSTMMax:
         """Over the token vectors of the backbone."""
-        words = self.backbone.model.get_input_embeddings().weight.detach()
+        words = self.backbone.token_vectors
         words = words * (self.recipe.token_rms / words.square().mean().sqrt())
         return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()
 

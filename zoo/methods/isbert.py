@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -24,6 +24,11 @@ from zoo.methods.base import positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.training.loop import Objective
 from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from zoo.engine.backbone import Backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,17 +82,17 @@ class ISBertObjective(Objective):
     The discriminator is the dot product, as in the code (the paper's is some network). All tokens count alike.
     """
 
-    def __init__(self, model: Any, head: NgramCNN) -> None:
+    def __init__(self, model: PreTrainedModel, head: NgramCNN) -> None:
         super().__init__()
         self.model, self.head = model, head
 
-    def embed(self, *collated: torch.Tensor, **_: Any) -> tuple[torch.Tensor, ...]:
+    def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) -> c (n, length, dim), E (n, dim), mask."""
         ids, mask = collated
         c = self.head(*token_states(self.model, ids, mask), mask)
         return c, masked_mean(c, mask), mask
 
-    def contrast(self, c: torch.Tensor, sentences: torch.Tensor, mask: torch.Tensor, **_: Any) -> torch.Tensor:
+    def contrast(self, c: torch.Tensor, sentences: torch.Tensor, mask: torch.Tensor, **_: object) -> torch.Tensor:
         """c (n, length, dim), E (n, dim) and mask (n, length) -> scalar loss."""
         candidates, first = self.everyones(sentences)
         lengths, _first = self.everyones(mask.sum(1, keepdim=True).float())
@@ -116,7 +121,7 @@ class ISBert(Contrastive[ISBertRecipe]):
 
     Recipe: ClassVar[type] = ISBertRecipe
 
-    def __init__(self, recipe: ISBertRecipe, runtime: Runtime, backbone: Any = None) -> None:
+    def __init__(self, recipe: ISBertRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim = recipe.channels * len(recipe.kernels)
         self.rows = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -25,6 +25,9 @@ from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +69,7 @@ class MoCoRecipe(ContrastiveRecipe):
 class Branch(nn.Module):
     """One encoder with its pooler and, for the control, one linear map applied twice before the MLP."""
 
-    def __init__(self, model: Any, recipe: MoCoRecipe, mlp: nn.Module | None) -> None:
+    def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None) -> None:
         super().__init__()
         self.pooler = TrainedPooler(model, recipe.pooler, mlp)
         if recipe.double_linear:
@@ -87,7 +90,7 @@ class MoCoObjective(Objective):
     h' and the queue's past keys.
     """
 
-    def __init__(self, model: Any, recipe: MoCoRecipe, mlp: nn.Module | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None = None) -> None:
         super().__init__()
         self.recipe = recipe
         self.query_branch = Branch(model, recipe, mlp)

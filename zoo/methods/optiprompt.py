@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import nn
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
-from zoo.engine.backbone import Backbone
+from zoo.engine.backbone import Backbone, token_embeddings
 from zoo.engine.states import token_states
 from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
 from zoo.modules.templates import BoundTemplate
 from zoo.training.loop import Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +71,9 @@ class TemplateVectors(nn.Module):
 class OptiPooler(PromptPooler):
     """The [MASK] state of a continuous template."""
 
-    def __init__(self, model: Any, template: TemplateVectors, recipe: OptiPromptRecipe, head: nn.Module | None) -> None:
+    def __init__(
+        self, model: PreTrainedModel, template: TemplateVectors, recipe: OptiPromptRecipe, head: nn.Module | None
+    ) -> None:
         super().__init__(model, (template.prompt,), recipe, head, None)
         self.template = template
 
@@ -92,7 +97,7 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
 
     def __init__(self, recipe: OptiPromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        embeddings = self.backbone.model.get_input_embeddings()
+        embeddings = token_embeddings(self.backbone.model)
         self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)
 
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import torch
+from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Runtime
@@ -81,10 +82,10 @@ class Prompt(Prompted[PromptRecipe]):
 
     def __init__(self, recipe: PromptRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
-        self.head: Any = None
+        self.head: nn.Module | None = None
         if recipe.top_k is None:
             return
-        self.words = self.backbone.model.get_input_embeddings().weight.detach().float()
+        self.words = self.backbone.token_vectors.float()
         if recipe.top_k > len(self.words):
             raise UsageError(
                 f"prompt: top_k {recipe.top_k} is more than the {len(self.words)} words of the vocabulary."
@@ -105,6 +106,7 @@ class Prompt(Prompted[PromptRecipe]):
 
         h (n, dim) -> (n, width of the embeddings). Denoised, the words are predicted from h minus the template's bias.
         """
+        assert self.head is not None
         best = self.head(h).float().topk(self.recipe.top_k)
         weights = best.values.softmax(-1)  # = P(v) / sum of P over the k: the softmax over all words cancels
         return torch.nn.functional.embedding_bag(best.indices, self.words, per_sample_weights=weights, mode="sum")

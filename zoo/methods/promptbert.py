@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,6 +23,9 @@ from zoo.modules.pooler import TrainedPooler
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +99,7 @@ class PromptPooler(TrainedPooler):
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         prompts: tuple[BoundTemplate, ...],
         recipe: PromptTrainingRecipe,
         head: nn.Module | None,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -25,6 +25,9 @@ from zoo.recipe import later
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +96,7 @@ class PseudoTokenAttention(nn.Module):
 class PTBertBranch(nn.Module):
     """One encoder with its pseudo tokens P, attention and MLP: sentences -> h."""
 
-    def __init__(self, model: Any, recipe: PTBertRecipe) -> None:
+    def __init__(self, model: PreTrainedModel, recipe: PTBertRecipe) -> None:
         super().__init__()
         config = model.config
         self.model = model
@@ -133,7 +136,7 @@ class PTBertBranch(nn.Module):
 class PTBertObjective(Objective):
     """l_i = -log exp(cos(h_i, h'_i)/tau) / sum_{j<=M} exp(cos(h_i, h'_j)/tau) (Eq. 4), M the queue size."""
 
-    def __init__(self, model: Any, recipe: PTBertRecipe) -> None:
+    def __init__(self, model: PreTrainedModel, recipe: PTBertRecipe) -> None:
         super().__init__()
         self.recipe = recipe
         self.query_branch = PTBertBranch(model, recipe)

@@ -34,7 +34,7 @@ class TokenWords(Words):
     def __init__(self, recipe: TokenSIFRecipe, runtime: Runtime) -> None:
         backbone = Backbone.load(recipe.backbone, recipe.revision, runtime)
         self.location, self.tokenizer, self.max_length = backbone.source.location, backbone.tokenizer, recipe.max_length
-        self.vectors = backbone.model.get_input_embeddings().weight.detach().float().cpu().numpy()
+        self.vectors = backbone.token_vectors.float().cpu().numpy()
         self.names = self.tokenizer.convert_ids_to_tokens(list(range(len(self.vectors))))
 
     def table(self, texts: Sequence[str]) -> TokenTable:

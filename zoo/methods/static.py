@@ -69,7 +69,7 @@ class Static(BackboneEncoder[StaticRecipe]):
                 f" {recipe.backbone!r} has neither. Use remove: none."
             )
         if recipe.matrix == "input":
-            self.vectors = self.backbone.model.get_input_embeddings().weight.detach().float()
+            self.vectors = self.backbone.token_vectors.float()
         else:
             self.vectors = mlm_head_rows(self.backbone.source, runtime)
         self.dim = self.vectors.shape[1]  # narrower than the states where the embeddings are factorised (ALBERT)
@@ -139,7 +139,8 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     def _nothing_left(self) -> int:
         if self.roberta:
-            return int(self.backbone.tokenizer.convert_tokens_to_ids("Ġ"))
+            tokenizer = self.backbone.tokenizer
+            return int(tokenizer.get_vocab().get("Ġ", tokenizer.unk_token_id))
         return self.backbone.pad_id
 
     def _average(self, table: TokenTable) -> Vectors:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run
@@ -98,11 +99,11 @@ class TwoViewsObjective(Objective):
         if self.recipe.shuffle[number]:
             extra["position_ids"] = shuffled_positions(mask, self.first_position)
 
-        def cut(module: Any, given: Any, output: torch.Tensor) -> torch.Tensor:
+        def cut(module: nn.Module, given: object, output: torch.Tensor) -> torch.Tensor:
             output = cut_features(output, features) if features else output
             return cut_tokens(output, mask, tokens) if tokens else output
 
-        hook = model.embeddings.register_forward_hook(cut)
+        hook = model.get_submodule("embeddings").register_forward_hook(cut)
         try:
             states = pooled(model, ids, mask, self.pooler.how, **extra)
         finally:

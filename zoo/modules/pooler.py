@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
@@ -10,6 +10,9 @@ from torch import nn
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.modules.heads import TanhHead
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
 """The five poolers of SimCSE's code; only "cls" has an MLP."""
@@ -26,7 +29,7 @@ POOLINGS: dict[str, Pooling] = {
 class TrainedPooler(nn.Module):
     """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the five poolers, and its MLP."""
 
-    def __init__(self, model: Any, pooler: Pooler, mlp: nn.Module | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, pooler: Pooler, mlp: nn.Module | None = None) -> None:
         super().__init__()
         self.model = model
         self.how = POOLINGS[pooler]

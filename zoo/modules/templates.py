@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from zoo.engine.mlm_head import transform_of
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 from zoo.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
 
@@ -45,7 +48,7 @@ class Template:
         """Return the template; raises UsageError unless it has exactly one [X] and one [MASK]."""
         return cls(text.strip())
 
-    def bind(self, tokenizer: Any, *, period: bool = False, blank: bool = True) -> BoundTemplate:
+    def bind(self, tokenizer: PreTrainedTokenizerBase, *, period: bool = False, blank: bool = True) -> BoundTemplate:
         """Return the template in the tokens of a tokenizer; raises UsageError when it has no mask token.
 
         `period` adds a period to sentences without an end mark. `blank: False` drops the blank before [X] (which only
@@ -70,7 +73,7 @@ class Template:
         )
 
 
-def _ids(tokenizer: Any, text: str) -> list[int]:
+def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
     return list(tokenizer(text, add_special_tokens=False)["input_ids"]) if text else []
 
 
@@ -79,7 +82,7 @@ class BoundTemplate:
     """A template in token ids: `head` stands before the sentence, `tail` after it, special tokens included."""
 
     template: Template
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerBase
     head: tuple[int, ...]
     tail: tuple[int, ...]
     mask: int  # where the mask token is in head + tail
@@ -136,7 +139,9 @@ class BoundTemplate:
         after_sentence = self.mask >= len(self.head)
         return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
 
-    def mask_states(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def mask_states(
+        self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor
+    ) -> torch.Tensor:
         """h = the state at [MASK] (Eq. 2): prompted ids and mask (n, length) -> (n, dim) float32."""
         at = self.mask_positions(attention_mask.sum(1))
         return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
@@ -150,7 +155,7 @@ class BoundTemplate:
         moved = torch.arange(len(self), device=sentence_lengths.device) >= len(self.head)
         return positions + moved * sentence_lengths[:, None]
 
-    def bias(self, model: Any, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
+    def bias(self, model: PreTrainedModel, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
         """Template bias (section 4.3): the [MASK] states (n, dim) of the template alone, at its positions in n rows.
 
         Sentences of equal length share one row of the pass, and so in training a dropout mask, as in the released code.
@@ -179,7 +184,7 @@ def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
 class MlmTransform(nn.Module):
     """What an MLM head does before it scores the words: dense, activation, LayerNorm; (n, dim) -> (n, dim)."""
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
         from transformers.activations import ACT2FN
 
@@ -197,7 +202,7 @@ class MlmTransform(nn.Module):
         transformed: torch.Tensor = self.norm(self.activation(self.dense(states)))
         return transformed
 
-    def take(self, head: Any, name: str) -> None:
+    def take(self, head: nn.Module, name: str) -> None:
         """Copy the weights of a checkpoint's MLM head; raises UsageError for one that is not as wide as the states."""
         found = transform_of(head)
         if found is None or found[0].weight.shape != self.dense.weight.shape:

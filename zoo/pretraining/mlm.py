@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 
 from zoo.engine.states import token_states
-from zoo.pretraining.parts import head_of
+from zoo.pretraining.parts import encoder_of, head_of
 from zoo.pretraining.recipe import PretrainRecipe
 from zoo.pretraining.vocabulary import SampledVocabulary
 from zoo.training.loop import Objective
 from zoo.training.losses import linear_cross_entropy
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def mask_tokens(
@@ -57,7 +60,7 @@ class Masking:
     vocabulary: int
 
     @classmethod
-    def of(cls, tokenizer: Any, rows: int) -> Masking:
+    def of(cls, tokenizer: PreTrainedTokenizerBase, rows: int) -> Masking:
         """Return that of a tokenizer, for a model with so many token vectors."""
         return cls(tokenizer.mask_token_id, tuple(sorted(set(tokenizer.all_special_ids))), min(rows, len(tokenizer)))
 
@@ -73,12 +76,12 @@ class MLMObjective(Objective):
 
     def __init__(
         self,
-        model: Any,
+        model: PreTrainedModel,
         recipe: PretrainRecipe,
         masking: Masking,
         *,
         sampled: SampledVocabulary | None = None,
-        teacher: Any = None,
+        teacher: PreTrainedModel | None = None,
     ) -> None:
         super().__init__()
         self.model, self.recipe, self.masking = model, recipe, masking
@@ -94,12 +97,12 @@ class MLMObjective(Objective):
         masking = self.masking
         return mask_tokens(ids, rate, mask_id=masking.mask_id, specials=specials, vocabulary=masking.vocabulary)
 
-    def output_states(self, model: Any, corrupted: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    def output_states(self, model: PreTrainedModel, corrupted: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """What a model's output layer takes (n * k, width) at the masked positions (n, k) of corrupted ids."""
         if self.recipe.last_layer == "masked":
-            (masked,) = token_states(model.base_model, corrupted, torch.ones_like(corrupted), at=positions)
+            (masked,) = token_states(encoder_of(model), corrupted, torch.ones_like(corrupted), at=positions)
         else:
-            states = model.base_model(input_ids=corrupted).last_hidden_state
+            states = encoder_of(model)(input_ids=corrupted).last_hidden_state
             masked = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
         transform, _ = head_of(model)
         return transform(masked.flatten(0, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,10 +12,13 @@ from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pre
 from zoo.errors import UsageError
 from zoo.pretraining.recipe import PretrainRecipe
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+
 _KNOWN = ("bert", "roberta", "albert")
 
 
-def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: Any) -> Any:
+def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedTokenizerBase) -> Any:
     """Return an untrained masked language model of the recipe's shape."""
     import transformers
 
@@ -101,7 +104,9 @@ def load_tokenizer(source: BackboneSource, field: str) -> Any:
     return tokenizer
 
 
-def check_vocabulary(source: BackboneSource, tokenizer: Any, field: str, tokenizer_name: str) -> None:
+def check_vocabulary(
+    source: BackboneSource, tokenizer: PreTrainedTokenizerBase, field: str, tokenizer_name: str
+) -> None:
     """Raise UsageError unless a model's token ids mean what the tokenizer says."""
     own = load_tokenizer(source, field).get_vocab()
     rows = int(config_of(source.name, source.folder).vocab_size)
@@ -125,7 +130,7 @@ def ancestry(*sources: BackboneSource) -> dict[str, list[str]]:
     return {"ancestors": list(dict.fromkeys(ancestors)), "labelled": list(dict.fromkeys(labelled))}
 
 
-def flops_per_token(recipe: PretrainRecipe, config: Any, vocabulary: int, length: int) -> float:
+def flops_per_token(recipe: PretrainRecipe, config: PreTrainedConfig, vocabulary: int, length: int) -> float:
     """FLOP of forward and backward for one token of a row: layers, attention, and its share of the MLM head.
 
     Everything is counted as if it were computed everywhere: what a recipe saves shows as a higher rate.

@@ -3,28 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Literal
 
 import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 
-def head_of(model: Any) -> tuple[Callable[[torch.Tensor], torch.Tensor], Any]:
+def head_of(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.Tensor], nn.Linear]:
     """Return of a masked language model what makes output states of states (n, width), and its output layer."""
     if hasattr(model, "cls"):  # BERT
-        return model.cls.predictions.transform, model.cls.predictions.decoder
+        return model.get_submodule("cls.predictions.transform"), _linear(model, "cls.predictions.decoder")
     if hasattr(model, "lm_head"):  # RoBERTa
-        head = model.lm_head
-        return lambda states: head.layer_norm(torch.nn.functional.gelu(head.dense(states))), head.decoder
-    head = model.predictions  # ALBERT
-    return lambda states: head.LayerNorm(head.activation(head.dense(states))), head.decoder
+        head = model.get_submodule("lm_head")
+        dense, norm = head.get_submodule("dense"), head.get_submodule("layer_norm")
+        return lambda states: norm(nn.functional.gelu(dense(states))), _linear(head, "decoder")
+    head = model.get_submodule("predictions")  # ALBERT
+    dense, act, norm = (head.get_submodule(name) for name in ("dense", "activation", "LayerNorm"))
+    return lambda states: norm(act(dense(states))), _linear(head, "decoder")
 
 
-def token_embeddings(model: Any) -> Any:
-    """Return the embedding block: word, position and token-type embeddings."""
-    return model.base_model.embeddings
+def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
+    """Return the transformer that makes the states, without the head."""
+    from transformers import PreTrainedModel
+
+    encoder = model.base_model
+    assert isinstance(encoder, PreTrainedModel)
+    return encoder
 
 
-def positions_of(config: Any) -> int:
+def embedding_of(model: PreTrainedModel, of: Literal["word", "position", "token_type"]) -> nn.Embedding:
+    """Return the embedding layer of words (tokens), positions or token types."""
+    layer = model.base_model.get_submodule(f"embeddings.{of}_embeddings")
+    assert isinstance(layer, nn.Embedding)
+    return layer
+
+
+def _linear(module: nn.Module, name: str) -> nn.Linear:
+    layer = module.get_submodule(name)
+    assert isinstance(layer, nn.Linear)
+    return layer
+
+
+def positions_of(config: PreTrainedConfig) -> int:
     """Return the most tokens a row may have (RoBERTa's positions start after that of padding)."""
     before = int(config.pad_token_id) + 1 if config.model_type == "roberta" else 0
     return int(config.max_position_embeddings) - before

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -24,6 +24,9 @@ from zoo.pretraining.starts import start_weights
 from zoo.progress import Progress
 from zoo.training.folder import BEFORE, LAST
 from zoo.training.processes import own_process
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 __all__ = ["PretrainRecipe", "Texts", "Wishes", "pretrain", "score_checkpoint"]
 
@@ -135,7 +138,7 @@ def _facts(
     recipe: PretrainRecipe,
     setting: Setting,
     texts: Texts,
-    model: Any,
+    model: PreTrainedModel,
     training: PretrainTraining,
     final: HeldOut,
     loss: float,
@@ -184,7 +187,12 @@ def _facts(
 
 
 def _write_folder(
-    out: Path, model: Any, tokenizer: Any, recipe: PretrainRecipe, facts: dict[str, Any], log: list[str]
+    out: Path,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    recipe: PretrainRecipe,
+    facts: dict[str, Any],
+    log: list[str],
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
     dtype = getattr(torch, recipe.store)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from zoo.training.checkpoint import undisturbed
 from zoo.training.folder import LAST
 from zoo.training.loop import Training
 from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    pass
 
 Rows = Callable[[NDArray[np.int64], int], torch.Tensor]
 """Numbers of rows and their length -> token ids (n, length)."""
@@ -79,7 +82,7 @@ class PretrainTraining(Training):
         """Return AdamW, or Muon for the hidden matrices and AdamW for the rest."""
         if self.recipe.optimizer == "adamw":
             return super().make_optimizer()
-        model: Any = self.objective.model
+        model = self.objective.get_submodule("model")
         matrices = hidden_matrices(model)
         chosen = {id(weight) for weight in matrices}
         return MuonAdamW(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -32,6 +32,9 @@ from zoo.pretraining.tokenizers import evenly, kept_tokenizer, train_tokenizer
 from zoo.pretraining.vocabulary import SampledVocabulary
 from zoo.training.checkpoint import undisturbed
 from zoo.training.processes import own_process
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
 _LARGEST = 2**16  # tokens of a vocabulary: the token files have two bytes a token
@@ -180,7 +183,7 @@ class Setting:
         tokenizer = self.tokenizer
         return torch.from_numpy(self.stream.packed(rows, length, tokenizer.cls_token_id, tokenizer.sep_token_id))
 
-    def objective(self, model: Any) -> MLMObjective:
+    def objective(self, model: PreTrainedModel) -> MLMObjective:
         """Return the training's objective, on its device."""
         recipe, device = self.recipe, self.runtime.device
         masking = Masking.of(self.tokenizer, model.config.vocab_size)

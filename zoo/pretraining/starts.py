@@ -7,7 +7,7 @@ wherever it is asked. These three put what counting knows into the weights befor
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
-from zoo.pretraining.parts import head_of, positions_of, token_embeddings
+from zoo.pretraining.parts import embedding_of, head_of, positions_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,7 @@ def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
 
 
 @torch.no_grad()
-def start_weights(model: Any, ids: NDArray[Any], recipe: StartRecipe, seed: int) -> None:
+def start_weights(model: PreTrainedModel, ids: NDArray[Any], recipe: StartRecipe, seed: int) -> None:
     """Set the weights of a masked language model before training, in place; `ids` is the token stream."""
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
@@ -82,17 +85,17 @@ def start_weights(model: Any, ids: NDArray[Any], recipe: StartRecipe, seed: int)
             module.weight.copy_(torch.randn(module.weight.shape, generator=generator) * recipe.std)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()
-    embeddings, (_, decoder) = token_embeddings(model), head_of(model)
-    vocabulary, dim = embeddings.word_embeddings.weight.shape
+    words, (_, decoder) = embedding_of(model, "word").weight, head_of(model)
+    vocabulary, dim = words.shape
     if recipe.tokens == "ppmi":
         vectors = torch.from_numpy(ppmi_vectors(ids, vocabulary, dim, recipe, seed))
-        embeddings.word_embeddings.weight.copy_(vectors)
+        words.copy_(vectors)
         decoder.weight.copy_(vectors)  # the same tensor when tied
     if recipe.positions == "sinusoidal":
-        first = len(embeddings.position_embeddings.weight) - positions_of(model.config)
-        rows = embeddings.position_embeddings.weight[first:]
+        places = embedding_of(model, "position").weight
+        rows = places[len(places) - positions_of(model.config) :]
         rows.copy_(torch.from_numpy(sinusoids(len(rows), dim, recipe.row_norm)))
-    embeddings.token_type_embeddings.weight.mul_(recipe.type_scale)
+    embedding_of(model, "token_type").weight.mul_(recipe.type_scale)
     if recipe.output_bias == "log-frequency":
         counts = np.bincount(np.asarray(ids[: recipe.ppmi_tokens], dtype=np.int64), minlength=vocabulary) + 0.1
         log_frequency = np.log(counts / counts.sum())

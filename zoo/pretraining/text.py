@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from zoo.engine.tokens import tokenise
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import atomic_path, read_json, sha256_file, sha256_json, write_json
 from zoo.progress import Progress
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _CHUNK = 50_000  # sentences tokenised at a time
 
@@ -43,7 +46,7 @@ class TokenStream:
 def tokenise_files(
     paths: list[Path],
     read: Callable[[Path], Iterable[str]],
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerBase,
     tokenizer_sha256: str,
     folder: Path,
     *,
@@ -87,7 +90,7 @@ def _sentences(paths: list[Path], read: Callable[[Path], Iterable[str]]) -> Iter
 def _write_stream(
     target: Path,
     sentences: Iterable[str],
-    tokenizer: Any,
+    tokenizer: PreTrainedTokenizerBase,
     exclude: frozenset[str],
     normalise: Callable[[str], str],
     progress: Progress,

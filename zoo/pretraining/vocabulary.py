@@ -8,12 +8,15 @@ is expected among the draws. The true token's own logit is always there, once.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
+
+if TYPE_CHECKING:
+    from zoo.engine.autograd import Saved
 
 _SMOOTHING = 0.75  # exponent of the frequencies that tokens are drawn by, word2vec's
 
@@ -52,7 +55,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
     # The logits become the gradient in place, as in zoo.training.losses.
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: Saved,
         states: torch.Tensor,
         weight: torch.Tensor,
         bias: torch.Tensor,
@@ -81,7 +84,7 @@ class _SampledCrossEntropy(torch.autograd.Function):
         return losses @ share
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Saved, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         error, of_true, x, w, own, tokens, target = ctx.saved_tensors
         of_states, of_weight, of_bias = ctx.dtypes
         (scale,) = grads

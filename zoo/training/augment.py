@@ -32,7 +32,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -40,6 +40,9 @@ from numpy.typing import NDArray
 
 from zoo.engine.backbone import Backbone, sha256_weights
 from zoo.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 Unit = Literal["token", "word"]
 Ids = NDArray[np.integer[Any]]
@@ -370,7 +373,7 @@ class Augmenter:
         return torch.from_numpy(input_ids), torch.from_numpy(mask)
 
 
-def token_kinds(tokenizer: Any) -> NDArray[np.int8]:
+def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
     """Return SPECIAL, WORD (starts one), PIECE or OTHER for every token id; raises UsageError without word marks.
 
     Marks are WordPiece's ##, byte-level BPE's Ġ and SentencePiece's ▁, whichever the vocabulary has most of.
@@ -390,7 +393,7 @@ def token_kinds(tokenizer: Any) -> NDArray[np.int8]:
     return kinds
 
 
-def word_starts(tokenizer: Any) -> Flags:
+def word_starts(tokenizer: PreTrainedTokenizerBase) -> Flags:
     """Return for every token id whether it starts a word; with Ġ and ▁, punctuation belongs to the word before it."""
     return np.asarray(token_kinds(tokenizer) != PIECE, np.bool_)
 
@@ -418,10 +421,9 @@ _last_neighbours: dict[str, NDArray[np.int32]] = {}  # of one backbone: other se
 
 def _neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:
     """Return the nearest tokens of a backbone's own vectors, found once for all encoders that start from them."""
-    embeddings = backbone.model.get_input_embeddings()
-    key = sha256_weights(embeddings) + hashlib.sha256(kinds.tobytes()).hexdigest()
+    key = sha256_weights(backbone.model.get_input_embeddings()) + hashlib.sha256(kinds.tobytes()).hexdigest()
     if key not in _last_neighbours:
-        found = nearest_tokens(embeddings.weight, _NEIGHBOURS, kinds)
+        found = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)
         _last_neighbours.clear()
         _last_neighbours[key] = found
     return _last_neighbours[key]

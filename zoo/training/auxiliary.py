@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,9 @@ from torch import nn
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.states import token_states
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 def mask_some(
@@ -38,7 +41,7 @@ class MaskedLanguageModel(nn.Module):
         self.mask_id = int(backbone.tokenizer.mask_token_id)
         self.register_buffer("special_ids", torch.tensor(sorted(set(backbone.tokenizer.all_special_ids))))
 
-    def forward(self, model: Any, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Token ids and mask (n, length) -> summed cross-entropy and number of the masked tokens of each row (n, 2)."""
         special_ids: torch.Tensor = self.special_ids  # type: ignore[assignment]
         corrupted, chosen = mask_some(

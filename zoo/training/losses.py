@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
+
+if TYPE_CHECKING:
+    from zoo.engine.autograd import Saved
 
 
 def info_nce(
@@ -46,7 +49,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
     # makes four, two of them float32, and on a CPU spends longer in memory than in the products.
     @staticmethod
     def forward(
-        ctx: Any, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
+        ctx: Saved, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
     ) -> torch.Tensor:
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
@@ -66,7 +69,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         return losses.squeeze(1) @ share
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    def backward(ctx: Saved, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         error, x, w = ctx.saved_tensors
         of_states, of_weight, of_bias = ctx.dtypes
         (scale,) = grads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from accelerate import PartialState
@@ -13,6 +13,9 @@ from torch import distributed
 
 from zoo.encoder import Runtime
 from zoo.training.pulse import have_a_place_to_meet, watch_other_ranks
+
+if TYPE_CHECKING:
+    from zoo.engine.autograd import Saved
 
 # For the others, while one of them evaluates; `watch_other_ranks` ends the wait for one that is stopped.
 _LONGEST_WAIT = timedelta(days=7)
@@ -48,14 +51,14 @@ def own_rank() -> int:
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, own: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Saved, own: torch.Tensor) -> torch.Tensor:
         parts = [torch.empty_like(own) for _ in range(distributed.get_world_size())]
         distributed.all_gather(parts, own.contiguous())
         ctx.rows = len(own)
         return torch.cat(parts)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> torch.Tensor:
+    def backward(ctx: Saved, *grads: torch.Tensor) -> torch.Tensor:
         # A vector is a negative in every process's loss: its gradient is the sum of theirs.
         total = grads[0].contiguous()
         distributed.all_reduce(total)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.labels import hash_fraction
 from zoo.training.loop import Collate, Objective, Training
 from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Concatenation = Literal[
     "u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v", "u;v;|u-v|;max(u,v)^2"
@@ -97,7 +100,7 @@ def held_out_by_first(task: PairTask, corpus: Corpus, share: float) -> tuple[Pai
 class PooledStates(nn.Module):
     """Token ids and mask (n, length) -> pooled states of the last layer (n, dim), float32."""
 
-    def __init__(self, model: Any, how: Pooling) -> None:
+    def __init__(self, model: PreTrainedModel, how: Pooling) -> None:
         super().__init__()
         self.model, self.how = model, how
 
@@ -137,7 +140,7 @@ class PairObjective(Objective):
             result: torch.Tensor = self.heads[task](concatenated(u.float(), v.float(), self.how))
         return result
 
-    def forward(self, *collated: torch.Tensor, **_: Any) -> torch.Tensor:
+    def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
         """Ids and mask (n, 2, length), labels (n,) and the task's number (n,), all the same -> scalar loss."""
         ids, mask, labels, task = collated
         return F.cross_entropy(self.logits(ids, mask, int(task[0])), labels)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from zoo.engine.backbone import token_embeddings
 from zoo.errors import ContractError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 class MetTokens(nn.Module):
@@ -49,9 +53,9 @@ class MetTokens(nn.Module):
 
 
 @contextmanager
-def training_only(model: Any, tokens: torch.Tensor) -> Iterator[None]:
+def training_only(model: PreTrainedModel, tokens: torch.Tensor) -> Iterator[None]:
     """Inside the block the model's token embeddings are `MetTokens`; afterwards its own layer has what was learned."""
-    embedding = model.get_input_embeddings()
+    embedding = token_embeddings(model)
     met = MetTokens(embedding, tokens)
     model.set_input_embeddings(met.train(model.training))
     try:
