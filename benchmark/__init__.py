@@ -30,7 +30,7 @@ class _Tables(ModuleType):
 
 
 class _Package(ModuleType):
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if name == "leaderboard" and type(value) is ModuleType:  # set by the import system, whoever imports it first
             value.__class__ = _Tables
         super().__setattr__(name, value)

@@ -229,7 +229,7 @@ def export(
     )
 
 
-def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
+def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
     """Return an encoder as a model for `mteb.evaluate`, with its metadata.
 
     `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
@@ -286,7 +286,7 @@ class Results:
 
 
 def evaluate(
-    encoder: Any,
+    encoder: object,
     tasks: str | Sequence[str] = "pocket",
     *,
     name: str | None = None,

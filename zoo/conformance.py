@@ -7,12 +7,11 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import Corpus, Encoder, Run, Runtime, Traits
+from zoo.encoder import AnyRecipe, Corpus, Encoder, Run, Runtime, Traits
 from zoo.errors import ContractError, said
 from zoo.exits import told_exits
 from zoo.labels import PHRASE_LABELS
@@ -96,7 +95,7 @@ def probe(encoder: Encoder, name: str) -> None:
             )
 
 
-def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
+def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
     """Yield (what was checked, None or what is wrong) for a method, on a toy corpus; seconds on a small backbone."""
 
     def attempt(test: Callable[[], str | None]) -> str | None:
@@ -133,12 +132,12 @@ def check(cls: type[Encoder], recipe: Any, runtime: Runtime, name: str) -> Itera
     yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
 
 
-def _say_traits(cls: type[Encoder], recipe: Any, told: list[Traits]) -> str | None:
+def _say_traits(cls: type[Encoder], recipe: AnyRecipe, told: list[Traits]) -> str | None:
     told.append(traits_of(cls, recipe))
     return None
 
 
-def _sayings(cls: type[Encoder], recipe: Any, encoder: Any) -> str | None:
+def _sayings(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | None:
     covered = encoder.covers(list(PROBES))
     if not isinstance(covered, np.ndarray) or covered.shape != (len(PROBES),) or covered.dtype != np.bool_:
         return "covers() must give a numpy array of bool, one per text"
@@ -146,15 +145,15 @@ def _sayings(cls: type[Encoder], recipe: Any, encoder: Any) -> str | None:
         return "facts() and encoding_stats() must give names with values"
     if not isinstance(encoder.parameters(), int | np.integer):
         return "parameters() must give a whole number"
-    parts: Any = cls.code_parts(recipe)
+    parts: object = cls.code_parts(recipe)
     if not isinstance(parts, tuple) or not all(isinstance(part, type) for part in parts):
         return "code_parts() must give a tuple of classes"
     return None
 
 
-def traits_of(cls: type[Encoder], recipe: Any) -> Traits:
+def traits_of(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
     """Return a method's traits; raises ContractError for what is none, or has a value of another kind."""
-    traits: Any = cls.traits(recipe)
+    traits: object = cls.traits(recipe)
     if not isinstance(traits, Traits):
         raise ContractError(f"traits() must return Traits, not {type(traits).__name__}.")
     for field in dataclasses.fields(Traits):

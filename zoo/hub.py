@@ -35,10 +35,10 @@ def patiently(ask: Callable[[], T], sleep: Callable[[float], None] = time.sleep)
     return ask()
 
 
-def _seconds(text: Any) -> float:
+def _seconds(text: str | None) -> float:
     try:
-        return max(float(text), 0.0)
-    except (TypeError, ValueError):  # absent, or a date
+        return max(float(text or 0), 0.0)
+    except ValueError:  # a date
         return 0.0
 
 

@@ -33,11 +33,11 @@ C = TypeVar("C", bound=type)
 class Entry:
     """One registered name: either what is registered (a class, say) or the "module:attribute" it is loaded from."""
 
-    target: Any
+    target: object
     origin: str
 
 
-def _place(obj: Any) -> str:
+def _place(obj: type) -> str:
     try:
         return f"{inspect.getsourcefile(obj)}:{inspect.getsourcelines(obj)[1]}"
     except (TypeError, OSError):
@@ -149,7 +149,7 @@ class Registry(Generic[T]):
         self._entries[name] = Entry(found, entry.origin)
         return made
 
-    def made_of(self, found: Any, base: type[Any], origin: str) -> T:
+    def made_of(self, found: object, base: type[Any], origin: str) -> T:
         """Return what `get` gives for a registered object: the class. Raises TypeError for what has another base."""
         if not (isinstance(found, type) and issubclass(found, base)):
             raise TypeError(f"{origin} is not a subclass of {self._base.replace(':', '.')}")

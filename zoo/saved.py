@@ -76,7 +76,7 @@ def save(encoder: Encoder, folder: str | Path) -> None:
     write_json(folder / _METHOD, said)
 
 
-def check_files(folder: Path, hashes: Any) -> None:
+def check_files(folder: Path, hashes: object) -> None:
     """Raise CorruptError unless each file of an encoder's folder has the sha256 that it was saved with."""
     if not isinstance(hashes, dict):
         raise CorruptError(f"{folder}: nothing says which files the encoder has; train it again.")

@@ -241,14 +241,14 @@ def _coverage(records: list[Record]) -> list[list[str]]:
     ]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, str):
         return value
     if isinstance(value, bool | list | dict):
         return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, int) or abs(value) >= 1000:
+    if isinstance(value, int) or (isinstance(value, float) and abs(value) >= 1000):
         return f"{value:,.0f}"
     return f"{value:.4g}"
 

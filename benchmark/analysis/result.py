@@ -64,7 +64,7 @@ class Analysis:
     conditions: dict[str, Any] = field(default_factory=dict)  # corpus, data, versions: for the JSON file
 
 
-def _text(value: Any, digits: int | None) -> str:
+def _text(value: object, digits: int | None) -> str:
     if value is None:
         return "n/a"
     return str(value) if digits is None else f"{value:.{digits}f}"

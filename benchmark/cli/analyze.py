@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 import click
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from benchmark.analysis.result import Analysis
     from benchmark.records.schema import Record
     from benchmark.records.store import Records
+    from zoo.encoder import Runtime
 
 OUT = "zoo-bench-analysis"
 
@@ -61,12 +62,28 @@ _suite = click.option(
 _corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence a line [default: wiki].")
 
 
+class _Common(TypedDict):
+    data: str | None
+    out: Path
+    no_plots: bool
+    device: str
+    precision: str
+    allow_pickle: bool
+
+
+class _Encoders(TypedDict):
+    methods: str
+    backbones: tuple[str, ...]
+    results: Path | None
+    plugins: tuple[Path, ...]
+
+
 @click.group("analyze")
 def command() -> None:
     """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
 
 
-def _start(options: dict[str, Any]) -> Any:
+def _start(options: _Common, plugins: tuple[Path, ...] = ()) -> Runtime:
     """Check what can be checked before any work, and return the runtime."""
     from benchmark.analysis.plots import check_plots
     from benchmark.run.runtime import make_runtime
@@ -75,30 +92,35 @@ def _start(options: dict[str, Any]) -> Any:
     if not options["no_plots"]:
         check_plots()
     check_writable(options["out"])
-    if options.get("plugins"):
-        load_plugins(options["plugins"])
+    load_plugins(plugins)
     return make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
 
 
-def _finish(analysis: Analysis, options: dict[str, Any], runtime: Any) -> None:
+def _finish(analysis: Analysis, options: _Common, runtime: Runtime) -> None:
     """Write the files and print the tables, with what computed them."""
     from dataclasses import replace
 
     from zoo.hardware import environment
 
     conditions = {**analysis.conditions, "precision": runtime.precision, "environment": environment(runtime.device)}
-    _write(replace(analysis, conditions=conditions), options)
+    _write(replace(analysis, conditions=conditions), options["out"], no_plots=options["no_plots"])
 
 
-def _write(analysis: Analysis, options: dict[str, Any]) -> None:
+def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
     from benchmark.analysis.result import markdown
     from benchmark.analysis.write import write_analysis
     from zoo.progress import print_safe
 
     command = shlex.join(["zoo-bench", *sys.argv[1:]])
-    written = write_analysis(analysis, options["out"], command=command, plots=not options["no_plots"])
+    written = write_analysis(analysis, out, command=command, plots=not no_plots)
     print_safe(markdown(analysis, command), sys.stdout)
     print_safe(f"written: {', '.join(str(path) for path in written)}", sys.stdout)
+
+
+class _Anisotropy(_Common, _Encoders):
+    suite_name: str
+    corpus: str | None
+    sentences: int
 
 
 @command.command()
@@ -109,9 +131,9 @@ def _write(analysis: Analysis, options: dict[str, Any]) -> None:
     "--sentences", type=click.IntRange(2), default=100_000, show_default=True, help="Draw so many (always the same)."
 )
 @_common
-def anisotropy(**options: Any) -> None:
+def anisotropy(**options: Unpack[_Anisotropy]) -> None:
     """Sentence anisotropy beside the Spearman correlation (table 1)."""
-    runtime = _start(options)
+    runtime = _start(options, options["plugins"])
     from benchmark.analysis.anisotropy import analyse_anisotropy
     from benchmark.analysis.encoders import choose_encoders
     from benchmark.data.corpora import load_corpus
@@ -125,6 +147,14 @@ def anisotropy(**options: Any) -> None:
     corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["sentences"])
     tasks = load_tasks(chosen.tasks, data, None)
     _finish(analyse_anisotropy(encoders, chosen, tasks, corpus, runtime), options, runtime)
+
+
+class _Bias(_Common):
+    backbones: tuple[str, ...]
+    corpus: str | None
+    sentences: int
+    matrix: Literal["input", "output"]
+    neighbours: int
 
 
 @command.command()
@@ -144,7 +174,7 @@ def anisotropy(**options: Any) -> None:
     "--neighbours", type=click.IntRange(1), default=5, show_default=True, help="k of purity and neighbour distance."
 )
 @_common
-def bias(**options: Any) -> None:
+def bias(**options: Unpack[_Bias]) -> None:
     """Token embeddings by frequency, subword and case (table 2, figures 1 and 2)."""
     runtime = _start(options)
     from benchmark.analysis.bias import analyse_bias
@@ -155,6 +185,16 @@ def bias(**options: Any) -> None:
     backbones = options["backbones"] or ["zoo-mini"]
     analysis = analyse_bias(backbones, options["matrix"], corpus, options["neighbours"], runtime)
     _finish(analysis, options, runtime)
+
+
+class _TopTokens(_Common):
+    backbones: tuple[str, ...]
+    texts: tuple[str, ...]
+    template: str | None
+    period: bool
+    top: int
+    suite_name: str | None
+    words: int
 
 
 @command.command("top-tokens")
@@ -168,7 +208,7 @@ def bias(**options: Any) -> None:
 )
 @click.option("--words", type=click.IntRange(1), default=200, show_default=True, help="Tokens in that average.")
 @_common
-def top_tokens(**options: Any) -> None:
+def top_tokens(**options: Unpack[_TopTokens]) -> None:
     """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
     runtime = _start(options)
     from benchmark.analysis.top_tokens import SENTENCES, analyse_top_tokens
@@ -192,6 +232,12 @@ def top_tokens(**options: Any) -> None:
     _finish(analysis, options, runtime)
 
 
+class _Alignment(_Common, _Encoders):
+    suite_name: str
+    split: Literal["all", "train", "dev", "test"]
+    above: float
+
+
 @command.command()
 @_encoders
 @_suite
@@ -204,9 +250,9 @@ def top_tokens(**options: Any) -> None:
 )
 @click.option("--above", default=4.0, show_default=True, help="A pair is positive when scored above this.")
 @_common
-def alignment(**options: Any) -> None:
+def alignment(**options: Unpack[_Alignment]) -> None:
     """Alignment and uniformity on STS-B."""
-    runtime = _start(options)
+    runtime = _start(options, options["plugins"])
     from benchmark.analysis.alignment import analyse_alignment
     from benchmark.analysis.encoders import choose_encoders
     from benchmark.data.sources import DataSource
@@ -241,7 +287,34 @@ _kept = options(
 )
 
 
-def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
+class _Kept(TypedDict):
+    methods: str
+    results: Path
+    suite_name: str
+    tasks: str | None
+    data: str | None
+    out: Path | None
+    no_plots: bool
+    plugins: tuple[Path, ...]
+
+
+class _Pairs(_Kept):
+    positive: float
+    longer_by: int
+    negative: float
+    closer_than: int
+
+
+class _Worst(_Kept):
+    count: int
+    no_texts: bool
+
+
+def _out(options: _Kept) -> Path:
+    return options["out"] or options["results"] / "analysis"
+
+
+def _start_kept(options: _Kept) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check what can be checked first, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
     from benchmark.records.names import printed_names
@@ -265,19 +338,18 @@ def _start_kept(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[
     called = printed_names(record["method"]["name"] for record in found)
     names = [called[row[0]["method"]["name"]] for row in rows]
     by_name = {name if names.count(name) == 1 else label(row): row for name, row in zip(names, rows, strict=True)}
-    options["out"] = options["out"] or options["results"] / "analysis"
-    check_writable(options["out"])
+    check_writable(_out(options))
     return by_name, tasks, store
 
 
 @command.command()
 @_kept
-def trajectory(**options: Any) -> None:
+def trajectory(**options: Unpack[_Kept]) -> None:
     """Alignment and uniformity during training, several methods in one chart (PT-BERT, figure 3)."""
     rows, _, _ = _start_kept(options)
     from benchmark.analysis.trajectory import analyse_trajectory
 
-    _write(analyse_trajectory(rows), options)
+    _write(analyse_trajectory(rows), _out(options), no_plots=options["no_plots"])
 
 
 @command.command()
@@ -286,7 +358,7 @@ def trajectory(**options: Any) -> None:
 @click.option("--longer-by", type=click.IntRange(0), default=5, show_default=True, help="more words apart;")
 @click.option("--negative", default=1.0, show_default=True, help="hard negative pairs are scored so or lower,")
 @click.option("--closer-than", type=click.IntRange(1), default=2, show_default=True, help="fewer words apart.")
-def pairs(**options: Any) -> None:
+def pairs(**options: Unpack[_Pairs]) -> None:
     """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
     rows, tasks, store = _start_kept(options)
     from benchmark.analysis.pairs import Hard, analyse_pairs
@@ -295,14 +367,14 @@ def pairs(**options: Any) -> None:
 
     hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
     texts = Texts(DataSource.from_options(options["data"]))
-    _write(analyse_pairs(rows, tasks, store, texts, hard), options)
+    _write(analyse_pairs(rows, tasks, store, texts, hard), _out(options), no_plots=options["no_plots"])
 
 
 @command.command()
 @_kept
 @click.option("--pairs", "count", type=click.IntRange(1), default=10, show_default=True, help="Of each task.")
 @click.option("--no-texts", is_flag=True, help="Row numbers only: for what is published.")
-def worst(**options: Any) -> None:
+def worst(**options: Unpack[_Worst]) -> None:
     """The pairs whose rank is farthest from that of their gold score, with their texts."""
     rows, tasks, store = _start_kept(options)
     from benchmark.analysis.worst import analyse_worst
@@ -310,4 +382,4 @@ def worst(**options: Any) -> None:
     from benchmark.records.query import Texts
 
     texts = Texts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
-    _write(analyse_worst(rows, tasks, store, texts, options["count"]), options)
+    _write(analyse_worst(rows, tasks, store, texts, options["count"]), _out(options), no_plots=options["no_plots"])

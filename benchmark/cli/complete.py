@@ -60,7 +60,7 @@ class Named(_Text):
     def __init__(self, *known: Callable[[], Iterable[str]], many: bool = True, files: bool = False) -> None:
         self.known, self.many, self.files = known, many, files
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
         """Return the text as it is: what it names is looked up later."""
         return value
 

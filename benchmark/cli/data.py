@@ -45,7 +45,7 @@ class _Told:
         self.as_json = as_json
         self.found: list[dict[str, Any]] = []
 
-    def add(self, status: str, name: str, form: str, text: str, **more: Any) -> None:
+    def add(self, status: str, name: str, form: str, text: str, **more: object) -> None:
         """Tell of one form of a data set."""
         self.found.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
         if not self.as_json:

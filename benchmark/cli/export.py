@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
 from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import load_plugins, plugin_option, results_option, say
+
+
+class _Options(TypedDict):
+    results: Path
+    seed: int | None
+    licence: str | None
+    language: str | None
+    push_to_hub: str | None
+    private: bool
 
 
 @click.command("export")
@@ -24,7 +33,7 @@ from benchmark.cli.options import load_plugins, plugin_option, results_option, s
 @click.option("--push-to-hub", metavar="OWNER/NAME", help="Upload the folder to this repository of the hub.")
 @click.option("--private", is_flag=True, help="A repository that is made is private.")
 @plugin_option
-def command(method: str, folder: Path, plugins: tuple[Path, ...], **options: Any) -> None:
+def command(method: str, folder: Path, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
     """Write a trained METHOD as a new sentence-transformers FOLDER with a model card."""
     load_plugins(plugins)
     made = api.export(method, folder, **options)

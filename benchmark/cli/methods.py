@@ -177,5 +177,5 @@ def _comment(text: str, start: str) -> list[str]:
     return wrapped(text, start, start)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)

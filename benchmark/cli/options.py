@@ -8,13 +8,16 @@ import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from benchmark.cli.complete import METHODS_LIST
 from benchmark.run.options import RESULTS
 from zoo.progress import print_safe
+
+if TYPE_CHECKING:
+    from click.parser import _OptionParser
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,7 +40,7 @@ class Renamed(click.Option):
         super().__init__(*arguments, **more)
         self.before = tuple(before)
 
-    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+    def add_to_parser(self, parser: _OptionParser, ctx: click.Context) -> None:
         """Let the parser know the spellings of before as well, each by a key of its own."""
         super().add_to_parser(parser, ctx)
         for spelling in self.before:
@@ -121,7 +124,7 @@ def load_plugins(plugins: Sequence[Path], *, tell: bool = True) -> None:
             complain(f"plugin {path} is broken and left out: {reason}")
 
 
-def say_json(value: Any) -> None:
+def say_json(value: object) -> None:
     """Print a value as a JSON document; paths and tuples become texts and lists."""
     say(json.dumps(value, indent=1, default=str))
 

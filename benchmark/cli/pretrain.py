@@ -6,7 +6,7 @@ import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
@@ -25,12 +25,14 @@ Put the whole in quotes where your shell reads brackets. A wrong key is answered
 _NUMBER = re.compile(r"(\d+)([KMG]?)", re.IGNORECASE)
 
 
-class TokenCounts(click.ParamType[Any]):
+class TokenCounts(click.ParamType[tuple[int, ...]]):
     """Numbers of tokens such as 1M,30M,500K."""
 
     name = "tokens"
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[int, ...]:
+    def convert(
+        self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
         """Return the numbers in rising order."""
         if isinstance(value, tuple):
             return value
@@ -41,7 +43,21 @@ class TokenCounts(click.ParamType[Any]):
         return tuple(sorted({int(m[1]) * units[m[2].upper()] for m in found if m}))
 
 
-def pretrain_command(options: dict[str, Any]) -> int:
+class _Options(TypedDict):
+    recipe: str
+    texts: tuple[str, ...]
+    data: str | None
+    out: Path | None
+    score: str | None
+    steps: int | None
+    finish: int | None
+    keep_at: tuple[int, ...]
+    keep_state: bool
+    device: str
+    precision: str
+
+
+def pretrain_command(options: _Options) -> int:
     """Run the pretraining; a killed run goes on when the same command is given again."""
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts, text_options
@@ -60,13 +76,13 @@ def pretrain_command(options: dict[str, Any]) -> int:
     recipe = read_pretrain_recipe(options["recipe"])
     if options["steps"]:
         recipe = replace(recipe, steps=options["steps"])
-    out: Path | None = options["out"]
-    if (out is None) == (options["score"] is None):
+    out, scored = options["out"], options["score"]
+    if (out is None) == (scored is None):
         raise UsageError("pretrain needs either --out FOLDER, or --score CHECKPOINT.")
     # All names are looked up before any text is read.
     find_names(recipe)
-    if options["score"] is not None:
-        find_with_tokenizer(options["score"], "--score")
+    if scored is not None:
+        find_with_tokenizer(scored, "--score")
     if out is not None:
         check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)
@@ -76,13 +92,14 @@ def pretrain_command(options: dict[str, Any]) -> int:
     if not main_process:
         runtime = replace(runtime, progress=Progress.silent())
     clean = clean_texts(options["texts"], data, runtime.progress)
-    if out is None:
-        held_out = score_checkpoint(recipe, clean.texts, options["score"], runtime=runtime)
+    if scored is not None:
+        held_out = score_checkpoint(recipe, clean.texts, scored, runtime=runtime)
         say(
-            f"{options['score']}: held-out masked-token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
+            f"{scored}: held-out masked-token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
             f" {held_out.pseudo_perplexity:.1f} ({held_out.tokens:,} masked tokens)"
         )
         return 0
+    assert out is not None
 
     def line(made: PretrainRecipe) -> str:
         name = shlex.quote(recipe_line(made, options["recipe"]))
@@ -136,7 +153,7 @@ def pretrain_command(options: dict[str, Any]) -> int:
 )
 @device_option
 @precision_option
-def command(**options: Any) -> int:
+def command(**options: Unpack[_Options]) -> int:
     """Pretrain a small masked language model.
 
     RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, tiny) or a YAML file. The same command

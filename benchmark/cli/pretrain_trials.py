@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 import click
 
 from benchmark.cli.options import data_option, device_option, precision_option, say
+
+
+class _Options(TypedDict):
+    table: str
+    texts: tuple[str, ...]
+    data: str | None
+    out: Path
+    only: tuple[str, ...]
+    tokens: int | None
+    device: str
+    precision: str
 
 
 @click.command("pretrain-trials")
@@ -24,7 +35,7 @@ from benchmark.cli.options import data_option, device_option, precision_option, 
 @click.option("--tokens", type=click.IntRange(1), help="Of each trial, instead of the table's number.")
 @device_option
 @precision_option
-def command(**options: Any) -> int:
+def command(**options: Unpack[_Options]) -> int:
     """Pretrain once for each line of a table of settings, and compare them on held-out text.
 
     TABLE is a name (zoo-mini, tiny) or a YAML file with the keys recipe, tokens, base and trials. Trials that are done
@@ -40,7 +51,7 @@ def command(**options: Any) -> int:
 
     trials = read_trials(options["table"], options["tokens"])
     chosen = choose(trials, options["only"])
-    out: Path = options["out"]
+    out = options["out"]
     check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)
     find_texts(options["texts"], data)

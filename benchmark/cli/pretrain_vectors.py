@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypedDict, Unpack
 
 import click
 
 from benchmark.cli.options import data_option, say
+
+
+class _Options(TypedDict):
+    kind: Literal["fasttext", "word2vec"]
+    texts: tuple[str, ...]
+    data: str | None
+    out: Path | None
+    dim: int
+    epochs: int
+    least_count: int
+    most_words: int
+    workers: int
 
 
 @click.command("pretrain-vectors")
@@ -36,7 +49,7 @@ from benchmark.cli.options import data_option, say
     show_default=True,
     help="Threads. With one, equal text gives equal vectors; with more, nearly equal ones.",
 )
-def command(**options: Any) -> int:
+def command(**options: Unpack[_Options]) -> int:
     """Train word vectors on plain text, without any sentence that a task tests."""
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts, text_options
@@ -46,20 +59,24 @@ def command(**options: Any) -> int:
     from zoo.progress import Progress
 
     kind = options["kind"]
-    out: Path = options["out"] or made_file(next(name for name, made in MADE_VECTORS.items() if made == kind))
+    out = options["out"] or made_file(next(name for name, made in MADE_VECTORS.items() if made == kind))
     check_target(out)
     check_writable(out.parent)
     data = DataSource.from_options(options["data"], hub=False)
     find_texts(options["texts"], data)
     progress = Progress()
     clean = clean_texts(options["texts"], data, progress)
-    names = ("dim", "epochs", "least_count", "most_words", "workers")
-    recipe = VectorRecipe(kind=kind, **{name: options[name] for name in names})
-    own = "".join(
-        f" --{name.replace('_', '-')} {options[name]}"
-        for name in names
-        if options[name] != getattr(VectorRecipe(kind=kind), name)
+    recipe = VectorRecipe(
+        kind=kind,
+        dim=options["dim"],
+        epochs=options["epochs"],
+        least_count=options["least_count"],
+        most_words=options["most_words"],
+        workers=options["workers"],
     )
+    defaults = dataclasses.asdict(VectorRecipe(kind=kind))
+    changed = {name: value for name, value in dataclasses.asdict(recipe).items() if value != defaults[name]}
+    own = "".join(f" --{name.replace('_', '-')} {value}" for name, value in changed.items())
     place = "" if options["out"] is None else f" --out {out.name}"
     line = f"zoo-bench pretrain-vectors {kind} {text_options(options['texts'])}{own}{place}"
     facts = train_vectors(recipe, clean.texts, out, progress=progress, command=line)

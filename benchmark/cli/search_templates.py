@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
@@ -17,7 +17,7 @@ from benchmark.cli.options import (
     results_option,
     typed_command,
 )
-from benchmark.template_search.search import search_command
+from benchmark.template_search.search import SearchOptions, search_command
 
 
 @click.command("search-templates")
@@ -55,6 +55,6 @@ from benchmark.template_search.search import search_command
 @device_option
 @precision_option
 @allow_pickle_option
-def command(**options: Any) -> int:
+def command(**options: Unpack[SearchOptions]) -> int:
     """Search a prompt's template by its score on STS-B dev: greedily, from a file, or written by T5."""
     return search_command(options, command=typed_command())

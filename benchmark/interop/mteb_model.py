@@ -21,7 +21,7 @@ from zoo.registry import METHODS
 from zoo.saved import create, load
 
 
-def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
+def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:
     """Return an encoder as a model of mteb, with its metadata.
 
     `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
@@ -29,8 +29,10 @@ def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None =
     """
     runtime = runtime or Runtime()
     called = name
-    if isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
-        encoder, called = load(encoder, runtime), name or Path(encoder).resolve().name
+    if isinstance(encoder, Encoder):
+        made: Encoder[Any] = encoder
+    elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
+        made, called = load(encoder, runtime), name or Path(encoder).resolve().name
     elif isinstance(encoder, str):
         made, called = create(encoder, runtime), name or encoder
         traits = type(made).traits(made.recipe)
@@ -39,16 +41,15 @@ def for_mteb(encoder: Any, *, name: str | None = None, runtime: Runtime | None =
                 f"{encoder} has to be trained first: give mteb what zoo.fit({encoder!r}, sentences) returns, or the"
                 " folder below encoders/ that a run wrote."
             )
-        encoder = made
-    elif not isinstance(encoder, Encoder):
+    else:
         method = given_method(encoder, name, runtime)
-        encoder, called = method.cls(method.recipe, runtime), method.name
-    if type(encoder).traits(encoder.recipe).transductive:
+        made, called = method.cls(method.recipe, runtime), method.name
+    if type(made).traits(made.recipe).transductive:
         raise UsageError(
-            f"{called or type(encoder).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"
+            f"{called or type(made).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"
             " it here: benchmark.evaluate."
         )
-    return TextModel(encoder.encode, metadata(encoder, called or METHODS.name_of(type(encoder)) or "encoder"))
+    return TextModel(made.encode, metadata(made, called or METHODS.name_of(type(made)) or "encoder"))
 
 
 def metadata(encoder: Encoder[Any], name: str) -> ModelMeta:

@@ -43,14 +43,14 @@ class SentEvalBridge:
         self._vectors: Vectors = np.empty((0, encoder.dim), np.float32)
         self._adapted = encoder
 
-    def prepare(self, params: Any, samples: Sequence[Tokens]) -> None:
+    def prepare(self, params: object, samples: Sequence[Tokens]) -> None:
         """Encode the sentences of a task, lists of tokens; transductive methods fit on them first."""
         texts = list(dict.fromkeys(_text(tokens) for tokens in samples))
         self._adapted = self.encoder.adapt(texts)
         self._vectors = self._adapted.encode(texts)
         self._rows = {text: row for row, text in enumerate(texts)}
 
-    def batcher(self, params: Any, batch: Sequence[Tokens]) -> Vectors:
+    def batcher(self, params: object, batch: Sequence[Tokens]) -> Vectors:
         """Return the vectors (n, dim) of a batch; sentences that were not prepared are encoded now."""
         texts = [_text(tokens) for tokens in batch]
         if all(text in self._rows for text in texts):

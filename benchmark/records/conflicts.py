@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from benchmark.records.schema import Record
 
 Cell = tuple[str, str, str]  # method, task, key
+_Digest = str | tuple[str | None, int]  # of a gold file; or of a task's data, with the task's version
 
 
 class Found(NamedTuple):
@@ -77,7 +78,7 @@ def settled(found: Iterable[Found]) -> tuple[list[Record], list[str]]:
     return records, conflicts
 
 
-def _data(record: Record) -> tuple[Any, ...]:
+def _data(record: Record) -> _Digest:
     return record["task"]["sha256"], record["task"]["version"]
 
 
@@ -98,7 +99,8 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
             by_task[record["task"]["name"], record["limit"] is not None].append(record)
     refused: dict[int, str] = {}
     for (task, _), mine in by_task.items():
-        for digest, what in ((_data, "data"), (_gold, "gold scores")):
+        digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = ((_data, "data"), (_gold, "gold scores"))
+        for digest, what in digests:
             left = [r for r in mine if id(r) not in refused]
             refused |= _others(task, left, digest, what)
     return [
@@ -107,10 +109,12 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
     ]
 
 
-def _others(task: str, records: Sequence[Record], digest: Any, what: str) -> dict[int, str]:
+def _others(
+    task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
+) -> dict[int, str]:
     """Return, by id, why records of a task are not those of most rows; {} where all agree."""
-    rows: dict[tuple[str, str], set[Any]] = defaultdict(set)
-    latest: dict[Any, str] = {}
+    rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
+    latest: dict[_Digest, str] = {}
     for record in records:
         if (value := digest(record)) is not None:
             rows[record["method"]["name"], record["row_key"]].add(value)
@@ -124,13 +128,13 @@ def _others(task: str, records: Sequence[Record], digest: Any, what: str) -> dic
         values = rows.get((record["method"]["name"], record["row_key"]), set())
         if len(values) == 1 and values != {most}:
             reasons[id(record)] = (
-                f"conflict: {task} was measured on other {what} ({_short(digest(record))}) than in most rows"
+                f"conflict: {task} was measured on other {what} ({_short(next(iter(values)))}) than in most rows"
                 f" ({_short(most)})"
             )
     return reasons
 
 
-def _short(value: Any) -> str:
+def _short(value: _Digest) -> str:
     if isinstance(value, tuple):
         return f"sha256 {str(value[0])[:8]}, version {value[1]}"
     return f"sha256 {value[:8]}"

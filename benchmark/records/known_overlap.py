@@ -31,7 +31,7 @@ def read_overlap(results: Path) -> dict[str, Any]:
     return found
 
 
-def _is_entry(entry: Any) -> bool:
+def _is_entry(entry: object) -> bool:
     return (
         isinstance(entry, dict)
         and isinstance(entry.get("sha256"), str)

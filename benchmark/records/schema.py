@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NoReturn, NotRequired, TypedDict, TypeGuard
@@ -249,39 +249,40 @@ class NewerRecordError(CorruptError):
 
 
 @functools.cache
-def _validator() -> Any:
+def _validator() -> Callable[[object], Mapping[str, Any]]:
     import fastjsonschema  # compiles the schema: ten thousand records are read in a moment
 
     # It knows drafts up to 7; the schema uses nothing that is newer.
     schema = json.loads(SCHEMA.read_text(encoding="utf-8")) | {"$schema": "http://json-schema.org/draft-07/schema#"}
-    return fastjsonschema.compile(schema, use_default=False)
+    check: Callable[[object], Mapping[str, Any]] = fastjsonschema.compile(schema, use_default=False)
+    return check
 
 
-def check_record(record: Any, where: str) -> TypeGuard[Record]:
+def check_record(record: object, where: str) -> TypeGuard[Record]:
     """Raise CorruptError unless `record` follows the schema; names the first place that does not.
 
     NewerRecordError: a later version of zoo-bench wrote it.
     """
     import fastjsonschema
 
-    schema = record.get("schema") if isinstance(record, dict) else None
-    if isinstance(schema, int) and schema > SCHEMA_VERSION:
-        version = record.get("version") if isinstance(record.get("version"), str) else "a later version"
+    if isinstance(record, dict) and isinstance(schema := record.get("schema"), int) and schema > SCHEMA_VERSION:
+        version = stated if isinstance(stated := record.get("version"), str) else "a later version"
         raise NewerRecordError(
             f"{where}: a record of schema {schema}, and this version reads up to {SCHEMA_VERSION}; zoo-bench"
             f" {version[:40]}, which wrote it, reads it. It is left as it is."
         )
     try:
-        _validator()(record)
-        datetime.fromisoformat(record["started"])
+        started = _validator()(record)["started"]
     except fastjsonschema.JsonSchemaValueException as error:
         place = "/".join(map(str, error.path[1:])) or "the record"
         message = str(error.message).removeprefix(f"{error.name} ")
         raise CorruptError(f"{where}: {place[:100]}: {message[:200]}.") from error
-    except ValueError as error:
-        raise CorruptError(f"{where}: started: no such time ({record['started']}).") from error
     except RecursionError as error:
         raise CorruptError(f"{where}: lists or objects inside each other more than {_DEEPEST} deep.") from error
+    try:
+        datetime.fromisoformat(started)
+    except ValueError as error:
+        raise CorruptError(f"{where}: started: no such time ({started}).") from error
     return True
 
 
@@ -374,7 +375,7 @@ def pairs_of(record: Record) -> PairsPart:
     return found
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value as standard JSON has it: tuples as lists, numpy numbers as numbers; NaN and infinity as None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}

@@ -9,7 +9,7 @@ from typing import Any
 from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
 from benchmark.run.estimate import parameters_of, seconds_of
-from zoo.encoder import Runtime, Traits
+from zoo.encoder import AnyRecipe, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.explain import notes, reasons
 from zoo.families import family_of
@@ -59,7 +59,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
     }
 
 
-def other_form(spec: RecipeSpec, recipe: Any, recipes: Mapping[str, RecipeSpec]) -> dict[str, Any] | None:
+def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, RecipeSpec]) -> dict[str, Any] | None:
     """Return where the paper's form and the released code's (NAME and NAME-repo) differ; None without a counterpart."""
     base = spec.name.split(":")[0]
     name = base.removesuffix("-repo") if base.endswith("-repo") else f"{base}-repo"
@@ -94,7 +94,7 @@ def conditions_of(traits: Traits) -> list[str]:
     return [sentence for sentence, holds in said.items() if holds]
 
 
-def cost(recipe: Any, traits: Traits, runtime: Runtime, speed: float) -> dict[str, Any]:
+def cost(recipe: AnyRecipe, traits: Traits, runtime: Runtime, speed: float) -> dict[str, Any]:
     """Return an estimate for this machine from sizes and a matrix product's speed; `unknown` says why there is none."""
     from zoo.engine.backbone import find_backbone
 

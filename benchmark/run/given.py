@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.errors import ContractError, UsageError
 from zoo.methods.pretrained import Pretrained
 from zoo.provenance import probe_digest
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,11 +140,11 @@ class _Function(Encoder[_FunctionRecipe]):
         return probe_digest(lambda: self)
 
 
-def _from_library(model: object) -> bool:
+def _from_library(model: object) -> TypeGuard[SentenceTransformer]:
     return any(cls.__module__.startswith("sentence_transformers") for cls in type(model).__mro__)
 
 
-def _as_pretrained(model: Any, name: str, runtime: Runtime) -> tuple[Encoder[Any], dict[str, Any]]:
+def _as_pretrained(model: SentenceTransformer, name: str, runtime: Runtime) -> tuple[Encoder[Any], dict[str, Any]]:
     """Return a sentence-transformers model as `pretrained` runs its files, and the identity of these files."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(folder)

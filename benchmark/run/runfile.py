@@ -84,7 +84,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
     return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def _joined(value: Any) -> Any:
+def _joined(value: object) -> Any:
     """Return a list of texts as the command line has it: one text with commas."""
     if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return ",".join(value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoo.encoder import Runtime
+from zoo.encoder import AnyRecipe, Runtime
 from zoo.errors import MissingError, UsageError, did_you_mean
 
 ALL = "all"
@@ -26,7 +26,7 @@ class Trackers:
     folder: Path
 
     @contextmanager
-    def following(self, run: str, settings: Any, runtime: Runtime) -> Iterator[LogValues]:
+    def following(self, run: str, settings: AnyRecipe, runtime: Runtime) -> Iterator[LogValues]:
         """Give what takes a training's values; `run` names the training, `settings` (a dataclass) are stored with it.
 
         A tracker calls `zoo-bench` the project and `run` the run in it, TensorBoard the folder.
@@ -69,7 +69,7 @@ def _run_name(tracker: str, run: str) -> dict[str, str]:
     return {_RUN_NAMES[tracker]: run} if tracker in _RUN_NAMES else {}
 
 
-def plain_settings(settings: Any) -> dict[str, bool | int | float | str]:
+def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
     """Return the fields of a recipe as values that every tracker stores; others become texts."""
     fields = dataclasses.asdict(settings)
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in fields.items()}

@@ -22,7 +22,7 @@ class TextModel(AbsEncoder):
         self._encode = encode
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction.COSINE})
 
-    def encode(self, inputs: Any, **_: Any) -> Vectors:
+    def encode(self, inputs: Any, **_: object) -> Vectors:
         """Return the vectors of all texts of a loader, in their order; mteb's prompts are not used."""
         texts = [text for batch in inputs for text in batch["text"]]
         return np.asarray(self._encode(texts), dtype=np.float32)

@@ -143,7 +143,7 @@ class GapFiller:
                 break
         return [(*self._gaps(tokens), value) for tokens, value in finished]
 
-    def _next(self, going: list[Hypothesis], encoded: Any, mask: Any) -> list[torch.Tensor]:
+    def _next(self, going: list[Hypothesis], encoded: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
         """Return for each hypothesis the mean log-probability of every next token (vocabulary,), -inf where barred."""
         from transformers.modeling_outputs import BaseModelOutput
 

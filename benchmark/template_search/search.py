@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
@@ -33,6 +33,28 @@ from zoo.modules.templates import Template
 from zoo.paths import resource_folder
 from zoo.progress import clock, print_safe
 from zoo.recipe import build, read_yaml
+
+
+class SearchOptions(TypedDict):
+    """What the command takes; without `lists`, `templates` and `generate` the shipped lists are searched."""
+
+    backbone: str
+    revision: str | None
+    task: str
+    limit_pairs: int | None
+    lists: Path | None
+    keep: int
+    templates: Path | None
+    period: bool
+    generate: Path | None
+    seq2seq: str | None
+    count: int
+    definitions: int
+    data: str | None
+    results: Path
+    device: str
+    precision: str
+    allow_pickle: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +180,10 @@ def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
     return stages
 
 
-def generated_templates(options: dict[str, Any], runtime: Runtime) -> list[str]:
+def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runtime: Runtime) -> list[str]:
     """Return the valid ones of the templates that --seq2seq writes; kept in the results folder, and not made twice."""
-    source = find_seq2seq(options["seq2seq"], None, runtime)
-    definitions = read_definitions(options["generate"], options["definitions"])
+    source = find_seq2seq(seq2seq, None, runtime)
+    definitions = read_definitions(words, options["definitions"])
     inputs = {
         "seq2seq": source.identity(),
         "definitions": sha256_json([dataclasses.astuple(definition) for definition in definitions]),
@@ -192,14 +214,14 @@ def generated_templates(options: dict[str, Any], runtime: Runtime) -> list[str]:
     return list(valid)
 
 
-def _load_dev(options: dict[str, Any]) -> PairsData:
+def _load_dev(options: SearchOptions) -> PairsData:
     data = TASKS.get(options["task"]).load(DataSource.from_options(options["data"]), options["limit_pairs"])
     if not isinstance(data, PairsData) or data.dev is None:
         raise UsageError(f"--dev {options['task']} has no development pairs; use STS-B, STS-B-raw or pocket-pairs.")
     return data
 
 
-def search_command(options: dict[str, Any], command: list[str]) -> int:
+def search_command(options: SearchOptions, command: list[str]) -> int:
     """Run the search, write its tables; returns 1 when a template could not be scored."""
     if (options["generate"] is None) != (options["seq2seq"] is None):
         raise UsageError("--generate DEFINITIONS and --seq2seq MODEL go together; give both or neither.")
@@ -212,8 +234,8 @@ def search_command(options: dict[str, Any], command: list[str]) -> int:
     check_writable(options["results"])
     data = _load_dev(options)
     runtime = make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
-    if options["generate"]:
-        listed = generated_templates(options, runtime)
+    if options["generate"] is not None and options["seq2seq"] is not None:
+        listed = generated_templates(options["seq2seq"], options["generate"], options, runtime)
     conditions = {
         "protocol": PROTOCOL_VERSION,
         "data": {

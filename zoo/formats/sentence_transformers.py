@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -16,6 +16,9 @@ from zoo.engine.model_folder import cannot_load, listed_modules
 from zoo.engine.pooling import Pooling
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_mapping, read_tensors, write_json, write_tensors
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.tanh, IDENTITY: lambda x: x}
@@ -34,18 +37,18 @@ class Layout:
     stated: bool  # False: a plain checkpoint, which says nothing of itself
 
     @classmethod
-    def read(cls, source: BackboneSource, recipe: Any) -> Layout:
-        """Read modules.json and what it lists; `recipe` has model and pooling. Raises UsageError without a pooling."""
+    def read(cls, source: BackboneSource, model: str, wanted: Pooling | None) -> Layout:
+        """Read modules.json and what it lists; `wanted` replaces its pooling. Raises UsageError without a pooling."""
         modules = listed_modules(source.folder)
         if not modules:
-            if recipe.pooling is None:
+            if wanted is None:
                 raise UsageError(
-                    f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
-                    f" Name it: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+                    f"pretrained: {model!r} has no modules.json, so nothing says how it pools."
+                    f" Name it: pretrained:model={model}:pooling=cls (or mean ...)."
                 )
-            return cls(source, recipe.pooling, [], None, False, None, False)
+            return cls(source, wanted, [], None, False, None, False)
         transformer, foreign = source, None
-        pooling: Pooling | None = recipe.pooling
+        pooling: Pooling | None = wanted
         after: list[Dense | Normalize] = []
         settings: dict[str, Any] = {}
         for module in modules:
@@ -55,7 +58,7 @@ class Layout:
                 path = folder / "sentence_bert_config.json"
                 settings = read_mapping(path) if path.is_file() else {}
             elif kind == "Pooling":
-                pooling, foreign = recipe.pooling or _pooling(folder), foreign or _odd_pooling(folder)
+                pooling, foreign = wanted or _pooling(folder), foreign or _odd_pooling(folder)
             elif kind == "Dense" and (folder / "model.safetensors").is_file():
                 dense = Dense.read(folder)
                 after.append(dense)
@@ -162,19 +165,21 @@ class Dense(torch.nn.Module):
         return self.activation(torch.nn.functional.linear(vectors, self.weight, self.bias))
 
 
-def load_with_library(source: BackboneSource, recipe: Any, runtime: Runtime, foreign: str) -> Any:
+def load_with_library(
+    source: BackboneSource, name: str, max_length: int | None, runtime: Runtime, foreign: str
+) -> SentenceTransformer:
     """Return the sentence-transformers package's own model, never with remote code; raises ZooError when it cannot."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise MissingError(
-            f"pretrained: {recipe.model!r} uses {foreign}, which the sentence-transformers package runs; install it:"
+            f"pretrained: {name!r} uses {foreign}, which the sentence-transformers package runs; install it:"
             " `pip install 'zoo-bench[st]'`."
         ) from error
     try:
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
     except Exception as error:  # the package raises many kinds; each means that it cannot run this folder safely
-        raise cannot_load(f"pretrained: {recipe.model!r}, which uses {foreign},", source.folder, error) from error
-    if recipe.max_length:
-        model.max_seq_length = recipe.max_length
+        raise cannot_load(f"pretrained: {name!r}, which uses {foreign},", source.folder, error) from error
+    if max_length:
+        model.max_seq_length = max_length
     return model

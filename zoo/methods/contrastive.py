@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
@@ -86,6 +87,16 @@ class ContrastiveRecipe(TrainedRecipe):
 
 
 TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
+
+
+def asked_within(state: Callable[[], AbstractContextManager[None]], dev_score: DevScore) -> DevScore:
+    """Return a dev score that is asked while the encoder is in another state, such as that of its training."""
+
+    def ask(encoder: Encoder) -> float | Mapping[str, float]:
+        with state():
+            return dev_score(encoder)
+
+    return ask
 
 
 class Contrastive(BackboneEncoder[TrainedRecipeT]):

@@ -179,7 +179,7 @@ class CT(Contrastive[CTRecipe]):
     def better(self, dev_score: DevScore) -> DevScore:
         """Return what scores f2 and f1 and gives the higher score (f2's when equal), remembering whose it is."""
 
-        def both(_: Any) -> float | Mapping[str, float]:
+        def both(_: object) -> float | Mapping[str, float]:
             f2, of_f2 = self.backbone.model, dev_score(self)
             try:
                 self.backbone.model = self.tension.f1.model

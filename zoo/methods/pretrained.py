@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, Layout, StockModules, load_with_library
 from zoo.methods.base import BackboneEncoder, count_parameters, positive
 from zoo.recipe import build
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +61,11 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, source: BackboneSource | None = None) -> None:
         Encoder.__init__(self, recipe, runtime)
         self.source = source or find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
-        self.layout = Layout.read(self.source, recipe)
+        self.layout = Layout.read(self.source, recipe.model, recipe.pooling)
         self.stats, self.trained = EncodingStats(), False
-        self.library: Any = None
+        self.library: SentenceTransformer | None = None
         if self.layout.foreign:
-            self.library = load_with_library(self.source, recipe, runtime, self.layout.foreign)
+            self.library = load_with_library(self.source, recipe.model, recipe.max_length, runtime, self.layout.foreign)
             self.dim = int(np.asarray(self.library.encode(["a"], show_progress_bar=False)).shape[1])
             return
         self.backbone = Backbone.from_source(self.layout.transformer, runtime)
@@ -113,6 +116,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return replace(super().stock_modules(), after=self.layout.after, lower_case=lower)
 
     def _by_library(self, texts: list[str]) -> Vectors:
+        assert self.library is not None
         vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))
         return np.asarray(vectors, np.float32)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.states import token_states
+from zoo.methods.contrastive import asked_within
 from zoo.methods.prompt import Prompted
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
@@ -208,15 +209,8 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train, and keep the weights of the best dev score, asked of test vectors or of `select_like_training`."""
-        ask = dev_score
-
-        def like_training(encoder: Any) -> Any:
-            assert ask is not None
-            with self._as_trained():
-                return ask(encoder)
-
         if dev_score is not None and self.recipe.select_like_training:
-            dev_score = like_training
+            dev_score = asked_within(self._as_trained, dev_score)
         return super().fit(corpus, dev_score=dev_score, run=run)
 
     @contextmanager

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from zoo.labels import NLI_LABELS
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.recipe import all_recipes, build, later, later_at_default, parse_methods, portable_recipe
 from zoo.registry import METHODS, method_identity
+
+if TYPE_CHECKING:
+    from zoo.engine.backbone import Backbone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +95,10 @@ class Transform(Encoder[TransformRecipeT]):
         """Map the base's vectors (n, base dim) to (n, dim) float32."""
 
     @property
-    def backbone(self) -> Any:
+    def backbone(self) -> Backbone:
         """The transformer under the base."""
-        return self.base.backbone  # type: ignore[attr-defined]
+        backbone: Backbone = self.base.backbone  # type: ignore[attr-defined]
+        return backbone
 
     @classmethod
     def traits(cls, recipe: TransformRecipeT) -> Traits:

@@ -20,7 +20,7 @@ from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.methods.base import positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, asked_within
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
 from zoo.recipe import later
@@ -166,15 +166,8 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train, and keep the weights of the best dev score, asked of test vectors or of `select_like_training`."""
-        ask = dev_score
-
-        def like_training(encoder: Any) -> Any:
-            assert ask is not None
-            with self._as_trained():
-                return ask(encoder)
-
         if dev_score is not None and self.recipe.select_like_training:
-            dev_score = like_training
+            dev_score = asked_within(self._as_trained, dev_score)
         return super().fit(corpus, dev_score=dev_score, run=run)
 
     @contextmanager

@@ -13,12 +13,12 @@ from zoo.errors import UsageError
 from zoo.pretraining.recipe import PretrainRecipe
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedConfig, PreTrainedTokenizerBase
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 _KNOWN = ("bert", "roberta", "albert")
 
 
-def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedTokenizerBase) -> Any:
+def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """Return an untrained masked language model of the recipe's shape."""
     import transformers
 
@@ -73,12 +73,13 @@ def load_model(name: str, dropout: float | None = None) -> Any:
         raise cannot_load(f"backbone {name!r}", folder, error) from error
 
 
-def config_of(name: str, folder: Path) -> Any:
+def config_of(name: str, folder: Path) -> PreTrainedConfig:
     """Return a backbone's configuration; raises CorruptError or UsageError where it cannot be read."""
     from transformers import AutoConfig
 
     try:
-        return load_pretrained(AutoConfig, folder)
+        config: PreTrainedConfig = load_pretrained(AutoConfig, folder)
+        return config
     except Exception as error:  # the library raises many kinds
         raise cannot_load(f"backbone {name!r}", folder, error) from error
 
@@ -90,12 +91,12 @@ def find_with_tokenizer(name: str, field: str) -> BackboneSource:
     return source
 
 
-def load_tokenizer(source: BackboneSource, field: str) -> Any:
+def load_tokenizer(source: BackboneSource, field: str) -> PreTrainedTokenizerBase:
     """Return a backbone's tokenizer; raises UsageError where it has not the tokens that masked training needs."""
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = load_pretrained(AutoTokenizer, source.folder)
+        tokenizer: PreTrainedTokenizerBase = load_pretrained(AutoTokenizer, source.folder)
     except Exception as error:  # the library raises many kinds
         raise cannot_load(f"{field} {source.name!r}", source.folder, error) from error
     missing = [kind for kind in ("cls", "sep", "mask", "pad") if getattr(tokenizer, f"{kind}_token_id") is None]

@@ -39,7 +39,7 @@ def orthogonal(matrices: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def hidden_matrices(model: nn.Module) -> list[nn.Parameter]:
     """Return the weights of the linear layers that are neither token vectors nor the output layer."""
     embeddings = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
-    output: Any = model.get_output_embeddings()  # type: ignore[operator]
+    output = model.get_output_embeddings()  # type: ignore[operator]
     outside = embeddings | {id(output.weight)}
     linear = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)} - outside
     return [weight for weight in model.parameters() if id(weight) in linear and weight.requires_grad]

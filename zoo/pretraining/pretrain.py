@@ -79,7 +79,9 @@ def pretrain(
     objective = setting.objective(model)
     tokenizer = setting.tokenizer
 
-    def facts_of(now: PretrainTraining, made: PretrainRecipe, final: HeldOut, loss: float, seconds: float) -> Any:
+    def facts_of(
+        now: PretrainTraining, made: PretrainRecipe, final: HeldOut, loss: float, seconds: float
+    ) -> dict[str, Any]:
         facts = _facts(made, setting, texts, model, now, final, loss, seconds)
         command = None if wishes.command is None else wishes.command(made)
         return facts | {

@@ -34,7 +34,7 @@ from zoo.training.checkpoint import undisturbed
 from zoo.training.processes import own_process
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
 _LARGEST = 2**16  # tokens of a vocabulary: the token files have two bytes a token
@@ -171,7 +171,7 @@ class Setting:
         fields = [recipe.tokenizer, recipe.vocabulary, recipe.tokenizer_sentences]
         key = sha256_json([*fields, texts.key()])
 
-        def train() -> Any:
+        def train() -> PreTrainedTokenizerBase:
             total = sum(1 for _ in texts.sentences())
             some = evenly(texts.sentences(), total, recipe.tokenizer_sentences)
             return train_tokenizer(recipe.tokenizer, some, recipe.vocabulary, self.runtime.progress)

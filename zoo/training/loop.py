@@ -272,7 +272,7 @@ class Training:
     def after_step(self) -> None:
         """Log, evaluate and save where it is due."""
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
-            self._log(step=self.step, loss=self.last_loss, learning_rate=self.scheduler.get_last_lr()[0])
+            self._log(loss=self.last_loss, learning_rate=float(self.scheduler.get_last_lr()[0]))
         step, end = self.step, self.total_steps
         if self.settings.eval_within_epochs:
             step, end = (self.step - 1) % self.steps_per_epoch + 1, self.steps_per_epoch
@@ -296,7 +296,7 @@ class Training:
             result = self.dev_score()
         score = score_of(result)
         others = {k: v for k, v in result.items() if k != "score"} if isinstance(result, Mapping) else {}
-        self._log(step=self.step, dev_score=score, **others)
+        self._log(dev_score=score, **others)
         if not math.isfinite(score):
             raise TrainingError(f"the dev score at step {self.step} is {score}: the encoder has collapsed.")
         best = max(self.dev_scores.values(), default=-math.inf)
@@ -320,10 +320,10 @@ class Training:
             self.backbone.load_state_dict(self.best_weights)
         self.backbone.eval()
 
-    def _log(self, **values: Any) -> None:
-        self.files.log(values)
+    def _log(self, **values: float) -> None:
+        self.files.log({"step": self.step, **values})
         if self.run_.log_values is not None and self.main:
-            self.run_.log_values(values["step"], {k: v for k, v in values.items() if k != "step"})
+            self.run_.log_values(self.step, values)
 
     def _save(self) -> None:
         self.last_saved = time.monotonic()

@@ -32,7 +32,7 @@ from benchmark.run.stop import Stop
 from zoo import __version__
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError
 from zoo.files import write_text
-from zoo.progress import Progress
+from zoo.progress import Bar, Progress
 
 _RETRIES = 3  # workers that an encoder may lose
 _FAREWELL = 60.0  # seconds in which trainings write their checkpoints after a signal
@@ -377,7 +377,7 @@ class _Driver:
         self.own.outcome.failed.append((f"{plan.shown}{seed}", reason))
         self.progress.say(f"{plan.shown}{seed}: failed: {reason}")
 
-    def _tell(self, bar: Any, total: int) -> None:
+    def _tell(self, bar: Bar, total: int) -> None:
         """Print what the tasks have said, and where they are."""
         try:
             lines, states = self.ray.get(self.board.take.remote(), timeout=5)

@@ -126,7 +126,7 @@ def test_wrong_settings_of_a_module_are_one_sentence(copied: Path, settings: str
     (copied / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
     (copied / "sentence_bert_config.json").write_text(settings, encoding="utf-8")
     with pytest.raises(CorruptError):
-        Layout.read(find_backbone(str(copied)), Pretrained.Recipe(model=str(copied)))
+        Layout.read(find_backbone(str(copied)), str(copied), None)
 
 
 def test_the_bundled_model_is_the_one_that_was_bundled() -> None:
