@@ -23,9 +23,10 @@ def main(arguments: list[str] | None = None) -> int:
         one.add_argument("count", type=int, nargs="?", default=count)
         one.add_argument("--seed", type=int, default=0)
         if name in ("flips", "fuzz"):
-            one.add_argument("--only", help="only what has this in its name")
+            one.add_argument("--only", help="only what has this in its name (fuzz: or one of these, a,b,c)")
         if name == "fuzz":
             one.add_argument("--part", default="1/1", help="2/4: the second quarter of the readers")
+            one.add_argument("--minutes", type=float, default=1e9, help="end after so many, slow readers last")
     options = parser.parse_args(arguments)
     if options.what == "kills":
         from tests.torture.kills import kills
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.what == "fuzz":
         from tests.torture.fuzz import fuzz
 
-        return fuzz(options.count, options.seed, options.only, options.part)
+        return fuzz(options.count, options.seed, options.only, options.part, options.minutes)
     from tests.torture.flips import flips
 
     return flips(options.count, options.seed, options.only)

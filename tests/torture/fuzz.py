@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import resource
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,26 +19,35 @@ if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
 _MOST_MEMORY = 12 << 30  # bytes of address space: an input of some kilobytes that wants more is a fault
+_ROUND = 1000  # inputs between two looks at the clock
 _LONGEST = 20_000  # characters of a sentence, which may name what was given
 
 
-def fuzz(count: int, seed: int, only: str | None = None, part: str = "1/1") -> int:
-    """Give each reader so many inputs, a twentieth of that where each loads a model; "2/4": the second quarter."""
+def fuzz(count: int, seed: int, only: str | None = None, part: str = "1/1", minutes: float = 1e9) -> int:
+    """Give each reader so many inputs, a twentieth of that where each loads a model; "2/4": the second quarter.
+
+    `only` are parts of names, separated by commas. After so many minutes the readers that are left get none.
+    """
     verdict = Verdict("fuzz")
     with workplace() as folder:
         preload(folder / "first")
         _import_all()
         first, every = map(int, part.split("/"))
-        chosen = [reader for reader in readers(folder) if only is None or only in reader.name][first - 1 :: every]
+        every_reader = readers(folder)
+        if only is not None:
+            every_reader = [reader for reader in every_reader if any(name in reader.name for name in only.split(","))]
+        chosen = sorted(every_reader[first - 1 :: every], key=lambda reader: reader.slow)
+        end = time.monotonic() + 60 * minutes
         for number, reader in enumerate(chosen):
             own, share = Verdict(f"  {reader.name}"), max(count // 20, 1) if reader.slow else count
 
             def work(reader: Reader = reader, own: Verdict = own, share: int = share, number: int = number) -> int:
-                return _fuzz(reader, share, 1000 * seed + number, folder / f"fuzz-{number}", own)
+                return _fuzz(reader, share, 1000 * seed + number, folder / f"fuzz-{number}", own, end)
 
             ended = forked(work, folder / "logs", most_seconds=3600)
             print(ended.out, end="", flush=True)
-            verdict.tried += share
+            reached = re.search(rf"^  {re.escape(reader.name)}: (\d+) tried", ended.out, re.MULTILINE)
+            verdict.tried += int(reached[1]) if reached else 0
             if ended.code != 0 or ended.faults():
                 verdict.wrong.append(reader.name)
                 print(ended.err[-3000:], end="", flush=True)
@@ -75,7 +86,7 @@ def judge(reader: Reader, path: Path, verdict: Verdict) -> str | None:
     return reader.right(answer)
 
 
-def _fuzz(reader: Reader, count: int, seed: int, place: Path, verdict: Verdict) -> int:
+def _fuzz(reader: Reader, count: int, seed: int, place: Path, verdict: Verdict, end: float) -> int:
     from tests.torture.mutate import changed_bytes, changed_value
 
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
@@ -106,9 +117,10 @@ def _fuzz(reader: Reader, count: int, seed: int, place: Path, verdict: Verdict) 
             verdict.fault(f"{wrong}; input {content[:400]!r}")
 
     rounds = random.Random(seed)
-    while verdict.tried < count:  # hypothesis ends where it believes that nothing new is left
+    # Hypothesis ends a round where it believes that nothing new is left.
+    while verdict.tried < count and time.monotonic() < end:
         before = verdict.tried
-        _examples(once, inputs, count - verdict.tried, rounds.randrange(2**32))
+        _examples(once, inputs, min(count - verdict.tried, _ROUND), rounds.randrange(2**32))
         if verdict.tried == before:
             break
     return verdict.end()
