@@ -89,6 +89,11 @@ def _check_depth(text: str, where: str) -> None:
             raise UsageError(f"{where}:{line}: nested more than {_DEEPEST} deep.")
 
 
+def _one_line(problem: object) -> str:
+    """Return what a parser says, which may quote the text over several lines, on one."""
+    return " ".join(str(problem).split())[:300].rstrip(".")
+
+
 def parse_yaml(text: str, where: str) -> Any:
     """Parse one safe YAML document; raises UsageError with `where` and the line."""
     with contextlib.suppress(yaml.YAMLError, ValueError):  # told below
@@ -103,9 +108,9 @@ def parse_yaml(text: str, where: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
-        raise UsageError(f"{where}{line}: {getattr(error, 'problem', None) or error}.") from error
+        raise UsageError(f"{where}{line}: {_one_line(getattr(error, 'problem', None) or error)}.") from error
     except _WRONG_VALUES as error:  # an impossible date, say, a list as a key, or `!!bool x`
-        raise UsageError(f"{where}: a value cannot be read ({type(error).__name__}: {error}).") from error
+        raise UsageError(f"{where}: a value cannot be read ({type(error).__name__}: {_one_line(error)}).") from error
     finally:
         if loader is not None:
             loader.dispose()
@@ -141,7 +146,7 @@ def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
     try:
         return cls(**converted)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {error}.") from error
+        raise UsageError(f"{where}: {_one_line(error)}.") from error
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
@@ -343,11 +348,11 @@ def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
     overrides: dict[str, Any] = {}
     for key, value in pairs:
         if key in overrides:
-            raise UsageError(f"{where}: {item}: {key!r} is set twice.")
+            raise UsageError(f"{where}: {_one_line(item)}: {key!r} is set twice.")
         try:
-            overrides[key] = parse_yaml(value, f"{where} {item}")
+            overrides[key] = parse_yaml(value, f"{where} {_one_line(item)}")
         except UsageError as error:
-            raise UsageError(f'{error} A text with such signs needs quotes: {key}="{value}".') from error
+            raise UsageError(f'{error} A text with such signs needs quotes: {key}="{_one_line(value)}".') from error
     return name, overrides
 
 
@@ -378,7 +383,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
             _check_settings(name, recipes)
             specs = match_names(name, recipes, "method")
         for spec in specs:
-            label = spec.name + item[len(name) :]
+            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", item[len(name) :])  # it is printed on one line
             if label in chosen:
                 raise UsageError(f"--methods: {label!r} is named twice.")
             parameters = {**spec.parameters, **overrides}

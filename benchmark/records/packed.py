@@ -155,6 +155,15 @@ def _numbers(kind: str, planes: NDArray[Any], gold: NDArray[Any], bases: NDArray
     return places
 
 
+def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
+    """Raise CorruptError unless pair scores (n,) are finite and have the gold that their record says."""
+    what = f"{path}: {record['method']['name']} on {record['task']['name']}"
+    if hashlib.sha256(gold.tobytes()).hexdigest() != pairs_of(record)["gold_sha256"]:
+        raise CorruptError(f"{what}: its pair scores have another gold than the record says; measure it again.")
+    if not (np.isfinite(predicted).all() and np.isfinite(gold).all()):
+        raise CorruptError(f"{what}: its pair scores are not all finite; measure it again.")
+
+
 @dataclass
 class Pack:
     """A packed results folder; `read_pack` makes it."""
@@ -219,8 +228,7 @@ class Pack:
             raise MissingError(
                 f"{record['method']['name']} on {task}: {self.path} has no scores of it; measure it again."
             ) from error
-        if hashlib.sha256(gold.tobytes()).hexdigest() != said["gold_sha256"]:
-            raise CorruptError(f"{self.path}: {record['method']['name']} on {task}: its pair scores have another gold.")
+        check_pairs(predicted, gold, record, self.path)
         return predicted, gold
 
     def _file(self, task: str) -> PairFile:

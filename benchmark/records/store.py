@@ -18,9 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from benchmark.records.conflicts import Found, cell_of, settled
 from benchmark.records.meaning import judged
-from benchmark.records.packed import RECORDS, Pack, read_pack
+from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
     NewerRecordError,
@@ -125,7 +127,10 @@ class Records:
             record = {**record, "replaces": replaced}
             content, checked = _as_json({**given, "replaces": replaced}, "the record")
         if pairs is not None:
-            predicted, gold = (side.astype("float32") for side in pairs)
+            with np.errstate(over="ignore"):  # what float32 cannot hold is refused in the next line
+                predicted, gold = (side.astype("float32") for side in pairs)
+            if not (np.isfinite(predicted).all() and np.isfinite(gold).all()):
+                raise CorruptError("the scores of its pairs are not all finite in float32.")
             file = path.with_name(f"{path.stem}.pairs.safetensors.gz")
             write_arrays(file, {"predicted": predicted, "gold": gold})
             gold_sha256 = hashlib.sha256(gold.tobytes()).hexdigest()
@@ -173,6 +178,7 @@ class Records:
         if predicted.ndim != 1 or predicted.shape != gold.shape or {predicted.dtype.str, gold.dtype.str} != {"<f4"}:
             shapes = f"{predicted.dtype} {predicted.shape} and {gold.dtype} {gold.shape}"
             raise CorruptError(f"{what}: {file} has {shapes} instead of two float32 vectors of one length.")
+        check_pairs(predicted, gold, record, file)
         return predicted, gold
 
     def _path_of(self, record: Record) -> Path:

@@ -358,3 +358,43 @@ def test_a_value_that_no_run_can_use_is_refused_with_the_recipe(text: str) -> No
     """Before any weights are loaded; not as a ZeroDivisionError, IndexError or a width of -1 in the middle of a run."""
     with pytest.raises(UsageError):
         parse_methods(text, RECIPES)[0].resolve()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: \0", "here.yaml: unacceptable character #x0000: special characters are not allowed in "),
+        ("a: [1,\n  b: {\n  c", "here.yaml:"),
+        ("a: !!bool |\n  x\n  y\n", "here.yaml: a value cannot be read (KeyError: "),
+        (
+            "a: !!float |\n  x\n  y\n",
+            "here.yaml: a value cannot be read (ValueError: could not convert string to float: ",
+        ),
+        ("a: b: c", "here.yaml:1: mapping values are not allowed here."),
+        ("? [1,\n 2]\n: 3", "here.yaml"),
+    ],
+)
+def test_what_is_no_yaml_is_told_on_one_line(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_yaml(text, "here.yaml")
+    assert str(error.value).startswith(words) and len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "simcse:batch_size=1\nsimcse\nsimcse:batch_size=2",
+        "simcse:\nlabel=a: b:\nc=[",
+        "simcse:pooling=[\n\n1",
+        "simcse:pooling=\0\n",
+    ],
+)
+def test_methods_of_several_lines_are_told_on_one(text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_methods(text, RECIPES)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_name_with_its_settings_is_one_line() -> None:
+    (spec,) = parse_methods("simcse:batch_size=\n 16:pooling=cls", RECIPES)
+    assert spec.name == "simcse:batch_size= 16:pooling=cls" and spec.parameters["batch_size"] == 16

@@ -17,6 +17,7 @@ from scipy import stats
 from benchmark.data.sources import DataSource
 from benchmark.metrics import relatedness
 from benchmark.records import store as results
+from benchmark.records.pack import pack
 from benchmark.records.query import scored_pairs
 from benchmark.records.schema import check_record
 from benchmark.records.store import Records
@@ -24,7 +25,7 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import sha256_file
+from zoo.files import sha256_file, sha256_json, write_arrays
 
 FAST = ("--precision", "fp32", "--limit", "20")
 PAIRS = (np.linspace(0, 1, 30), np.arange(30) / 10)
@@ -151,3 +152,51 @@ def test_rows_of_supervised_relatedness_can_be_compared(cli: Cli, data_dir: Path
     first = TASKS.get("SICK-R-regressor").load(DataSource(data_dir, hub=False), 60).test.first
     (row,) = re.findall(r"SICK-R-regressor: pairs whose.*?\nrow (\d+):", done.out, re.S)
     assert first[int(row) - 1] in done.out
+
+
+def spoil(store: Records, how: str) -> None:
+    """Put another file of pair scores beside the only record, which names it by its sha256."""
+    (path,) = (store.folder / "records").rglob("*.json")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    predicted, gold = (np.float32(side) for side in PAIRS)
+    if how == "another gold":
+        gold = gold + np.float32(1)
+    else:
+        predicted[3] = np.float32(how)
+    file = path.with_name(record["pairs"]["file"])
+    write_arrays(file, {"predicted": predicted, "gold": gold})
+    record["pairs"]["sha256"] = sha256_file(file)
+    del record["sha256"]
+    path.write_text(json.dumps({**record, "sha256": sha256_json(record)}), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("how", "packed"), [("another gold", False), ("nan", False), ("inf", False), ("nan", True), ("inf", True)]
+)
+def test_scores_that_mean_nothing_are_refused(
+    how: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Records(tmp_path)
+    store.write(make_record(), PAIRS)
+    spoil(store, how)
+    if packed:
+        with monkeypatch.context() as patch:
+            patch.setattr(results, "check_pairs", lambda *_: None)
+            patch.setattr("benchmark.records.packed.check_pairs", lambda *_: None)
+            pack(tmp_path)
+        assert not list(tmp_path.rglob("*.gz"))
+    store = Records(tmp_path)
+    (record,) = store.all()
+    words = "have another gold than the record says" if how == "another gold" else "are not all finite"
+    with pytest.raises(CorruptError, match=f"bag on pocket-pairs: its pair scores {words}; measure it again") as error:
+        store.pair_scores(record)
+    assert str(tmp_path) in str(error.value)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e39])
+def test_what_is_not_finite_is_not_written(value: float, tmp_path: Path) -> None:
+    predicted = PAIRS[0].copy()
+    predicted[0] = value
+    with pytest.raises(CorruptError, match="not all finite"):
+        Records(tmp_path).write(make_record(), (predicted, PAIRS[1]))
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
