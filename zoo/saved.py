@@ -106,6 +106,8 @@ def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | No
         if not {"method", "class"} <= saved.keys():
             raise CorruptError(f"{folder / _METHOD} does not say the method; name it: method=...")
         method = saved["method"]
+        if not isinstance(method, str | None):
+            raise CorruptError(f"{folder / _METHOD} names no method ({method!r:.40}); name it: method=...")
         if method is None or method not in METHODS:
             raise MissingError(
                 f"{folder} was saved by {saved['class']} (method {method!r}), which is not registered here; import or"

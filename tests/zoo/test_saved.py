@@ -103,7 +103,7 @@ def test_a_plugin_that_is_not_loaded_is_named(tiny_bert: Path, tmp_path: Path) -
     (tmp_path / "method.json").write_text(json.dumps({**said, "method": "elsewhere"}), encoding="utf-8")
     with pytest.raises(MissingError, match="method 'elsewhere'"):
         zoo.load(tmp_path)
-    for damaged in ('{"method": "av', "{}", "[1]"):
+    for damaged in ('{"method": "av', "{}", "[1]", '{"method": ["avg"], "class": "Average"}'):
         (tmp_path / "method.json").write_text(damaged, encoding="utf-8")
         with pytest.raises(CorruptError, match=r"method\.json"):
             zoo.load(tmp_path)

@@ -18,7 +18,7 @@ from zoo.encoder import Encoder, Runtime, Vectors
 from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.engine.tokens import clean_text
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import positive
+from zoo.methods.base import WIDEST, at_most, positive
 from zoo.recipe import build
 
 _WORD = re.compile(r"\w+")
@@ -33,6 +33,7 @@ class BagOfWordsRecipe:
 
     def __post_init__(self) -> None:
         positive(self, "dim")
+        at_most(self, WIDEST, "dim")
 
 
 class BagOfWords(Encoder[BagOfWordsRecipe]):

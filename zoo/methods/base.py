@@ -30,6 +30,17 @@ def positive(recipe: Any, *names: str) -> None:
             raise ValueError(f"{name} must be above 0, not {value}")
 
 
+WIDEST = 16_384  # numbers of a vector, 16 times BERT-large's: at 26,000 texts of a suite 1.7 GB
+
+
+def at_most(recipe: Any, most: int, *names: str) -> None:
+    """Raise ValueError unless the named fields are at most so large (or None), before they take the memory."""
+    for name in names:
+        value = getattr(recipe, name)
+        if value is not None and value > most:
+            raise ValueError(f"{name} must be at most {most:,}, not {str(value)[:30]}")
+
+
 def count_parameters(*modules: nn.Module) -> int:
     """Return how many numbers the weights of the modules are; what two of them share counts once."""
     return sum({id(p): p.numel() for module in modules for p in module.parameters()}.values())

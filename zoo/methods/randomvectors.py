@@ -15,7 +15,7 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Trai
 from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import positive
+from zoo.methods.base import WIDEST, at_most, positive
 from zoo.recipe import build
 
 
@@ -27,6 +27,7 @@ class RandomVectorsRecipe:
 
     def __post_init__(self) -> None:
         positive(self, "dim")
+        at_most(self, WIDEST, "dim")
 
 
 class RandomVectors(Encoder[RandomVectorsRecipe]):

@@ -142,6 +142,7 @@ def restore_checkpoint(
         _check_groups(optimizer.param_groups, groups)
         model.load_state_dict(weights)
         optimizer.load_state_dict({"state": state, "param_groups": groups})
+        _check_schedule(scheduler.state_dict(), scheduler_state)
         scheduler.load_state_dict(scheduler_state)
     except (*WRONG_CONTENT, RuntimeError) as error:
         raise CorruptError(f"{path} does not fit this training ({error}).") from error
@@ -150,6 +151,24 @@ def restore_checkpoint(
         raise CorruptError(f"{path} holds no random state of process {rank}: it is from fewer processes.")
     set_random_state(own)
     return facts
+
+
+_MOST_STEPS = 2**53  # whole numbers up to here are floats without rounding
+
+
+def _check_schedule(own: dict[str, Any], read: dict[str, Any]) -> None:
+    """Raise ValueError where the state of a schedule is of another kind than this training's."""
+    for name, mine in own.items():
+        other = read[name]
+        pairs = zip(mine, other, strict=True) if isinstance(mine, list) else [(mine, other)]
+        if not all(_alike(one, another) for one, another in pairs):
+            raise ValueError(f"the schedule's {name} is {other!r:.40}")
+
+
+def _alike(mine: object, other: object) -> bool:
+    if isinstance(mine, bool) or not isinstance(mine, int | float):
+        return type(other) is type(mine)
+    return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS  # NaN is not
 
 
 def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from zoo.encoder import Run, Runtime
+from zoo.methods.bagofwords import BagOfWords
 from zoo.methods.randomvectors import RandomVectors
 from zoo.recipe import all_recipes
 
@@ -58,3 +59,8 @@ def test_the_recipe_is_a_control_that_runs_once_a_seed() -> None:
     assert [name for name, one in all_recipes().items() if one.control] == ["bag-of-words", "random"]
     with pytest.raises(ValueError, match="above 0"):
         RandomVectors.Recipe(dim=0)
+    for dim in (16_385, 10**6, 10**400):
+        for recipe in (RandomVectors.Recipe, BagOfWords.Recipe):
+            with pytest.raises(ValueError, match=r"dim must be at most 16,384, not \d{5,30}$"):
+                recipe(dim=dim)
+    assert make(dim=16_384).encode(["a"]).shape == (1, 16_384)

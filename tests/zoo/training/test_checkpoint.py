@@ -12,7 +12,7 @@ from safetensors import safe_open
 from torch import nn
 
 from zoo.errors import CorruptError, MissingError
-from zoo.files import write_tensors
+from zoo.files import read_tensors, write_tensors
 from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
 
 
@@ -97,3 +97,26 @@ def test_each_process_gets_its_own_random_state_back(tmp_path: Path) -> None:
         assert torch.equal(torch.get_rng_state(), states[rank]["cpu"])
     with pytest.raises(CorruptError, match="fewer processes"):
         load_checkpoint(tmp_path / "c.safetensors", *setting(0), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("last_epoch", 10**400),
+        ("last_epoch", "3"),
+        ("last_epoch", None),
+        ("base_lrs", [float("nan")]),
+        ("base_lrs", []),
+        ("_last_lr", 0.1),
+        ("_step_count", True),
+        ("lr_lambdas", [1]),
+    ],
+)
+def test_a_schedule_of_another_kind_is_refused(name: str, value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "c.safetensors"
+    save_checkpoint(path, *setting(0), {"step": 1}, [random_state()])
+    tensors, metadata = read_tensors(path)
+    for content in ({**json.loads(metadata["scheduler"]), name: value}, {}):
+        write_tensors(path, tensors, {**metadata, "scheduler": json.dumps(content)})
+        with pytest.raises(CorruptError, match="does not fit this training"):
+            load_checkpoint(path, *setting(0))
