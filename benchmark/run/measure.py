@@ -18,7 +18,7 @@ from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
 from benchmark.run.plan import Cell, EncoderPlan
 from benchmark.run.stop import Stop
-from benchmark.run.vectors import Timed, VectorStore, facts_of
+from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo.conformance import probe
 from zoo.encoder import Corpus, Encoder, Run
@@ -94,7 +94,8 @@ class EncoderMeasurement:
         self._encoder: Encoder | None = None
         self._stats_before: dict[str, Any] = {}
         self._timed = Timed()
-        self._store = VectorStore(self.encoder, plan.shown, self._entry, self._timed)
+        self._blocks = Blocks(stop.check)
+        self._store = VectorStore(self.encoder, plan.shown, self._entry, self._timed, self._blocks)
         self._adapted: tuple[list[str], VectorStore] | None = None  # the texts that it was fitted on last
         self._adaptation: dict[str, Any] | None = None  # what records say of that fit
         self._peak_from_mb: float | None = None
@@ -103,7 +104,10 @@ class EncoderMeasurement:
         """Return the encoder, obtained when it is first needed."""
         if self._encoder is None:
             encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
+            asked = self._stop.asked
             probe(encoder, self.plan.shown)
+            if self._stop.asked == asked:
+                self._blocks.follow_time()
             self._encoder, self._stats_before = encoder, dict(encoder.encoding_stats())
         return self._encoder
 
@@ -152,7 +156,7 @@ class EncoderMeasurement:
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)
             self._adaptation = {"seconds": seconds, "texts": len(set(texts)), "rank": adapted.fitted_rank()}
-            self._adapted = texts, VectorStore(adapted, self.plan.shown, timed=self._timed)
+            self._adapted = texts, VectorStore(adapted, self.plan.shown, timed=self._timed, blocks=self._blocks)
         return self._adapted[1]
 
     def _measure_one(self, cell: Cell) -> Measured:

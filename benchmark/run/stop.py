@@ -16,11 +16,13 @@ class Stop:
 
     def __init__(self, *, tell: bool = True, launched: bool = False) -> None:
         self.number: int | None = None
+        self.asked = 0  # how often it was asked: an encoder that never asks is given few texts at a time
         self.tell = tell  # False: another process says that the signal was heard
         # One Ctrl-C reaches what torchrun launched twice: from the terminal, and from torchrun, which ends by force.
         self.launched = launched
 
     def __call__(self) -> int | None:
+        self.asked += 1
         return self.number
 
     @contextmanager

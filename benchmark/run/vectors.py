@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +19,9 @@ from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError
 
 _BLOCK = 8192  # texts that are encoded, and kept in the embedding cache, at a time
+_FIRST = 32  # of an encoder that does not ask whether to stop
+_SHORT, _LONG = 1.0, 4.0  # seconds: its blocks grow or shrink where one takes less or more
+_UNKEPT = 60.0  # seconds after which small blocks go to the cache too: each time makes a file
 _MISSING = 10  # words that a record names; never sentences, which are the data sets' own
 
 
@@ -41,6 +45,29 @@ class Timed:
     seconds: float = 0.0
 
 
+@dataclass
+class Blocks:
+    """How many texts are encoded at a time; `check` raises Interrupted between two blocks after a signal.
+
+    An encoder that asks for signals itself is given large blocks; those of another follow its speed.
+    """
+
+    check: Callable[[], None] = lambda: None
+    size: int = _BLOCK
+    by_time: bool = False
+
+    def follow_time(self) -> None:
+        """Begin with few texts, as nothing is known of the encoder's speed."""
+        self.by_time, self.size = True, _FIRST
+
+    def took(self, seconds: float) -> None:
+        """Learn from the time of a block how large the next one is to be."""
+        if self.by_time and seconds < _SHORT:
+            self.size = min(2 * self.size, _BLOCK)
+        elif self.by_time and seconds > _LONG:
+            self.size = max(self.size // 2, 1)
+
+
 class VectorStore:
     """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
 
@@ -54,11 +81,13 @@ class VectorStore:
         name: str,
         entry: Callable[[], Entry | None] = lambda: None,
         timed: Timed | None = None,
+        blocks: Blocks | None = None,
     ) -> None:
         self._obtain: Callable[[], Encoder] = (lambda: encoder) if isinstance(encoder, Encoder) else encoder
         self.name = name
         self._entry = entry
         self.timed = timed or Timed()
+        self.blocks = blocks or Blocks()
         self.rows: dict[str, int] = {}
         self.matrix: Vectors = np.empty((0, 0), np.float32)
         self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
@@ -81,12 +110,35 @@ class VectorStore:
         entry = self._entry()
         if entry != before:  # it was fitted just now, as it may have been elsewhere before
             new = self._look_up(new, entry)
-        for start in range(0, len(new), _BLOCK):  # so that a run that is stopped has kept most of what it encoded
-            block = new[start : start + _BLOCK]
-            vectors, covered = self._encode(encoder, block)
-            self._keep(block, vectors, covered)
-            if entry is not None:
-                entry.add(block, vectors, covered, facts_of(encoder))
+        self._encode_all(encoder, new, entry)
+
+    def _encode_all(self, encoder: Encoder, texts: list[str], entry: Entry | None) -> None:
+        """Encode distinct texts block by block; whatever ends it, what was encoded is in the embedding cache."""
+        done = cached = 0
+
+        def to_cache() -> None:
+            if entry is not None and done > cached:
+                rows = slice(len(self.matrix) - (done - cached), None)
+                entry.add(texts[cached:done], self.matrix[rows], self.covered[rows], facts_of(encoder))
+
+        last = time.monotonic()
+        try:
+            while done < len(texts):
+                block = texts[done : done + self.blocks.size]
+                before = self.timed.seconds
+                self._keep(block, *self._encode(encoder, block))
+                done += len(block)
+                self.blocks.took(self.timed.seconds - before)
+                if done - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
+                    to_cache()
+                    cached, last = done, time.monotonic()
+                if done < len(texts):
+                    self.blocks.check()
+        except BaseException:
+            with contextlib.suppress(Exception):  # the reason for the end matters more than facts that cannot be kept
+                to_cache()
+            raise
+        to_cache()
 
     def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
         """Take what the cache has; return the texts that are left."""

@@ -91,8 +91,8 @@ def encode_table(
             waiting.pop(0)
             done += len(rows)
             bar.update(done)
-            number = runtime.stop_signal() if waiting else None
-            if number:
+            number = runtime.stop_signal()
+            if number and waiting:
                 raise Interrupted(f"stopped by signal {number}; the same command goes on from here.", number)
     stats.texts += len(table)
     stats.tokens += int(table.lengths.sum())

@@ -1,0 +1,128 @@
+"""A signal inside the encoding of a method that never asks for one: acted on within blocks, what was encoded stays."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Bag
+
+from benchmark.data.sources import DataSource
+from benchmark.records.store import Records
+from benchmark.run.cache import EmbeddingCache
+from benchmark.run.plan import Plan, make_plan, resolve_methods
+from benchmark.run.runner import Runner
+from benchmark.run.vectors import Blocks, VectorStore
+from benchmark.tasks.loaded import load_tasks
+from zoo.encoder import Runtime
+from zoo.errors import Interrupted
+from zoo.recipe import RecipeSpec
+from zoo.registry import METHODS
+
+STOPS_AT = 100  # texts
+
+
+class Slow(Bag):
+    """A hundredth of a second a text, nothing asked; the signal comes while a block is encoded."""
+
+    calls: list[int] = []  # noqa: RUF012
+    stopping = False
+
+    def encode(self, texts: Any) -> Any:
+        type(self).calls.append(len(texts))
+        before = sum(type(self).calls) - len(texts)
+        time.sleep(0.01 * len(texts))
+        if type(self).stopping and before < STOPS_AT <= before + len(texts):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().encode(texts)
+
+
+@pytest.fixture
+def slow(clean_registries: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Slow]]:
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
+    METHODS.register("slow")(Slow)
+    yield Slow
+    Slow.calls, Slow.stopping = [], False
+
+
+def planned() -> Plan:
+    specs = [RecipeSpec("slow", "slow", "", "", "test")]
+    loaded = load_tasks(["pocket-words", "pocket-pairs"], DataSource(None, hub=False), None)
+    return make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=None)
+
+
+def test_a_signal_is_acted_on_within_blocks(slow: type[Slow], tmp_path: Path) -> None:
+    """The next run encodes what is left and nothing again."""
+    plan = planned()
+    texts = {text for cell in plan.encoders[0].cells if cell.task.data for text in cell.task.data.texts()}
+    assert len(texts) > 1000, "at once they would take ten seconds"
+    Slow.calls, Slow.stopping = [], True
+    said = []
+    with pytest.raises(Interrupted) as stopped:
+        Runner(tmp_path, Runtime(), cache=EmbeddingCache(say=said.append)).run(plan)
+    assert stopped.value.exit_code == 128 + signal.SIGTERM and said == []
+    probed, blocks = Slow.calls[:5], Slow.calls[5:]
+    assert probed == [8, 8, 3, 1, 4] and sum(blocks) <= 2 * STOPS_AT + 32
+    assert Records(tmp_path).all() == []
+
+    Slow.calls, Slow.stopping = [], False
+    outcome = Runner(tmp_path, Runtime(), cache=EmbeddingCache(say=said.append)).run(plan)
+    assert (outcome.measured, outcome.failed) == (2, [])
+    assert sum(Slow.calls[5:]) == len(texts) - sum(blocks)
+
+
+def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: Path) -> None:
+    plan = planned()
+
+    class Failing(Slow):
+        def encode(self, texts: Any) -> Any:
+            if sum(Slow.calls) > 200:
+                raise RuntimeError("enough")
+            return super().encode(texts)
+
+    Slow.calls = []
+    entry = EmbeddingCache().entry(plan.encoders[0].key, "code", None, "cpu")
+    blocks = Blocks()
+    blocks.follow_time()
+    store = VectorStore(Failing(Failing.Recipe(), Runtime()), "failing", lambda: entry, blocks=blocks)
+    texts = [f"text {i}" for i in range(500)]
+    with pytest.raises(RuntimeError, match="enough"):
+        store.add(texts)
+    found = entry.find(texts)
+    assert found is not None and found.known.sum() == len(store.rows) == sum(Slow.calls) > 200
+    plain = Bag(Bag.Recipe(), Runtime()).encode(texts)
+    assert np.array_equal(found.vectors[found.known], plain[found.known])
+
+
+def test_blocks_follow_the_speed_of_a_method() -> None:
+    blocks = Blocks()
+    blocks.took(100)
+    assert blocks.size == 8192, "of one that asks for itself they stay as they are"
+    blocks.follow_time()
+    sizes = []
+    for _ in range(9):
+        sizes.append(blocks.size)
+        blocks.took(0.1)
+    assert sizes == [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] and blocks.size == 8192
+    blocks.took(2)
+    assert blocks.size == 8192
+    for _ in range(20):
+        blocks.took(5)
+    assert blocks.size == 1
+
+
+def test_a_method_on_a_backbone_asks_for_itself(tiny_bert: Path) -> None:
+    """Also where one batch is all: the probe of a run tells by that which methods ask."""
+    from zoo import create
+
+    asked: list[None] = []
+    encoder = create(f"avg-last:backbone={tiny_bert}", Runtime(stop_signal=lambda: asked.append(None)))
+    asked.clear()
+    encoder.encode(["one", "two"])
+    assert len(asked) == 1
