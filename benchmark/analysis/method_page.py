@@ -68,7 +68,7 @@ def method_page(
             rows[-1]["curves"].append({**curve, "number": len(drawn)})
             drawn.append(curve)
     summary = f"{spec.summary}. {spec.paper}" if spec else ""
-    scripts = ("common.js", "plots.js", "method.js")
+    scripts = ("common.js", "zoom.js", "plots.js", "method.js")
     return render("method.html.j2", scripts, title=title, summary=summary, rows=rows, data={"curves": drawn})
 
 

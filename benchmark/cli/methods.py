@@ -133,6 +133,7 @@ def _lines(one: Mapping[str, Any]) -> Iterable[str]:
     yield f"# {one['name']} ({one['origin']})"
     head = {key: one[key] for key in ("method", "extends", "summary", "paper", "control") if one[key]}
     yield from (f"{key}: {_value(value)}" for key, value in head.items())
+    yield from _notes("How to cite", [f"{paper['cited']} {paper['url']}" for paper in one["papers"]])
     yield from _notes("Family", [f"{one['family']}: {what(one['family'])}"])
     yield "parameters:"
     for setting in one["settings"]:

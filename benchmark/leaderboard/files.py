@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
 from benchmark.leaderboard.show import frame_of, html_of, text_of
@@ -27,12 +28,16 @@ if TYPE_CHECKING:
 
 
 def leaderboard_files(
-    results: Path, suite_names: str | None = None, aggregation: Aggregation = "all", by_condition: bool = False
+    results: Path,
+    suite_names: str | None = None,
+    aggregation: Aggregation = "all",
+    by_condition: bool = False,
+    out: Path | None = None,
 ) -> tuple[list[Table], dict[str, str], Records]:
     """Return the tables of a results folder, all files made of them by name, and the records they come from.
 
-    The tables are of the suites named (comma-separated) or all; the page, index.html, has all. Raises MissingError when
-    there is no record of these suites.
+    The tables are of the suites named (comma-separated) or all; the page, index.html, has all and links from the folder
+    `out` (None: that of the results). Raises MissingError when there is no record of these suites.
     """
     records = Records(results)
     with pause_garbage_collection():  # it would look through a million dictionaries again and again
@@ -51,7 +56,8 @@ def leaderboard_files(
                 " --results."
             )
         files = {name: text for table in named for name, text in table_files(table).items()}
-        return named, files | {"index.html": page(tables, found, tuple(files))}, records
+        made_page = page(tables, found, tuple(files), handbook_from(out or results))
+        return named, files | {"index.html": made_page}, records
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ def write_leaderboard(
     by_condition: bool = False,
 ) -> Leaderboard:
     """Make and write the tables of a results folder (see `leaderboard_files`)."""
-    tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition)
+    tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition, out)
     for name, text in files.items():
         write_text(out / name, text)
     return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.conditions import conditions, contamination, environment_lines, role
+from benchmark.leaderboard.links import links_of, papers_named
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.table import set_ranks
 from benchmark.leaderboard.values import Value
@@ -28,10 +29,11 @@ _T = TypeVar("_T")
 _Key = tuple[str, str]  # method, row key
 
 
-def page(tables: Sequence[Table], records: Sequence[Record] = (), files: Sequence[str] = ()) -> str:
+def page(tables: Sequence[Table], records: Sequence[Record] = (), files: Sequence[str] = (), handbook: str = "") -> str:
     """Return the HTML page of the tables; their records add each seed's score and the training curves.
 
-    `files` are the names of the tables' files that lie beside the page; a table links to its own.
+    `files` are the names of the tables' files that lie beside the page; a table links to its own. `handbook` is the way
+    from the page to the handbook's pages of methods, where they lie near.
     """
     seeds, curves = _by_row(records)
     sections = [
@@ -40,8 +42,10 @@ def page(tables: Sequence[Table], records: Sequence[Record] = (), files: Sequenc
         for part in _one_protocol_each(table)
     ]
     title = sections[0]["title"] if len(sections) == 1 else "zoo-bench leaderboard"
-    scripts = ("common.js", "plots.js", "table.js", "leaderboard.js")
-    return render("page.html.j2", scripts, title=title, data={"sections": sections})
+    papers = papers_named({name for section in sections for row in section["rows"] for name in row["papers"]})
+    data = {"sections": sections, "papers": papers, "handbook": handbook}
+    scripts = ("common.js", "zoom.js", "plots.js", "table.js", "print.js", "leaderboard.js")
+    return render("page.html.j2", scripts, title=title, data=data)
 
 
 def write_page(tables: Sequence[Table], path: Path, records: Sequence[Record] = ()) -> None:
@@ -147,8 +151,9 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
 
 
 def _files_of(table: Table, files: Sequence[str]) -> list[str]:
-    stem = table.stem
-    return [name for name in files if name.rpartition(".")[0] in (stem, f"{stem}-published")]
+    """Return a table's files that stay with the page; JSON it gives itself, and LaTeX is made when it is needed."""
+    stems = (table.stem, f"{table.stem}-published")
+    return [name for name in files if name.rpartition(".")[0] in stems and name.endswith((".md", ".csv"))]
 
 
 def _cited(line: published.Line, columns: Mapping[str, tuple[str, published.Reasons]]) -> dict[str, Any]:
@@ -189,6 +194,7 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
         "overlap": contamination(about),
         "conditions": conditions(row),
         "notes": row.notes,
+        **links_of(row),
         "average": _cell(row.average, {}),
         "cells": [_cell(row.values[task], seeds.get(task, {})) for task in tasks],
         "means": [_cell(value, {}) for value in row.means.values()],

@@ -13,6 +13,7 @@ from zoo.encoder import AnyRecipe, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.explain import notes, reasons
 from zoo.families import family_of
+from zoo.papers import PAPERS, papers_of
 from zoo.recipe import RecipeSpec
 
 _SENTENCE = 110  # characters of a Wikipedia sentence, on average
@@ -49,6 +50,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
         "extends": spec.extends or None,
         "summary": spec.summary,
         "paper": spec.paper,
+        "papers": [{"cited": PAPERS[name].cited(), "url": PAPERS[name].url} for name in papers_of(spec)],
         "control": spec.control,
         "origin": spec.origin,
         "notes": [{"recipe": name, "text": text} for name, text in notes(spec)],

@@ -91,10 +91,13 @@ function buildSection(section, panel, given) {
   section.state = () => {
     const now = rows.filter((row) => row.chosen);
     const same = now.length === before.size && now.every((row) => before.has(row));
-    return { ...filter.state(), ...(sortedBy() === start ? {} : { sort: sortedBy() }),
+    const zoomed = plots.filter((plot) => plot.zoom?.text()).map((plot) => [`zoom-${plot.name}`, plot.zoom.text()]);
+    return { ...filter.state(), ...(sortedBy() === start ? {} : { sort: sortedBy() }), ...Object.fromEntries(zoomed),
       ...(same ? {} : { ticked: now.map((row) => row.name).join("|") }) };
   };
   if (given.has("sort")) sortBy(given.get("sort"));
+  plots.forEach((plot) => plot.zoom?.read(given.get(`zoom-${plot.name}`)));
+  for (const plot of plots) plot.figure.addEventListener("zoomed", remember);
   panel.append(
     make("h2", {}, section.title),
     ...(section.trial ? [make("p", { class: "trial" }, "TRIAL on cut data (--limit): not comparable with anything")] : []),
@@ -109,10 +112,8 @@ function buildSection(section, panel, given) {
   const gaps = rows.flatMap((row) => row.notes.map((note) => `${row.name}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));
   if (section.cited.length) panel.append(detail(`Cited, not measured (${section.cited.length})`, citedTable(section)));
-  if (section.files.length) {
-    panel.append(make("p", { class: "note" }, "This table as a file: ",
-      ...section.files.flatMap((name, i) => [i ? ", " : "", make("a", { href: name }, name)]), "."));
-  }
+  panel.append(make("p", { class: "note files" }, "This table as a file: ",
+    ...section.files.flatMap((name) => [make("a", { href: name }, name), ", "]), jsonButton(section), "."));
   panel.append(detail("Made by", make("pre", {}, section.commands.join("\n"))), detail("Environment", list(section.environments)));
   filter.start();
   plots.ready = true;
@@ -121,6 +122,18 @@ function buildSection(section, panel, given) {
   new ResizeObserver(() => requestAnimationFrame(() => {
     if (panel.clientWidth !== width && panel.clientWidth) { width = panel.clientWidth; redraw(); }
   })).observe(panel);
+}
+// What the page holds of a table, without the marks that drawing leaves on its rows.
+function jsonButton(section) {
+  const button = make("button", { type: "button", class: "link" }, "JSON");
+  button.addEventListener("click", () => {
+    const { sections } = JSON.parse(byId("data").textContent);
+    const text = JSON.stringify(sections.find(({ id }) => id === section.id), null, 1);
+    const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "application/json" })), download: `${section.id}.json` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  });
+  return button;
 }
 // Systems that no recipe makes: as printed, without a rank.
 function citedTable(section) {
@@ -179,11 +192,3 @@ addEventListener("hashchange", () => {
   open(wanted(given), given);
 });
 if (panels.length) open(wanted(address()), address());
-// On paper a table is as wide as the sheet: A4 lying has about 1,040 pixels between its margins.
-addEventListener("beforeprint", () => document.querySelectorAll(".box > table").forEach((table) => {
-  table.style.width = "max-content";
-  table.style.zoom = Math.min(1, 1040 / table.scrollWidth);
-}));
-addEventListener("afterprint", () => document.querySelectorAll(".box > table").forEach((table) => {
-  table.style.width = table.style.zoom = "";
-}));

@@ -1,10 +1,15 @@
 // The curves of a method's page; everything else of it is plain HTML.
 const curves = JSON.parse(byId("data").textContent).curves;
 const holders = [...document.querySelectorAll(".curve-plot")];
-const drawAll = () => holders.forEach((holder) => {
+const drawOne = (holder) => {
   const { title, rows } = curves[Number(holder.dataset.curve)];
-  drawCurves(holder, rows, title);
+  drawCurves(holder, rows, title, holder.zoom);
+};
+holders.forEach((holder) => {
+  holder.zoom = makeZoom(() => drawOne(holder));
+  holder.closest("figure").prepend(holder.zoom.bar);
 });
+const drawAll = () => holders.forEach(drawOne);
 drawAll();
 let drawnWidth = 0;
 new ResizeObserver(() => requestAnimationFrame(() => {

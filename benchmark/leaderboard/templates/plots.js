@@ -39,35 +39,48 @@ function marker(setting, x, y) {
   return draw("circle", { class: `mark ${setting}`, cx: x, cy: y, r: setting === "untrained" ? r - .5 : r });
 }
 
-// Names beside their points where there is room; what would cover another name is left out (hover tells it).
-function label(svg, taken, text, x, y, right) {
-  const width = text.length * 6.6;
-  const places = [[x + 9, y + 4], [x - 9 - width, y + 4], [x - width / 2, y - 11], [x - width / 2, y + 19], [x + 7, y - 8], [x - 7 - width, y - 8]];
+// Names beside their points where there is room; what would cover another name or the axis is left out (hover tells it).
+const measure = document.createElement("canvas").getContext("2d");
+function label(svg, taken, text, x, y, [left0, right]) {
+  measure.font = `12px ${getComputedStyle(document.body).fontFamily}`;
+  const shown = text.length > 34 ? `${text.slice(0, 32)}…` : text;
+  const width = measure.measureText(shown).width;
+  const places = [[x + 9, y + 4], [x - 9 - width, y + 4], [x - width / 2, y - 11], [x - width / 2, y + 19], [x + 7, y - 8], [x - 7 - width, y - 8],
+    [x + 7, y + 15], [x - 7 - width, y + 15]];
   for (const [left, base] of places) {
-    const box = [left, base - 11, left + width, base + 2];
-    if (box[0] < 0 || box[2] > right || box[1] < 0) continue;
+    const box = [left - 2, base - 11, left + width + 2, base + 3];
+    if (box[0] < left0 || box[2] > right || box[1] < 0) continue;
     if (taken.some((other) => box[0] < other[2] && other[0] < box[2] && box[1] < other[3] && other[1] < box[3])) continue;
     taken.push(box);
-    svg.append(draw("text", { class: "label", x: left, y: base, "aria-hidden": "true" }, text));
+    svg.append(draw("text", { class: "label", x: left, y: base, "aria-hidden": "true" }, shown));
     return;
   }
 }
 
-function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, none }) {
+let clips = 0;
+function clip(svg, [left, top, right, bottom]) {
+  const id = `clip-${clips += 1}`;
+  svg.append(draw("clipPath", { id }, draw("rect", { x: left, y: top, width: right - left, height: bottom - top })));
+  return `url(#${id})`;
+}
+// Puts a drawing into its place; a point of a row that had the focus has it again.
+function renew(holder, children, same) {
+  const focused = holder.contains(document.activeElement) ? document.activeElement : null;
+  holder.replaceChildren(...children);
+  if (!focused) return;
+  const again = [...holder.querySelectorAll("[tabindex]")].find((one) => same(one, focused)) || holder.querySelector("svg");
+  again?.focus({ preventScroll: true });
+}
+const how = (more = "") => make("span", { class: "how" }, ` Drag a rectangle to zoom, or + and −; 0 or a double click goes back.${more}`);
+
+function costPlot(section, { name, title, axis, cost, text, tickText, ticks, cheaper, none }) {
   const holder = make("div");
-  const figure = make("figure", {}, make("h3", {}, title), make("figcaption", {},
-    "Dashed: the best average at each cost. Bars: ± one standard deviation over seeds. Left and right arrow keys move over the points."), holder);
-  const settings = Object.keys(SETTINGS).filter((name) => section.rows.some((row) => row.setting === name));
-  figure.append(make("ul", { class: "legend" }, ...settings.map((name) => make("li", {}, make("span", { class: `setting ${name}` }, name)))));
-  let near = false;
-  const zoom = make("button", { type: "button", class: "zoom", "aria-pressed": "false" }, "Upper half only");
-  zoom.addEventListener("click", () => {
-    near = !near;
-    zoom.setAttribute("aria-pressed", String(near));
-    zoom.textContent = near ? "All rows" : "Upper half only";
-    redraw();
-  });
-  figure.prepend(zoom);
+  const zoom = makeZoom(() => { redraw(); figure.dispatchEvent(new Event("zoomed", { bubbles: true })); });
+  const below = make("p", { class: "note" });
+  const figure = make("figure", {}, zoom.bar, make("h3", {}, title), make("figcaption", {},
+    "Dashed: the best average at each cost. Bars: ± one standard deviation over seeds.", how(" Left and right arrow keys move over the points.")), holder, below);
+  const settings = Object.keys(SETTINGS).filter((one) => section.rows.some((row) => row.setting === one));
+  figure.append(make("ul", { class: "legend" }, ...settings.map((one) => make("li", {}, make("span", { class: `setting ${one}` }, one)))));
   const known = (row) => row.average.mean !== null && (cost(row) > 0 || none);
   if (!section.rows.some((row) => known(row) && cost(row) > 0)) return null;
   if (section.rows.some((row) => row.average.mean !== null && !known(row))) {
@@ -75,28 +88,30 @@ function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, 
   }
 
   function redraw() {
-    const every = section.rows.filter((row) => row.shown && known(row)).sort((a, b) => b.average.mean - a.average.mean);
-    const rows = near ? every.slice(0, Math.ceil(every.length / 2)) : every;
-    zoom.hidden = every.length < 4;
+    const rows = section.rows.filter((row) => row.shown && known(row));
+    zoom.bar.hidden = rows.length < 2;
+    below.textContent = "";
     const width = Math.max(260, holder.clientWidth);
-    const height = Math.max(250, Math.min(380, width * .66));
+    const height = Math.max(270, Math.min(400, width * .66));
     if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "No complete row to draw."));
     const svg = frame(width, height, title);
     const costs = rows.map(cost).filter((value) => value > 0);
     const free = none && rows.some((row) => !(cost(row) > 0));
-    const [low, high] = costs.length ? [Math.min(...costs) / 1.3, Math.max(...costs) * 1.3] : [1, 10];
+    const span = costs.length ? [Math.log10(Math.min(...costs) / 1.3), Math.log10(Math.max(...costs) * 1.3)] : [0, 1];
     const lows = rows.map((row) => row.average.mean - (row.average.sd || 0));
-    const highs = rows.map((row) => row.average.mean + (row.average.sd || 0));
-    const pad = (Math.max(...highs) - Math.min(...lows)) * .06 || 1;
-    const [bottom, top] = [Math.min(...lows) - pad, Math.max(...highs) + pad];
-    const left = 40;
+    const high = Math.max(...rows.map((row) => row.average.mean + (row.average.sd || 0)));
+    const padded = (low) => [low - ((high - low) * .06 || 1), high + ((high - low) * .06 || 1)];
+    const view = zoom.view({ x: span, y: padded(lowEnd(lows)) }, { x: span, y: padded(Math.min(...lows)) });
+    const [left, bottom] = [40, height - 44];
     const start = free ? left + 62 : left + 8;
-    const x = (value) => value > 0 ? start + (Math.log(value / low) / Math.log(high / low)) * (width - start - 8) : left + 26;
-    const y = (value) => height - 44 - ((value - bottom) / (top - bottom)) * (height - 56);
-    yAxis(svg, niceTicks(bottom, top, 6), y, left, width);
+    const x = (value) => value > 0 ? start + ((Math.log10(value) - view.x[0]) / (view.x[1] - view.x[0])) * (width - start - 8) : left + 26;
+    const y = (value) => bottom - ((value - view.y[0]) / (view.y[1] - view.y[0])) * (bottom - 12);
+    yAxis(svg, niceTicks(...view.y, 6), y, left, width);
     let last = free ? left + 46 : -99;
-    for (const tick of ticks(low, high)) {
-      if (x(tick) - last < 46 || x(tick) > width - 14) continue;
+    const ends = view.x.map((end) => 10 ** end);
+    const wide = ticks(...ends);
+    for (const tick of wide.length > 2 ? wide : niceTicks(...ends, 5).filter((one) => one > 0)) {
+      if (x(tick) - last < 46 || x(tick) > width - 14 || x(tick) < start) continue;
       last = x(tick);
       svg.append(draw("text", { class: "tick", x: last, y: height - 24, "text-anchor": "middle" }, tickText(tick)));
     }
@@ -111,22 +126,31 @@ function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, 
     for (const row of cheaper ? order : [...order].reverse()) {
       if (!front.length || row.average.mean > front[front.length - 1].average.mean) front.push(row);
     }
-    svg.append(draw("path", { class: "front", d: front.map((row, i) => `${i ? "L" : "M"}${x(cost(row))} ${y(row.average.mean)}`).join("") }));
-    const taken = rows.map((row) => [x(cost(row)) - 5, y(row.average.mean) - 5, x(cost(row)) + 5, y(row.average.mean) + 5]);
-    order.forEach((row, i) => {
+    const inner = clip(svg, [left, 4, width, bottom + 6]);
+    svg.append(draw("path", { class: "front", "clip-path": inner,
+      d: front.map((row, i) => `${i ? "L" : "M"}${x(cost(row))} ${y(row.average.mean)}`).join("") }));
+    const sees = (row) => row.average.mean >= view.y[0] && row.average.mean <= view.y[1]
+      && (!(cost(row) > 0) || (x(cost(row)) >= start - 4 && x(cost(row)) <= width));
+    const seen = order.filter(sees);
+    const under = view.chosen ? 0 : rows.filter((row) => row.average.mean < view.y[0]).length;
+    if (under) below.textContent = `${under} row${under > 1 ? "s are" : " is"} far below what is drawn; zoom out to see ${under > 1 ? "them" : "it"}.`;
+    const taken = seen.map((row) => [x(cost(row)) - 5, y(row.average.mean) - 5, x(cost(row)) + 5, y(row.average.mean) + 5]);
+    seen.forEach((row, i) => {
       const [px, py] = [x(cost(row)), y(row.average.mean)];
       const sd = row.average.sd || 0;
       const point = draw("g", { class: `point ${row.setting} ${row.chosen ? "chosen" : ""}`, tabindex: i ? -1 : 0, role: "img",
         "aria-label": `${row.name}: ${cellText(row.average)}` },
-      draw("line", { class: "whisker", x1: px, x2: px, y1: y(row.average.mean - sd), y2: y(row.average.mean + sd) }), marker(row.setting, px, py));
+      draw("line", { class: "whisker", "clip-path": inner, x1: px, x2: px, y1: y(row.average.mean - sd), y2: y(row.average.mean + sd) }), marker(row.setting, px, py));
       point.row = row;
       if (row.colour !== undefined) point.style.color = seriesColour(row.colour);
       svg.append(point);
     });
-    const named = new Set([...front, ...rows.filter((row) => row.chosen)]);
-    [...named].sort((a, b) => b.average.mean - a.average.mean).forEach((row) => label(svg, taken, row.name, x(cost(row)), y(row.average.mean), width));
+    // In a part that somebody chose there may be room for every name.
+    const named = new Set([...rows.filter((row) => row.chosen), ...front, ...(view.chosen ? seen : [])].filter(sees));
+    const best = (a, b) => b.chosen - a.chosen || b.average.mean - a.average.mean;
+    [...named].sort(best).forEach((row) => label(svg, taken, row.name, x(cost(row)), y(row.average.mean), [left, width]));
     svg.addEventListener("keydown", (event) => {
-      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const step = event.shiftKey ? 0 : { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       const points = [...svg.querySelectorAll(".point")];
       const next = points[points.indexOf(event.target) + step];
       if (!step || !next) return;
@@ -137,9 +161,10 @@ function costPlot(section, { title, axis, cost, text, tickText, ticks, cheaper, 
     });
     tips(svg, (element) => element.closest(".point"), ({ row }) => [row.name, `Avg. ${cellText(row.average)}`,
       `${axis}: ${cost(row) === null ? "none" : text(cost(row))}`, row.setting]);
-    holder.replaceChildren(svg);
+    zoom.listen(svg, [start, 12, width - 8, bottom]);
+    renew(holder, [svg], (one, before) => one.row && one.row === before.row);
   }
-  return { figure, draw: redraw };
+  return { figure, draw: redraw, name, zoom };
 }
 
 function legend(rows) {
@@ -195,22 +220,24 @@ function barPlot(section) {
 }
 
 // rows: {name, colour, curves: [{seed, points: [[step, score], ...]}]}
-function drawCurves(holder, rows, title = "Dev score during training") {
+function drawCurves(holder, rows, title = "Dev score during training", zoom = null) {
   const points = rows.flatMap((row) => row.curves.flatMap((curve) => curve.points));
-  const [width, height, left] = [Math.max(280, holder.clientWidth), 280, 44];
+  const [width, height, left, bottom] = [Math.max(280, holder.clientWidth), 280, 44, 240];
   const values = points.map(([, value]) => value);
   const pad = (Math.max(...values) - Math.min(...values)) * .08 || 1;
-  const [low, high, last] = [Math.min(...values) - pad, Math.max(...values) + pad, Math.max(...points.map(([step]) => step))];
-  const x = (step) => left + (step / last) * (width - left - 16);
-  const y = (value) => height - 40 - ((value - low) / (high - low)) * (height - 52);
+  const whole = { x: [0, Math.max(...points.map(([step]) => step))], y: [Math.min(...values) - pad, Math.max(...values) + pad] };
+  const view = zoom ? zoom.view(whole, whole) : whole;
+  const x = (step) => left + ((step - view.x[0]) / (view.x[1] - view.x[0])) * (width - left - 16);
+  const y = (value) => bottom - ((value - view.y[0]) / (view.y[1] - view.y[0])) * (bottom - 12);
   const svg = frame(width, height, title);
-  yAxis(svg, niceTicks(low, high, 5), y, left, width);
-  for (const tick of niceTicks(0, last, Math.min(8, width / 80))) {
+  const inner = clip(svg, [left - 4, 4, width, bottom + 4]);
+  yAxis(svg, niceTicks(...view.y, 5), y, left, width);
+  for (const tick of niceTicks(...view.x, Math.min(8, width / 80))) {
     svg.append(draw("text", { class: "tick", x: x(tick), y: height - 22, "text-anchor": "middle" }, String(tick)));
   }
   svg.append(draw("text", { class: "tick", x: (left + width) / 2, y: height - 3, "text-anchor": "middle" }, "training step"));
   rows.forEach((row) => row.curves.forEach((curve) => {
-    const line = draw("g", { class: "line" },
+    const line = draw("g", { class: "line", "clip-path": inner },
       draw("path", { class: `curve d${Math.floor(row.colour / SERIES) % 4}`, d: curve.points.map(([step, value], j) => `${j ? "L" : "M"}${x(step)} ${y(value)}`).join("") }),
       ...curve.points.map(([step, value]) => {
         const dot = draw("circle", { class: "dot", cx: x(step), cy: y(value), r: 3, fill: "currentColor" });
@@ -221,28 +248,31 @@ function drawCurves(holder, rows, title = "Dev score during training") {
     svg.append(line);
   }));
   tips(svg, (element) => element.closest(".dot"), (dot) => dot.tip);
-  holder.replaceChildren(...(rows.length > 1 ? [legend(rows)] : []), svg);
+  if (zoom) zoom.listen(svg, [left, 12, width - 16, bottom]);
+  renew(holder, [...(rows.length > 1 ? [legend(rows)] : []), svg], () => false);
 }
 
 function curvePlot(section) {
   const drawable = (row) => row.curves.some((curve) => curve.points.length > 1);
   if (!section.rows.some(drawable)) return null;
   const holder = make("div");
-  const figure = make("figure", { class: "wide" }, make("h3", {}, "Dev score during training"),
-    make("figcaption", {}, "The score that picks the checkpoint, x100; a line a seed, of the ticked rows that were scored more than once."), holder);
+  const zoom = makeZoom(() => { redraw(); figure.dispatchEvent(new Event("zoomed", { bubbles: true })); });
+  const figure = make("figure", { class: "wide" }, zoom.bar, make("h3", {}, "Dev score during training"), make("figcaption", {},
+    "The score that picks the checkpoint, x100; a line a seed, of the ticked rows that were scored more than once.", how()), holder);
   const redraw = () => {
     const rows = section.rows.filter((row) => row.chosen && row.shown && drawable(row));
-    if (rows.length) drawCurves(holder, rows);
+    zoom.bar.hidden = !rows.length;
+    if (rows.length) drawCurves(holder, rows, undefined, zoom);
     else holder.replaceChildren(make("p", { class: "note" }, `Tick one of: ${section.rows.filter(drawable).map((row) => row.name).join(", ")}.`));
   };
-  return { figure, draw: redraw };
+  return { figure, draw: redraw, name: "curves", zoom };
 }
 
 function sectionPlots(section) {
   return [
-    costPlot(section, { title: "Quality against training time", axis: "training time", cost: (row) => row.train_seconds,
+    costPlot(section, { name: "training", title: "Quality against training time", axis: "training time", cost: (row) => row.train_seconds,
       text: duration, tickText: (seconds) => duration(seconds).replace(".0", ""), ticks: clockTicks, cheaper: true, none: "none or 0 s" }),
-    costPlot(section, { title: "Quality against encoding speed", axis: "texts per second", cost: (row) => row.texts_per_second,
+    costPlot(section, { name: "speed", title: "Quality against encoding speed", axis: "texts per second", cost: (row) => row.texts_per_second,
       text: count, tickText: count, ticks: logTicks, cheaper: false, none: "" }),
     barPlot(section),
     curvePlot(section),

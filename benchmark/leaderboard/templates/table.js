@@ -25,6 +25,8 @@ function columnsOf(section) {
     ...scores,
     ...means,
     { label: "Setting", kind: "text", value: (row) => row.setting, css: "text" },
+    ...(section.rows.some((row) => row.papers.length)
+      ? [{ label: "Paper", kind: "text", value: (row) => data.papers[row.papers[0]]?.short ?? "", css: "text" }] : []),
     { label: "Backbone", kind: "text", value: (row) => row.backbone, css: "text quiet" },
     { label: "Learns from", kind: "text", value: (row) => row.corpus, css: "text quiet" },
     { label: "Precision", kind: "text", value: (row) => row.precision, css: "text quiet" },
@@ -59,12 +61,19 @@ function scoreTip(row, column) {
 function rowTip(row) {
   const lines = [row.name, row.conditions, `${row.setting}: ${SETTINGS[row.setting] || ""}`];
   if (row.marked) lines.push("≈ not told apart from the best");
+  lines.push(...row.papers.map((name) => data.papers[name].cited));
   return [...lines, ...row.notes.map((note) => `n/a: ${note}`)];
 }
 
+// A link in a cell is reached through the cell: by the arrow keys, then Enter.
+const link = (attributes, text) => make("a", { tabindex: -1, ...attributes }, text);
+
 function tableCell(row, column, index) {
   if (index === 1) {
-    return make("th", { scope: "row", class: column.css, tabindex: -1 }, make("span", { class: "whole" }, row.name),
+    const name = row.page && data.handbook
+      ? link({ class: "whole", href: `${data.handbook}/${row.page}.md`, title: "the handbook's page" }, row.name)
+      : make("span", { class: "whole" }, row.name);
+    return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
       row.control ? make("span", { class: "control" }, row.control) : null,
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
@@ -81,6 +90,10 @@ function tableCell(row, column, index) {
   }
   if (column.label === "Setting") {
     return make("td", { class: column.css, tabindex: -1 }, make("span", { class: `setting ${value}` }, value));
+  }
+  if (column.label === "Paper" && value) {
+    const { url, cited } = data.papers[row.papers[0]];
+    return make("td", { class: column.css, tabindex: -1 }, link({ href: url, rel: "noreferrer", title: cited }, value));
   }
   const text = value === null || value === "" ? "–" : column.text ? column.text(value) : String(value);
   return make("td", { class: column.css || "", tabindex: -1 }, text);
@@ -196,6 +209,7 @@ function buildTable(section, onChange, remember) {
     else if (event.key === "ArrowUp") y -= 1;
     else if (event.key === "Home") x = 0;
     else if (event.key === "End") x = columns.length;
+    else if (event.key === "Enter" && event.target === cell && cell.querySelector("a")) return cell.querySelector("a").click();
     else return;
     event.preventDefault();
     const next = lines[y]?.children[x];

@@ -125,10 +125,12 @@ def test_the_setting_says_what_a_method_learns_from(changes: dict[str, Any], set
 
 
 def test_nothing_is_loaded_from_anywhere() -> None:
-    """No address but the namespace of SVG, and a policy that forbids the rest."""
-    html = page([wide_table(3, 2)])
-    assert set(re.findall(r"https?://[^\"'\s]+", html)) <= {"http://www.w3.org/2000/svg"}
-    assert not re.search(r"@import|url\(|\bfetch\(|XMLHttpRequest|<link [^>]*stylesheet|\bsrc=", html)
+    """No address but the namespace of SVG and the links to papers, and a policy that forbids the rest."""
+    html = page([renamed(wide_table(3, 2), 0, "simcse")])
+    papers = {paper["url"] for paper in data_of(html)["papers"].values()}
+    assert papers == {"https://aclanthology.org/2021.emnlp-main.552/"}
+    assert set(re.findall(r"https?://[^\"'\s]+", html)) <= {"http://www.w3.org/2000/svg", *papers}
+    assert not re.search(r"@import|url\((?!#)|\bfetch\(|XMLHttpRequest|<link [^>]*stylesheet|\bsrc=", html)
     assert "default-src 'none'" in html
     assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write", html)
 

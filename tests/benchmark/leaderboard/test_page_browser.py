@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -371,24 +372,169 @@ def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> N
     assert browser.problems() == []
 
 
-def test_paper_holds_the_whole_table(browser: Browser, small: Path) -> None:
-    """A4, lying: no column is cut off."""
-    browser.open(small, 1300, media="print")
+@pytest.mark.parametrize("preferred", ["light", "dark"])
+def test_paper_holds_the_whole_table(browser: Browser, wide: Path, preferred: str) -> None:
+    """A4, lying: parts as wide as the sheet, every column in one of them, each with the names; dark on white."""
+    browser.open(wide, prefers_color_scheme=preferred)
+    browser.one("input[type=search]").send_keys("method-1")
+    heads = browser.run("return [...document.querySelectorAll('thead button')].map((one) => one.textContent)")
+    names = browser.column("Method")
+    scheme = [{"name": "prefers-color-scheme", "value": preferred}]
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": scheme})
     browser.run("dispatchEvent(new Event('beforeprint'))")
-    table = browser.one(".box > table")
-    assert browser.run("return arguments[0].getBoundingClientRect().width", table) <= 1045
+    script = """
+    return [...document.querySelectorAll(".sheet table")].map((part) => [part.getBoundingClientRect().width,
+      parseFloat(getComputedStyle(part).fontSize), [...part.tHead.rows[0].cells].map((cell) => cell.textContent),
+      [...part.tBodies[0].rows].map((row) => row.querySelector(".whole").textContent)]);"""
+    parts = browser.run(script)
+    assert len(parts) > 2
+    for width, size, columns, of_part in parts:
+        assert width <= 1041 and size >= 8.2
+        assert columns[:2] == ["#", "Method"] and of_part == names
+    assert ["#", "Method", *(name for _, _, columns, _ in parts for name in columns[2:])] == heads
+    assert not browser.one(".box").is_displayed()
+    assert browser.run("return document.documentElement.dataset.theme") == "light"
     browser.run("dispatchEvent(new Event('afterprint'))")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": scheme})
+    assert browser.all(".sheet") == [] and browser.one(".box").is_displayed()
+    assert browser.run("return document.documentElement.dataset.theme") == preferred
+    assert browser.problems() == []
+
+
+def points(browser: Browser) -> list[str]:
+    """The rows that the first plot shows."""
+    return list(
+        browser.run("return [...document.querySelectorAll('figure:first-child .point')].map((one) => one.row.name)")
+    )
+
+
+def test_a_plot_zooms_by_keyboard_and_buttons(browser: Browser, wide: Path) -> None:
+    """+ shows fewer points, the focus stays with its own; 0, the button and the address go back and forth."""
+    browser.open(wide)
+    every = points(browser)
+    assert len(every) == 54
+    point = browser.all("figure:first-child .point")[30]
+    browser.run("arguments[0].setAttribute('tabindex', 0); arguments[0].focus()", point)
+    ActionChains(browser.driver).send_keys("+").send_keys("+").perform()
+    some = points(browser)
+    assert 0 < len(some) < len(every)
+    assert browser.run("return document.activeElement.closest('svg') !== null")
+    address = browser.run("return location.hash")
+    assert "zoom-training=" in address
+    ActionChains(browser.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
+    assert points(browser) != some
+    ActionChains(browser.driver).send_keys("0").perform()
+    assert points(browser) == every and "zoom" not in browser.run("return location.hash")
+    browser.driver.get("about:blank")
+    browser.driver.get(wide.as_uri() + address)
+    assert points(browser) == some
+    next(one for one in browser.all("figure:first-child .zoom button") if one.text == "Reset").click()
+    assert points(browser) == every
+    assert browser.problems() == []
+
+
+def test_a_rectangle_is_zoomed_to(browser: Browser, wide: Path) -> None:
+    """By the mouse; the wheel scrolls the page until the plot was clicked; a double click goes back."""
+    browser.open(wide)
+    every = points(browser)
+    svg = browser.one("figure:first-child svg")
+    browser.run("arguments[0].scrollIntoView({ block: 'center' })", svg)
+    actions = ActionChains(browser.driver).move_to_element_with_offset(svg, 0, -60).click_and_hold()
+    actions.move_by_offset(120, 90).release().perform()
+    box = """
+    const inner = document.querySelector("figure:first-child clipPath rect").getBBox();
+    return [...document.querySelectorAll("figure:first-child .mark")].every((one) => {
+      const at = one.getBBox();
+      return at.x + at.width >= inner.x && at.y >= inner.y - 8 && at.y <= inner.y + inner.height;
+    });"""
+    assert 0 < len(points(browser)) < len(every) and browser.run(box)
+    assert browser.all(".drag") == []
+    browser.run(
+        "arguments[0].dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))",
+        browser.one("figure:first-child svg"),
+    )
+    assert points(browser) == every
+    script = """
+    const svg = document.querySelector("figure:first-child svg");
+    const at = svg.getBoundingClientRect();
+    const event = new WheelEvent("wheel", { deltaY: -100, bubbles: true, cancelable: true,
+      clientX: at.left + at.width / 2, clientY: at.top + at.height / 2 });
+    svg.dispatchEvent(event);
+    return event.defaultPrevented;"""
+    browser.run("document.activeElement.blur()")
+    assert not browser.run(script) and points(browser) == every
+    browser.run("document.querySelector('figure:first-child svg').focus()")
+    assert browser.run(script) and len(points(browser)) < len(every)
+    assert browser.problems() == []
+
+
+def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tmp_path: Path) -> None:
+    """One row near 0 does not press forty near 50 into a line; zooming out shows it. Names stay within the axes."""
+    records = [record for i in range(40) for record in method_records(f"row-{i}", 0.44 + i / 500)]
+    records += method_records("nothing", 0.0)
+    for record in records:
+        record["encoding"] = (
+            {"texts_per_second": 1000.0 + 37 * int(record["method"]["name"].rpartition("-")[2] or 0)}
+            if ("row" in record["method"]["name"])
+            else {"texts_per_second": 500.0}
+        )
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    browser.open(tmp_path / "page.html")
+    assert len(points(browser)) == 40 and "nothing" not in points(browser)
+    assert "1 row is far below" in browser.one("figure:first-child").text
+    script = """
+    const [svg, inner, ...labels] = ["svg", "clipPath rect", ".label"].flatMap(
+      (what) => [...document.querySelectorAll(`figure:first-child ${what}`)]).map((one) => {
+      const { x, y, width, height } = one.matches("svg") ? { x: 0, y: 0, width: 0, height: 0 } : one.getBBox();
+      return { left: x, right: x + width, top: y, bottom: y + height };
+    });
+    const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 3 || b.bottom <= a.top + 3;
+    return [labels.length, labels.every((one) => one.left >= inner.left - 1 && one.right <= inner.right + 1),
+      labels.every((a, i) => labels.slice(i + 1).every((b) => apart(a, b)))];"""
+    count, within, apart = browser.run(script)
+    assert count >= 3 and within and apart
+    out = next(one for one in browser.all("figure:first-child .zoom button") if one.text == "−")
+    while out.is_enabled():
+        out.click()
+    assert "nothing" in points(browser)
+    assert browser.problems() == []
+
+
+def test_methods_link_to_their_papers_and_pages(browser: Browser, tmp_path: Path) -> None:
+    """A column of papers; names lead to the handbook where it lies near, by Enter on the cell too."""
+    records = method_records("simcse:epochs=2", 0.5) + method_records("random", 0.4) + method_records("alpha", 0.3)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "simcse.md").write_text("# SimCSE\n")
+    path = tmp_path / "index.html"
+    path.write_text(page(build_tables(records, [suite("sts")]), records, handbook="docs"), encoding="utf-8")
+    browser.open(path)
+    assert browser.column("Paper") == ["SimCSE 2021", "–", "–"]
+    links = {link.text: link.get_attribute("href") for link in browser.all("tbody a")}
+    assert links["SimCSE 2021"] == "https://aclanthology.org/2021.emnlp-main.552/"
+    assert links["simcse:epochs=2"].endswith("/docs/simcse.md") and links["random"].endswith("/docs/controls.md")
+    assert "alpha" not in links
+    browser.run("arguments[0].focus()", browser.all("tbody th")[0])
+    assert "Tianyu Gao" in browser.tip()
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    assert browser.driver.current_url.endswith("/docs/simcse.md")
+    path.write_text(page(build_tables(records, [suite("sts")]), records), encoding="utf-8")
+    browser.open(path)
+    assert [link.text for link in browser.all("tbody a")] == ["SimCSE 2021"]
     assert browser.problems() == []
 
 
 def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
-    """Each form of the table that lies beside the page."""
+    """Each form of the table that lies beside the page, and JSON, which the page gives itself."""
     tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
     page_text = page(tables, (), ("sts.md", "sts.csv", "words.csv", "sts-published.md"))
     (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
     browser.open(tmp_path / "index.html")
     links = [link.get_attribute("href").rpartition("/")[2] for link in browser.all("p a")]
     assert links == ["sts.md", "sts.csv", "sts-published.md"]
+    browser.run("URL.createObjectURL = (blob) => { window.given = blob.text(); return 'data:,x'; };")
+    browser.one("button.link").click()
+    given = json.loads(browser.driver.execute_async_script("window.given.then(arguments[0])"))
+    assert [row["name"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
     assert browser.problems() == []
 
 

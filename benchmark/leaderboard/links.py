@@ -1,0 +1,47 @@
+"""Where a row's method is described: its papers, and its page of the handbook where that lies near the table's page."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import zoo
+from benchmark.leaderboard.conditions import recipe_of
+from zoo.papers import PAPERS, handbook_page, papers_of
+from zoo.recipe import all_recipes
+
+if TYPE_CHECKING:
+    from benchmark.leaderboard.rows import Row
+
+
+def links_of(row: Row) -> dict[str, Any]:
+    """Return a row's papers by their names in PAPERS, the most telling first, and its page of the handbook, or None."""
+    spec = _recipes().get(recipe_of(row.recipe or row.identity)[0])
+    if spec is None:
+        return {"papers": [], "page": None}
+    return {"papers": papers_of(spec), "page": handbook_page(spec.method)}
+
+
+@functools.cache
+def _recipes() -> dict[str, Any]:
+    return all_recipes()
+
+
+def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
+    """Return of the papers what a page says: a short name with the year, the citation and the address."""
+    return {
+        name: {"short": f"{name} {paper.year}", "cited": paper.cited(), "url": paper.url}
+        for name, paper in PAPERS.items()
+        if name in names
+    }
+
+
+def handbook_from(folder: Path) -> str:
+    """Return the way from a page in `folder` to the handbook's pages of methods; "" for a folder outside a checkout."""
+    root = Path(zoo.__file__).resolve().parent.parent
+    methods = root / "docs" / "methods"
+    if not methods.is_dir() or not folder.resolve().is_relative_to(root):
+        return ""
+    return Path(os.path.relpath(methods, folder.resolve())).as_posix()

@@ -1,0 +1,63 @@
+// On paper a table stands in parts, as many columns each as a sheet is wide, every part with rank and method.
+const SHEET = 1040; // pixels between the margins of A4, lying
+const SMALLEST = .66; // of the size on the screen: about 7.5 points
+const LEAST = .56;
+const FIXED = [1, 2]; // rank and method; the boxes before them are for the screen
+// The columns of each part; `widths` are those of a copy that is styled for paper.
+function partsOf(heads, widths) {
+  const sum = (columns) => columns.reduce((total, i) => total + widths[i], 0);
+  const room = SHEET / SMALLEST - sum(FIXED);
+  const parts = [[]];
+  for (let i = 3; i < heads.length; i++) {
+    const last = parts[parts.length - 1];
+    // Conditions begin a part of their own, unless all of them still fit behind the scores.
+    const rest = heads.slice(i).map((_, k) => i + k);
+    const begins = heads[i].textContent === "Setting" && sum(last) + sum(rest) > room;
+    if (last.length && (begins || sum(last) + widths[i] > room)) parts.push([i]);
+    else last.push(i);
+  }
+  // One or two columns are no part: the one before is a little smaller with them.
+  const [before, end] = parts.slice(-2);
+  if (end && end.length < 3 && sum([...FIXED, ...before, ...end]) < SHEET / LEAST) before.push(...parts.pop());
+  return parts.map((columns) => [...FIXED, ...columns]);
+}
+function copyOf(table, columns) {
+  const line = (row) => {
+    const copy = row.cloneNode(false);
+    const whole = row.classList.contains("group") ? [0] : columns;
+    copy.append(...whole.map((i) => row.cells[i].cloneNode(true)));
+    if (row.classList.contains("group")) copy.cells[0].colSpan = columns.length;
+    return copy;
+  };
+  const shown = [...table.tBodies[0].rows].filter((row) => !row.hidden);
+  // As text: browsers repeat no head with buttons on the next sheet.
+  const head = line(table.tHead.rows[0]);
+  for (const cell of head.cells) cell.textContent = cell.textContent;
+  return make("table", { class: table.className }, make("thead", {}, head), make("tbody", {}, ...shown.map(line)));
+}
+
+let beforePrint = null;
+addEventListener("beforeprint", () => {
+  if (beforePrint) return;
+  beforePrint = { theme: document.documentElement.dataset.theme, sheets: [] };
+  document.documentElement.dataset.theme = "light"; // paper is white
+  for (const table of document.querySelectorAll("[role=tabpanel]:not([hidden]) table[role=grid]")) {
+    const heads = [...table.tHead.rows[0].cells];
+    const sheet = make("div", { class: "sheet" });
+    table.parentNode.before(sheet);
+    const whole = copyOf(table, heads.map((_, i) => i));
+    sheet.append(whole);
+    const parts = partsOf(heads, [...whole.tHead.rows[0].cells].map((cell) => cell.getBoundingClientRect().width));
+    sheet.replaceChildren(...parts.map((columns) => copyOf(table, columns)));
+    for (const part of sheet.children) part.style.fontSize = `${Math.min(1, SHEET / part.offsetWidth)}em`;
+    beforePrint.sheets.push(sheet);
+  }
+  document.body.classList.add("on-paper");
+});
+addEventListener("afterprint", () => {
+  if (!beforePrint) return;
+  document.body.classList.remove("on-paper");
+  beforePrint.sheets.forEach((sheet) => sheet.remove());
+  document.documentElement.dataset.theme = beforePrint.theme;
+  beforePrint = null;
+});
