@@ -102,9 +102,10 @@ function buildSection(section, panel, given) {
     make("h2", {}, section.title),
     ...(section.trial ? [make("p", { class: "trial" }, "TRIAL on cut data (--limit): not comparable with anything")] : []),
     make("p", { class: "note" }, ...section.note.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part)),
-    make("p", { class: "note", id: `${section.id}-help` }, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed. "
-      + `Bold: the best of the rows shown. Every cell says more on hover and focus (arrow keys move); ticked rows are in the plots.`),
-    ...(section.legend ? [make("p", { class: "note" }, section.legend)] : []),
+    make("details", { class: "reading", open: innerWidth > 640 }, make("summary", {}, "How to read the table"),
+      make("p", { class: "note", id: `${section.id}-help` }, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed. "
+        + "Bold: the best of the rows shown. Every cell says more on hover and focus (arrow keys move, Enter follows a link); ticked rows are in the plots."),
+      ...(section.legend ? [make("p", { class: "note" }, section.legend)] : [])),
     filter.bar,
     make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table),
     make("div", { class: "plots" }, ...plots.map((plot) => plot.figure)),
@@ -169,6 +170,7 @@ function open(index, given = new URLSearchParams()) {
     one.built = true;
     buildSection(one.section, one.panel, given);
   }
+  tabs.scrollLeft = one.tab.offsetLeft - tabs.offsetLeft - 40; // narrow screens have them in one line
   history.replaceState(null, "", `#${addressOf(one.section)}`);
 }
 tabs.addEventListener("keydown", (event) => {
