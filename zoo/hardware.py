@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -12,9 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from zoo.encoder import Runtime
 from zoo.errors import UsageError, ZooError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.paths import cache_folder
+from zoo.progress import Progress
 
 # Some virtual machines announce AMX and kill the process that uses it; this cap keeps oneDNN to AVX-512.
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
@@ -217,6 +220,14 @@ def peak_memory_mb(device: str) -> float | None:
         return None
     unit = 2**20 if sys.platform == "darwin" else 2**10
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit, 1)
+
+
+def make_runtime(device: str = "auto", precision: str = "auto", *, allow_pickle: bool = False) -> Runtime:
+    """Choose device and precision and silence the libraries' own messages; raises UsageError for a wrong device."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    logging.getLogger("accelerate").setLevel(logging.ERROR)
+    chosen = choose_device(device)
+    return Runtime(chosen, choose_precision(precision, chosen), allow_pickle=allow_pickle, progress=Progress())
 
 
 def forget_peak_memory(device: str) -> float | None:

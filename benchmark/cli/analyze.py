@@ -86,8 +86,8 @@ def command() -> None:
 def _start(options: _Common, plugins: tuple[Path, ...] = ()) -> Runtime:
     """Check what can be checked before any work, and return the runtime."""
     from benchmark.analysis.plots import check_plots
-    from benchmark.run.runtime import make_runtime
     from zoo.files import check_writable
+    from zoo.hardware import make_runtime
 
     if not options["no_plots"]:
         check_plots()

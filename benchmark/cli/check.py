@@ -8,10 +8,10 @@ import click
 
 from benchmark.cli.complete import METHODS_LIST
 from benchmark.cli.options import load_plugins, plugin_option, say
-from benchmark.run.runtime import make_runtime
 from zoo.conformance import check
 from zoo.encoder import Runtime
 from zoo.errors import said
+from zoo.hardware import make_runtime
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 

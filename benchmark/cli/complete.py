@@ -53,16 +53,12 @@ def run_files() -> list[str]:
 
 
 class Named(_Text):
-    """A text whose last name a shell completes; names of a list are separated by commas, files are offered as well."""
+    """A text whose last name a shell completes; commas separate the names of a list, and files are offered as well."""
 
     name = "text"
 
     def __init__(self, *known: Callable[[], Iterable[str]], many: bool = True, files: bool = False) -> None:
         self.known, self.many, self.files = known, many, files
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """Return the text as it is: what it names is looked up later."""
-        return value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that go on from what is typed, behind those of the list that are complete."""

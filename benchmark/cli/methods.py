@@ -114,8 +114,7 @@ def _print_families(found: list[RecipeSpec]) -> None:
 
 def _show(names: str, as_json: bool) -> None:
     from benchmark.run.explain import explained
-    from benchmark.run.runtime import make_runtime
-    from zoo.hardware import matrix_speed
+    from zoo.hardware import make_runtime, matrix_speed
 
     recipes = all_recipes()
     specs = parse_methods(names, recipes)

@@ -61,11 +61,11 @@ def pretrain_command(options: _Options) -> int:
     """Run the pretraining; a killed run goes on when the same command is given again."""
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts, text_options
-    from benchmark.run.runtime import make_runtime
     from benchmark.run.stop import Stop
     from zoo.encoder import Run
     from zoo.errors import UsageError
     from zoo.files import check_writable, write_json
+    from zoo.hardware import make_runtime
     from zoo.pretraining.models import find_with_tokenizer
     from zoo.pretraining.pretrain import Wishes, pretrain, score_checkpoint
     from zoo.pretraining.recipe import read_pretrain_recipe, recipe_line

@@ -44,10 +44,10 @@ def command(**options: Unpack[_Options]) -> int:
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts
     from benchmark.pretraining.trials import choose, read_trials, run_trials, write_table
-    from benchmark.run.runtime import make_runtime
     from benchmark.run.stop import Stop
     from zoo.encoder import Run
     from zoo.files import check_writable
+    from zoo.hardware import make_runtime
 
     trials = read_trials(options["table"], options["tokens"])
     chosen = choose(trials, options["only"])

@@ -129,8 +129,7 @@ def _possible(chosen: Chosen, found: Item, missing: list[str]) -> str:
 def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
     """Print every table and figure, or those whose names begin so: what it is, what is missing, how long it takes."""
     from benchmark.leaderboard.needs import Survey
-    from benchmark.run.runtime import make_runtime
-    from zoo.hardware import matrix_speed
+    from zoo.hardware import make_runtime, matrix_speed
     from zoo.progress import clock
 
     items = [one for key, one in all_items().items() if name is None or key.startswith(name)]

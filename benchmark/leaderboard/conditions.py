@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchmark.records.traits import traits_of
+from benchmark.records.meaning import traits_of
 from zoo.recipe import all_recipes, split_overrides
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value, over_seeds
+from benchmark.records.meaning import traits_of
 from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
-from benchmark.records.traits import traits_of
 from benchmark.tasks.suites import Suite
 
 AGGREGATED: dict[Aggregation, str] = {

@@ -1,14 +1,33 @@
-"""Scores of older records that carry no meaning: n/a with the reason that runs record today."""
+"""What older records mean: traits that they do not state, and scores that are n/a by the rules of today."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from benchmark.metrics.geometry import simplex
 
 if TYPE_CHECKING:
     from benchmark.records.schema import Record
+
+_POOLED = ("zoo.methods.pooled.Cls", "zoo.methods.pooled.Maximum", "zoo.methods.pooled.Average")
+
+
+def traits_of(method: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the traits of a record's `method`: needs_corpus, needs_pairs, ignores_labels, untrained, released ...
+
+    Records made before a trait existed do not state it. Their methods were then told by class and recipe.
+    """
+    traits, recipe, name = method["traits"], method["recipe"], method["class"]
+    before = {
+        "needs_corpus": False,
+        "needs_pairs": False,
+        # A transform with no trained base reads the sentences of the pairs and not their labels.
+        "ignores_labels": recipe.get("fit_on") == "pairs" and not recipe.get("base"),
+        "untrained": name in _POOLED,
+        "released": name == "zoo.methods.pretrained.Pretrained",
+    }
+    return {**before, **traits}
 
 
 def without_meaning(record: Record) -> str | None:

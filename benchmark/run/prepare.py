@@ -10,7 +10,6 @@ from benchmark.data.sources import DataSource
 from benchmark.run.marks import Asked
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, ResolvedMethod, Texts, make_plan, resolve_methods
-from benchmark.run.runtime import make_runtime
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
@@ -18,6 +17,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
+from zoo.hardware import make_runtime
 from zoo.progress import Progress
 from zoo.recipe import all_recipes, parse_methods
 

@@ -17,7 +17,6 @@ from typing import TypedDict
 from benchmark.data.readers.pairs import read_lines
 from benchmark.data.sources import DataSource
 from benchmark.records.schema import PROTOCOL_VERSION
-from benchmark.run.runtime import make_runtime
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
@@ -28,7 +27,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import check_writable, read_json, sha256_json, slug, well_formed, write_json
-from zoo.hardware import environment
+from zoo.hardware import environment, make_runtime
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
 from zoo.progress import clock, print_safe
