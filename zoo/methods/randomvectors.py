@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
-from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import WIDEST, at_most, positive
-from zoo.recipe import build
+from zoo.methods.counted import CountedEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +27,7 @@ class RandomVectorsRecipe:
         at_most(self, WIDEST, "dim")
 
 
-class RandomVectors(Encoder[RandomVectorsRecipe]):
+class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
     """A standard Gaussian vector for each distinct text, drawn from the text's sha256 and the seed.
 
     The same text always has the same vector, so a task that repeats its texts can still be told from noise.
@@ -47,7 +44,6 @@ class RandomVectors(Encoder[RandomVectorsRecipe]):
         super().__init__(recipe, runtime)
         self.dim = recipe.dim
         self.seed = 0
-        self.stats = EncodingStats()
 
     @classmethod
     def traits(cls, recipe: RandomVectorsRecipe) -> Traits:
@@ -59,31 +55,23 @@ class RandomVectors(Encoder[RandomVectorsRecipe]):
         self.seed = run.seed
         return FitReport()
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`."""
-        return encode_unique(texts, self._encode_unique)
-
-    def _encode_unique(self, texts: list[str]) -> Vectors:
-        started = time.perf_counter()
+    def vectors_of(self, texts: list[str]) -> Vectors:
+        """Return the drawn vectors (n, dim) float32 of distinct texts."""
         vectors = np.empty((len(texts), self.dim), np.float32)
         for row, text in zip(vectors, texts, strict=True):
             digest = hashlib.sha256(text.encode()).digest()
             row[:] = np.random.default_rng([self.seed, *digest]).standard_normal(self.dim)
-        self.stats.texts += len(texts)
-        self.stats.seconds += time.perf_counter() - started
         return vectors
 
     def save(self, folder: Path) -> None:
         """Write recipe and seed: the vectors follow from them."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "recipe.json", asdict(self.recipe))
+        super().save(folder)
         write_json(folder / "seed.json", self.seed)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
         """Read what `save` wrote."""
-        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
-        encoder = cls(recipe, runtime or Runtime())
+        encoder = super().load(folder, runtime)
         encoder.seed = read_json(folder / "seed.json")
         if type(encoder.seed) is not int or encoder.seed < 0:
             raise CorruptError(f"{folder / 'seed.json'} holds no seed.")
@@ -92,7 +80,3 @@ class RandomVectors(Encoder[RandomVectorsRecipe]):
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe and seed."""
         return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.recipe), self.seed])
-
-    def encoding_stats(self) -> dict[str, Any]:
-        """Return what encoding cost so far."""
-        return self.stats.as_dict()

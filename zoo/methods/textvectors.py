@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import Encoder, Runtime, Traits, Vectors
-from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.encoder import Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.text_vectors import find, identity, read
-from zoo.recipe import build
+from zoo.methods.counted import CountedEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +24,7 @@ class TextVectorsRecipe:
     path: str | None = None
 
 
-class TextVectors(Encoder[TextVectorsRecipe]):
+class TextVectors(CountedEncoder[TextVectorsRecipe]):
     """The vectors of a file, by text; a task with a text that is not in the file is n/a.
 
     Example:
@@ -46,7 +44,6 @@ class TextVectors(Encoder[TextVectorsRecipe]):
         self.found = identity(self.files)
         self.rows, self.vectors = read(self.files)
         self.dim = self.vectors.shape[1]
-        self.stats = EncodingStats()
 
     @classmethod
     def traits(cls, recipe: TextVectorsRecipe) -> Traits:
@@ -58,36 +55,32 @@ class TextVectors(Encoder[TextVectorsRecipe]):
         """Return the identity of the file, and of its texts'."""
         return {"path": identity(find(recipe.path))}
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`, zero for those that are not in the file."""
-        return encode_unique(texts, self._look_up)
-
-    def _look_up(self, texts: list[str]) -> Vectors:
-        started = time.perf_counter()
+    def vectors_of(self, texts: list[str]) -> Vectors:
+        """Return the file's vectors (n, dim) float32 of distinct texts, zero for those that are not in it."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         known = [i for i, text in enumerate(texts) if text in self.rows]
         vectors[known] = self.vectors[[self.rows[texts[i]] for i in known]]
-        self.stats.texts += len(texts)
-        self.stats.seconds += time.perf_counter() - started
         return vectors
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Return which texts (n,) are in the file, with a vector that is not zero."""
         return np.array([text in self.rows and bool(self.vectors[self.rows[text]].any()) for text in texts], np.bool_)
 
+    def places(self) -> dict[str, Any]:
+        """Return where the file is."""
+        return {"path": str(self.files[0])}
+
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of its file, which was not changed."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "recipe.json", {**asdict(self.recipe), "path": str(self.files[0])})
+        super().save(folder)
         write_json(folder / "sources.json", self.found)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
         """Read what `save` wrote; raises CorruptError when the file is no longer the same."""
-        recipe = build(TextVectorsRecipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
-        encoder = cls(recipe, runtime or Runtime())
+        encoder = super().load(folder, runtime)
         if encoder.found["sha256"] != read_json(folder / "sources.json")["sha256"]:
-            raise CorruptError(f"{recipe.path} is not the file that {folder} was made with.")
+            raise CorruptError(f"{encoder.recipe.path} is not the file that {folder} was made with.")
         return encoder
 
     def fingerprint(self) -> str:
@@ -97,7 +90,3 @@ class TextVectors(Encoder[TextVectorsRecipe]):
     def parameters(self) -> int:
         """Return 0: what made the vectors is not known here."""
         return 0
-
-    def encoding_stats(self) -> dict[str, Any]:
-        """Return what looking up cost so far."""
-        return self.stats.as_dict()

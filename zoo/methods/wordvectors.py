@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
@@ -15,14 +14,13 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from zoo.encoder import AnyRecipe, Encoder, Runtime, Vectors
-from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.encoder import AnyRecipe, Runtime, Vectors
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.word_vectors import PIECES, Matrix, find, identity, read_word_vectors
 from zoo.methods.base import positive
-from zoo.recipe import build
+from zoo.methods.counted import CountedEncoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +102,7 @@ def any_row(table: TokenTable, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
 WordsT = TypeVar("WordsT", bound=AnyRecipe, default=Any)
 
 
-class WordAverages(Encoder[WordsT]):
+class WordAverages(CountedEncoder[WordsT]):
     """Mean of the vectors of a text's known words; the others are left out, and a text with none is not covered."""
 
     def __init__(self, recipe: WordsT, runtime: Runtime) -> None:
@@ -112,29 +110,17 @@ class WordAverages(Encoder[WordsT]):
         self.found = self.sources(recipe, runtime)
         self.words = self.open_words()
         self.dim = self.words.vectors.shape[1]
-        self.stats = EncodingStats()
 
     @abstractmethod
     def open_words(self) -> Words:
         """Read the vectors that the recipe names."""
 
-    @abstractmethod
-    def places(self) -> dict[str, Any]:
-        """Return the recipe's fields that find its files again from anywhere."""
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim) float32 in the order of `texts`."""
-        return encode_unique(texts, self._encode_unique)
-
-    def _encode_unique(self, texts: list[str]) -> Vectors:
-        started = time.perf_counter()
+    def vectors_of(self, texts: list[str]) -> Vectors:
+        """Return what `compose` makes of the known words (n, dim), float32."""
         table = self.words.table(texts)
-        vectors = self.compose(table).astype(np.float32)
-        self.stats.texts += len(table)
         self.stats.tokens += len(table.ids)
         self.stats.truncated += table.truncated
-        self.stats.seconds += time.perf_counter() - started
-        return vectors
+        return self.compose(table).astype(np.float32)
 
     def compose(self, table: TokenTable) -> NDArray[Any]:
         """Return the vectors (texts, dim) of texts, given the rows of their words."""
@@ -147,18 +133,16 @@ class WordAverages(Encoder[WordsT]):
 
     def save(self, folder: Path) -> None:
         """Write the recipe and the identity of its files, which were not changed."""
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "recipe.json", {**asdict(self.recipe), **self.places()})
+        super().save(folder)
         write_json(folder / "sources.json", self.found)
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
         """Read what `save` wrote; raises CorruptError when a file is no longer the same."""
-        recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
-        encoder = cls(recipe, runtime or Runtime())
+        encoder = super().load(folder, runtime)
         for key, saved in read_json(folder / "sources.json").items():
             if encoder.found[key]["sha256"] != saved["sha256"]:
-                raise CorruptError(f"{getattr(recipe, key)} is not the {key} that {folder} was made with.")
+                raise CorruptError(f"{getattr(encoder.recipe, key)} is not the {key} that {folder} was made with.")
         return encoder
 
     def fingerprint(self) -> str:
@@ -169,10 +153,6 @@ class WordAverages(Encoder[WordsT]):
     def parameters(self) -> int:
         """Return the size of the word vectors read."""
         return int(self.words.vectors.size)
-
-    def encoding_stats(self) -> dict[str, Any]:
-        """Return what encoding cost so far."""
-        return self.stats.as_dict()
 
 
 WordVectorsRecipeT = TypeVar("WordVectorsRecipeT", bound=WordVectorsRecipe, default=WordVectorsRecipe)
