@@ -82,6 +82,12 @@ json_option = click.option(
     help="Print one JSON document instead; progress goes to standard error.",
 )
 data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
+text_option = click.option(
+    "--text",
+    "texts",
+    multiple=True,
+    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
+)
 _METHODS = (
     "Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
     " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"

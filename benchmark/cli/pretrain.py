@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from benchmark.cli.options import data_option, device_option, precision_option, say
+from benchmark.cli.options import data_option, device_option, precision_option, say, text_option
 
 if TYPE_CHECKING:
     from zoo.pretraining.recipe import PretrainRecipe
@@ -121,12 +121,7 @@ def pretrain_command(options: _Options) -> int:
 
 @click.command("pretrain", epilog=OVERRIDES)
 @click.argument("recipe")
-@click.option(
-    "--text",
-    "texts",
-    multiple=True,
-    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
-)
+@text_option
 @data_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the finished model.")
 @click.option(

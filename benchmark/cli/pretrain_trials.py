@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from benchmark.cli.options import data_option, device_option, precision_option, say
+from benchmark.cli.options import data_option, device_option, precision_option, say, text_option
 
 
 class _Options(TypedDict):
@@ -23,12 +23,7 @@ class _Options(TypedDict):
 
 @click.command("pretrain-trials")
 @click.argument("table")
-@click.option(
-    "--text",
-    "texts",
-    multiple=True,
-    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
-)
+@text_option
 @data_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the trials and of their table.")
 @click.option("--only", multiple=True, metavar="TRIAL", help="This trial of the table; may be repeated.")

@@ -8,7 +8,7 @@ from typing import Literal, TypedDict, Unpack
 
 import click
 
-from benchmark.cli.options import data_option, say
+from benchmark.cli.options import data_option, say, text_option
 
 
 class _Options(TypedDict):
@@ -25,12 +25,7 @@ class _Options(TypedDict):
 
 @click.command("pretrain-vectors")
 @click.argument("kind", type=click.Choice(["fasttext", "word2vec"]))
-@click.option(
-    "--text",
-    "texts",
-    multiple=True,
-    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
-)
+@text_option
 @data_option
 @click.option(
     "--out",

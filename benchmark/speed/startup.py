@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from typing import Any
 import click
 
 from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
+from benchmark.speed.table import conditions, median_times, write_csv
 
 LIMITS = {"--help": 0.3, "methods": 0.6, "tasks": 0.6, "leaderboard": 0.6, "run": 3.0}
 """Seconds."""
@@ -63,10 +62,7 @@ def main(results: Path | None, data: Path | None, rounds: int, out: Path | None)
                 if number:  # the first round warms up
                     rows.append({"command": name, "round": number, "wall_seconds": wall, "cpu_seconds": cpu})
     for name in commands:
-        wall, cpu = (
-            statistics.median(row[column] for row in rows if row["command"] == name)
-            for column in ("wall_seconds", "cpu_seconds")
-        )
+        wall, cpu = median_times(rows, name)
         print(f"{name:12} {wall:5.2f} s wall, {cpu:5.2f} s CPU (limit {LIMITS[name]} s)")
     if out is not None:
         write_csv(out, rows, conditions("cpu", "numpy", "click"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,12 @@ def conditions(device: str, *packages: str) -> dict[str, Any]:
     name = torch.cuda.get_device_name() if device.startswith("cuda") else cpu_name()
     versions = {package: importlib.metadata.version(package) for package in ("zoo-bench", "torch", *packages)}
     return {"hardware": name, "device": device, "threads": torch.get_num_threads(), **versions}
+
+
+def median_times(rows: Sequence[Mapping[str, Any]], command: str) -> tuple[float, float]:
+    """Return the medians of the wall and the CPU seconds of a command's rows."""
+    mine = [row for row in rows if row["command"] == command]
+    return statistics.median(row["wall_seconds"] for row in mine), statistics.median(row["cpu_seconds"] for row in mine)
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -25,7 +24,7 @@ from benchmark.records.pack import write_pack
 from benchmark.records.packed import Pack, read_pack
 from benchmark.speed.script import run
 from benchmark.speed.startup import measure
-from benchmark.speed.table import conditions, write_csv
+from benchmark.speed.table import conditions, median_times, write_csv
 from zoo.errors import UsageError
 
 
@@ -74,10 +73,7 @@ def main(results: Path, count: int, rounds: int, out: Path | None) -> None:
     tables = sum(name.endswith(".json") for name in made)
     print(f"{count:,} records, {with_pairs:,} with pair scores: {tables} tables")
     for name in ("first", "again"):
-        wall, cpu = (
-            statistics.median(row[column] for row in rows if row["command"] == name)
-            for column in ("wall_seconds", "cpu_seconds")
-        )
+        wall, cpu = median_times(rows, name)
         print(f"{name:6} {wall:5.2f} s wall, {cpu:5.2f} s CPU")
     if out is not None:
         write_csv(out, rows, conditions("cpu", "numpy", "click"))

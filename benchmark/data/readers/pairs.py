@@ -83,24 +83,20 @@ def read_sts(input_path: Path, gold_path: Path, *, extra_fields: int = 0) -> Pai
 
 def read_stsb(path: Path, *, extra_fields: int = 0) -> Pairs:
     """Read one split of the STS Benchmark: genre, file, year, id, score 0-5, sentence 1, sentence 2 (and sources)."""
-    first, second, gold = [], [], []
-    for number, line in enumerate(read_lines(path), 1):
-        fields = _fields(line, 7, 7 + extra_fields, f"{path}:{number}")
-        gold.append(_number(fields[4], 0, 5, f"{path}:{number}"))
-        first.append(fields[5])
-        second.append(fields[6])
-    return Pairs(first, second, np.array(gold, dtype=np.float64))
+    return _read_columns(path, 1, (7, 7 + extra_fields), first=5, gold=4, least=0)
 
 
 def read_sick(path: Path) -> Pairs:
     """Read one split of SICK: a header line, then id, sentence A, sentence B, relatedness 1-5, entailment."""
-    first, second, gold = [], [], []
-    for number, line in enumerate(read_lines(path)[1:], 2):
-        fields = _fields(line, 5, 5, f"{path}:{number}")
-        gold.append(_number(fields[3], 1, 5, f"{path}:{number}"))
-        first.append(fields[1])
-        second.append(fields[2])
-    return Pairs(first, second, np.array(gold, dtype=np.float64))
+    return _read_columns(path, 2, (5, 5), first=1, gold=3, least=1)
+
+
+def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
+    """Read lines from the `start`-th on, whose sentences are fields `first` and the next, scored `least` to 5."""
+    lines = read_lines(path)[start - 1 :]
+    rows = [_fields(line, *count, f"{path}:{number}") for number, line in enumerate(lines, start)]
+    scores = [_number(row[gold], least, 5, f"{path}:{number}") for number, row in enumerate(rows, start)]
+    return Pairs([row[first] for row in rows], [row[first + 1] for row in rows], np.array(scores, dtype=np.float64))
 
 
 def read_hub_rows(path: Path) -> Pairs:
