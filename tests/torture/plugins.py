@@ -7,11 +7,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-from tests.torture.common import Verdict, command, forked, preload, workplace
+from tests.torture.common import Ended, Verdict, command, forked, preload, workplace
 
 HEAD = """
 import os, signal, sys, time, zlib
 from dataclasses import dataclass
+from os import _exit as leave
 import numpy as np
 import torch
 from zoo.encoder import Encoder, FitReport, Runtime, Traits
@@ -87,6 +88,8 @@ BAD_VECTORS = (
 RAISES = (
     "sys.exit(0)",
     "sys.exit('leaving')",
+    "os._exit(0)",
+    "leave(0)",
     "raise SystemExit",
     "raise RuntimeError('exploded\\n' * 40)",
     "raise KeyError(('a', 1))",
@@ -125,7 +128,20 @@ TRAITS = (
     "{'needs_corpus': True}", "None", "Traits(precision='fp64')", "Traits(needs_corpus='yes')",
     "Traits(training_passes=1e999)",
 )  # fmt: skip
-KINDS = ("vectors", "raises", "harmless", "facts", "traits", "recipe", "sources", "dim", "learning", "unfinished")
+DEATHS = ("os.kill(os.getpid(), signal.SIGKILL)", "os.abort()", "import ctypes; ctypes.string_at(0)")
+KINDS = (
+    "dies",
+    "vectors",
+    "raises",
+    "harmless",
+    "facts",
+    "traits",
+    "recipe",
+    "sources",
+    "dim",
+    "learning",
+    "unfinished",
+)
 RAISING = (
     "encode(self, texts)", "__init__(self, recipe, runtime)", "traits(cls, recipe)", "sources(cls, recipe, runtime)",
     "code_parts(cls, recipe)", "facts(self)", "covers(self, texts)", "parameters(self)", "encoding_stats(self)",
@@ -143,6 +159,11 @@ def plugin(number: int, rng: random.Random) -> tuple[str, str, str]:
     if kind == "vectors":
         does = rng.choice(BAD_VECTORS)
         body = f"    def encode(self, texts):\n        {does}\n"
+    elif kind == "dies":
+        does = rng.choice(DEATHS)
+        when = rng.choice(("True", "len(texts) > 8"))
+        body = f"    def encode(self, texts):\n        if {when}:\n            {does}\n        return hashed(texts)\n"
+        does = f"{does} if {when}"
     elif kind == "raises":
         where = rng.choice(RAISING)
         does = rng.choice(RAISES)
@@ -210,6 +231,9 @@ def plugins(count: int, seed: int) -> int:
             what = f"{kind}, {does}"
             methods = f"first,odd{number},last"
             ended = forked(command(*_run(place, methods, out)), folder / "logs", most_seconds=300)
+            if kind == "dies":
+                _judge_death(verdict, what, number, wanted, place, folder, ended)
+                continue
             for fault in ended.faults():
                 verdict.fault(f"{what}: run: {fault}\n{ended.err[-1500:]}")
             _judge(verdict, f"{what}: run", kind, number, wanted, out, ended.code, ended.err)
@@ -235,6 +259,21 @@ def _scores(out: Path) -> dict[tuple[str, str], Any]:
         score = record["scores"]["main"] if record["scores"] else None
         found[record["method"]["name"], record["task"]["name"]] = score
     return found
+
+
+def _judge_death(
+    verdict: Verdict, what: str, number: int, wanted: dict[Any, Any], place: Path, folder: Path, ended: Ended
+) -> None:
+    """The first run ends with the process; the second one says so, and has the scores of the neighbours."""
+    out = folder / f"out{number}"
+    if ended.code >= 0:
+        verdict.fault(f"{what}: the process did not die: {ended.err[-800:]}")
+    again = forked(command(*_run(place, f"first,odd{number},last", out)), folder / "logs", most_seconds=300)
+    found = _scores(out)
+    if {key: score for key, score in found.items() if key[0] != f"odd{number}"} != wanted:
+        verdict.fault(f"{what}: the second run lacks scores of the neighbours: {found}; {again.err[-800:]}")
+    if "the process died while it" not in again.err or "Traceback" in again.err:
+        verdict.fault(f"{what}: the second run does not tell: {again.err[-800:]}")
 
 
 def _judge(
