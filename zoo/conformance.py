@@ -133,7 +133,7 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
 
 
 def _say_traits(cls: type[Encoder], recipe: AnyRecipe, told: list[Traits]) -> str | None:
-    told.append(traits_of(cls, recipe))
+    told.append(checked_traits(cls, recipe))
     return None
 
 
@@ -151,7 +151,7 @@ def _sayings(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | N
     return None
 
 
-def traits_of(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
+def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
     """Return a method's traits; raises ContractError for what is none, or has a value of another kind."""
     traits: object = cls.traits(recipe)
     if not isinstance(traits, Traits):

@@ -230,13 +230,13 @@ class RecipeSpec:
         return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
 
 
-def later(default: Any) -> Any:
+def added(default: Any) -> Any:
     """Return a dataclass field that came after records of its recipe: at its default it stays out of their keys."""
     return field(default=default, metadata={"later": True})
 
 
-def later_at_default(recipe: Any) -> set[str]:
-    """Return the names of the `later` fields that have their default."""
+def added_at_default(recipe: Any) -> set[str]:
+    """Return the names of the `added` fields that have their default."""
     every = dataclasses.fields(recipe)
     return {f.name for f in every if f.metadata.get("later") and getattr(recipe, f.name) == f.default}
 

@@ -30,7 +30,7 @@ C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True)
-class Entry:
+class Registered:
     """One registered name: either what is registered (a class, say) or the "module:attribute" it is loaded from."""
 
     target: object
@@ -50,13 +50,13 @@ class Registry(Generic[T]):
     T is what `get` returns: the class itself, or what a subclass of Registry makes of it.
     """
 
-    def __init__(self, kind: str, *, base: str, group: str, builtin: Mapping[str, str | Entry]) -> None:
+    def __init__(self, kind: str, *, base: str, group: str, builtin: Mapping[str, str | Registered]) -> None:
         """`base` and the values of `builtin` are "module:attribute" (or entries); `group` is the entry-point group."""
         self.kind = kind
         self.group = group
         self._base = base
         self._entries = {
-            name: target if isinstance(target, Entry) else Entry(target, target.split(":")[0])
+            name: target if isinstance(target, Registered) else Registered(target, target.split(":")[0])
             for name, target in builtin.items()
         }
         self._builtin = frozenset(builtin)
@@ -68,12 +68,12 @@ class Registry(Generic[T]):
         """Class decorator that adds a class under `name`; raises UsageError on a clash, naming both places."""
 
         def add(cls: C) -> C:
-            self._add(name, Entry(cls, origin or _place(cls)))
+            self._add(name, Registered(cls, origin or _place(cls)))
             return cls
 
         return add
 
-    def _add(self, name: str, entry: Entry) -> None:
+    def _add(self, name: str, entry: Registered) -> None:
         with self._lock:
             known = self._entries.get(name)
             if known is not None and _target(known.target) == _target(entry.target):
@@ -90,7 +90,7 @@ class Registry(Generic[T]):
                 return
             for point in importlib.metadata.entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
-                self._add(point.name, Entry(point.value, f"{point.value} (package {package})"))
+                self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
             self._scanned = True
 
     def names(self) -> list[str]:
@@ -146,7 +146,7 @@ class Registry(Generic[T]):
         ) as error:  # a plugin's own fault: told here
             self._broken[name] = f"{said(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
-        self._entries[name] = Entry(found, entry.origin)
+        self._entries[name] = Registered(found, entry.origin)
         return made
 
     def made_of(self, found: object, base: type[Any], origin: str) -> T:

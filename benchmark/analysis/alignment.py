@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmark.analysis.encoders import Chosen, columns
-from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.analysis.encoders import ChosenEncoder, columns
+from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.metrics.geometry import alignment, uniformity
 from benchmark.records.query import Split, scored_pairs
 from benchmark.run.vectors import VectorStore
@@ -17,7 +17,7 @@ from zoo.errors import UsageError
 
 
 def analyse_alignment(
-    chosen: Sequence[Chosen], task: LoadedTask, split: Split, threshold: float, runtime: Runtime
+    chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split, threshold: float, runtime: Runtime
 ) -> Analysis:
     """Return alignment of the pairs scored above `threshold` and uniformity of all sentences, encoder by encoder.
 
@@ -69,7 +69,7 @@ def analyse_alignment(
         "alignment",
         "Alignment and uniformity",
         about,
-        [Table("alignment", "Alignment and uniformity", header, rows)],
+        [AnalysisTable("alignment", "Alignment and uniformity", header, rows)],
         [figure],
         {**conditions, "sentences": len(sentences)},
     )

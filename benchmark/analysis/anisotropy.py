@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmark.analysis.encoders import Chosen, columns
-from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.analysis.encoders import ChosenEncoder, columns
+from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.analysis.scores import average, task_scores
 from benchmark.metrics.geometry import anisotropy
 from benchmark.run.vectors import VectorStore
@@ -16,7 +16,7 @@ from zoo.errors import UsageError
 
 
 def analyse_anisotropy(
-    chosen: Sequence[Chosen], suite: Suite, tasks: Sequence[LoadedTask], corpus: Corpus, runtime: Runtime
+    chosen: Sequence[ChosenEncoder], suite: Suite, tasks: Sequence[LoadedTask], corpus: Corpus, runtime: Runtime
 ) -> Analysis:
     """Return the anisotropy of the corpus sentences and the scores x100 on the suite's tasks, encoder by encoder.
 
@@ -37,7 +37,7 @@ def analyse_anisotropy(
         rows.append({**row, dev: dev_score, test: test_score, "Sentence anisotropy": anisotropy(vectors)})
         notes += [f"n/a: {one.label()}: {reason}" for _, _, reason in scores.values() if reason]
     header = {**columns(chosen), mean: 2, dev: 2, test: 2, "Sentence anisotropy": 4}
-    table = Table("anisotropy", "Correlation and sentence anisotropy", header, rows, notes)
+    table = AnalysisTable("anisotropy", "Correlation and sentence anisotropy", header, rows, notes)
     drawn = [(row, one) for row, one in zip(rows, chosen, strict=True) if row[mean] is not None]
     points = Points(
         "encoders",

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.metrics.correlation import correlations
 from benchmark.metrics.geometry import anisotropy, nearest_neighbours, neighbour_purity, principal_components
 from zoo.encoder import Corpus, Runtime
@@ -133,9 +133,9 @@ def analyse_bias(
         stem = f"bias-{number + 1}" if len(backbones) > 1 else "bias"
         figures += _figures(stem, name, vocabulary, coordinates)
     tables = [
-        Table("bias", "Mean cosine and frequency", SUMMARY, summary),
-        Table("bias-classes", "By frequency, subword and case", CLASSES, classes),
-        Table("bias-points", "Tokens in the plane", POINTS, points, data_only=True),
+        AnalysisTable("bias", "Mean cosine and frequency", SUMMARY, summary),
+        AnalysisTable("bias-classes", "By frequency, subword and case", CLASSES, classes),
+        AnalysisTable("bias-points", "Tokens in the plane", POINTS, points, data_only=True),
     ]
     about = _about(matrix, corpus, neighbours)
     return Analysis("bias", "Biases of token embeddings", about, tables, figures, conditions)

@@ -14,7 +14,7 @@ from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.comparison import Comparison, Line, compare, seeds_of, suites_in_common, without_pairs
 from benchmark.metrics.significance import LEVEL
-from benchmark.records.query import Texts, label, read_kept, row_named
+from benchmark.records.query import PairTexts, label, read_kept, row_named
 from benchmark.records.schema import Record, plain
 from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import suites_named
@@ -170,7 +170,7 @@ def _differing(
     tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, data: DataSource | None
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
     """Return the pairs of each task on which both differ most, and why some have no texts."""
-    texts, without = Texts(data), []
+    texts, without = PairTexts(data), []
     found = {}
     for task in dict.fromkeys(tasks):
         first, second = (read_kept(label(records), records, task, store) for records in rows)

@@ -17,7 +17,7 @@ from zoo.recipe import RecipeSpec, all_recipes, parse_methods
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenEncoder:
     """An encoder to analyse, not loaded yet; `row` is how tables and plots call it."""
 
     name: str
@@ -40,17 +40,19 @@ class Chosen:
         return encoder.adapt(texts) if self.traits.transductive else encoder
 
 
-def columns(chosen: Sequence[Chosen]) -> dict[str, int | None]:
+def columns(chosen: Sequence[ChosenEncoder]) -> dict[str, int | None]:
     """Return the columns of a table that name the encoders: the seed only where one has a seed."""
     return dict.fromkeys(["Method", "Backbone", *(["Seed"] if any(one.seed is not None for one in chosen) else [])])
 
 
-def choose_encoders(methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime) -> list[Chosen]:
+def choose_encoders(
+    methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime
+) -> list[ChosenEncoder]:
     """Return every recipe of `methods` on every backbone, and all saved seeds of those that are trained.
 
     Raises UsageError for a wrong recipe, MissingError for a backbone or a trained encoder that is not here.
     """
-    chosen: list[Chosen] = []
+    chosen: list[ChosenEncoder] = []
     wished: list[str | None] = [*backbones] or [None]
     specs = parse_methods(methods, all_recipes())
     called = printed_names(spec.name for spec in specs)
@@ -67,7 +69,9 @@ def choose_encoders(methods: str, backbones: Sequence[str], results: Path | None
                 chosen += _saved(spec, called[spec.name], cls, traits, results, wanted, runtime)
             else:
                 sources = cls.sources(recipe, runtime)
-                chosen.append(Chosen(called[spec.name], sources, None, traits, functools.partial(cls, recipe, runtime)))
+                chosen.append(
+                    ChosenEncoder(called[spec.name], sources, None, traits, functools.partial(cls, recipe, runtime))
+                )
     return chosen
 
 
@@ -79,7 +83,7 @@ def _saved(
     results: Path | None,
     sources: dict[str, Any] | None,
     runtime: Runtime,
-) -> list[Chosen]:
+) -> list[ChosenEncoder]:
     train = f"train it with `zoo-bench run --methods {spec.name}`"
     if results is None:
         raise UsageError(f"{spec.name} is trained: {train} and name that results folder with --results.")
@@ -102,5 +106,5 @@ def _saved(
         # The same recipe trained in different ways (corpus, precision ...) is told apart as the leaderboard does.
         name = called if len(conditions) == 1 else f"{called} [{record['row_key'][:8]}]"
         obtain = functools.partial(cls.load, folder, runtime)
-        chosen.append(Chosen(name, record["method"]["sources"], record["seed"], traits, obtain))
+        chosen.append(ChosenEncoder(name, record["method"]["sources"], record["seed"], traits, obtain))
     return chosen

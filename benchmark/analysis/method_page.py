@@ -16,7 +16,7 @@ from benchmark.leaderboard.page import dev_points, printed_source, render, seed_
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import shown
 from benchmark.leaderboard.write import number
-from benchmark.records.query import Texts
+from benchmark.records.query import PairTexts
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
 from zoo.recipe import RecipeSpec, split_overrides
@@ -44,7 +44,7 @@ def method_page(
     records: Sequence[Record],
     recipes: Mapping[str, RecipeSpec],
     store: Records,
-    texts: Texts,
+    texts: PairTexts,
     spec: RecipeSpec | None = None,
     show_texts: bool = True,
 ) -> str:

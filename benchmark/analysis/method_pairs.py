@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmark.analysis.pairs import EASY, HARD, Hard, Part, cells, hard_parts, hard_text
 from benchmark.analysis.worst import worst_pairs
-from benchmark.records.query import Texts, label, read_kept
+from benchmark.records.query import PairTexts, label, read_kept
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
@@ -18,7 +18,7 @@ _WORST_HEADER = ("Task", "Row", "Gold", "Gold place", "Place", "Off by")
 
 
 def pairs_of_row(
-    records: Sequence[Record], tasks: Sequence[str], store: Records, texts: Texts, show_texts: bool
+    records: Sequence[Record], tasks: Sequence[str], store: Records, texts: PairTexts, show_texts: bool
 ) -> dict[str, Any]:
     """Return the tables of one row: hard and easy pairs where the data is here, the worst pairs of every task."""
     kept_of = {r["task"]["name"] for r in records if r.get("pairs")}

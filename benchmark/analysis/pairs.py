@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.data.readers.pairs import Pairs
-from benchmark.records.query import Kept, Texts, read_kept, spearman
+from benchmark.records.query import Kept, PairTexts, read_kept, spearman
 from benchmark.records.schema import Record, pairs_of
 from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
@@ -60,7 +60,7 @@ def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return first, second
 
 
-def overlap(first: str, second: str) -> float:
+def lexical_overlap(first: str, second: str) -> float:
     """Return the Jaccard index of two texts' lower-cased words: those in both, over those in either."""
     a, b = set(first.lower().split()), set(second.lower().split())
     return len(a & b) / len(a | b) if a | b else 1.0
@@ -76,7 +76,7 @@ def length_masks(pairs: Pairs) -> dict[str, Mask]:
 
 def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
     """Return the pairs (n,) by lexical overlap."""
-    shared = np.array([overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
+    shared = np.array([lexical_overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
     return _bands(shared, (0.0, *OVERLAPS, 1.0), "overlap")
 
 
@@ -168,7 +168,7 @@ def _all_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part
 
 
 def analyse_pairs(
-    rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: Texts, hard: Hard
+    rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, hard: Hard
 ) -> Analysis:
     """Return the scores of every row on the kinds of pairs of every task; raises MissingError where none can be had."""
     lines: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
@@ -199,7 +199,7 @@ def analyse_pairs(
     if not golds:
         raise MissingError("; ".join(dict.fromkeys(notes["hard"])) or "no task is named.")
     tables = [
-        Table(f"pairs-{table}", title, _COLUMNS, lines[table], list(dict.fromkeys(notes[table])))
+        AnalysisTable(f"pairs-{table}", title, _COLUMNS, lines[table], list(dict.fromkeys(notes[table])))
         for table, title in _TABLES.items()
     ]
     conditions = {

@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from zoo.errors import MissingError
 from zoo.files import atomic_path, write_text
 
@@ -96,7 +96,7 @@ def _trace(kind: Any, figure: Scatter, points: Points, total: int) -> Any:
     )
 
 
-def _html_table(table: Table) -> list[str]:
+def _html_table(table: AnalysisTable) -> list[str]:
     classes = ['class="number"' if digits is not None else "" for digits in table.columns.values()]
     lines = [f"<h2>{html.escape(table.title)}</h2>", '<div class="wide"><table>']
     for tag, row in [("th", list(table.columns)), *(("td", row) for row in table.cells())]:
@@ -105,7 +105,7 @@ def _html_table(table: Table) -> list[str]:
     return [*lines, "</table></div>", *(f"<p>{html.escape(note)}</p>" for note in table.notes)]
 
 
-def write_page(analysis: Analysis, path: Path, command: str) -> None:
+def write_chart_page(analysis: Analysis, path: Path, command: str) -> None:
     """Write tables and figures into one HTML file that loads nothing from anywhere."""
     from plotly.offline import get_plotlyjs
 

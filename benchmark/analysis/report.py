@@ -10,7 +10,7 @@ from benchmark.data.sources import DataSource
 from benchmark.leaderboard.files import read_completed, suites_of
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.names import printed_names
-from benchmark.records.query import Texts, split_label
+from benchmark.records.query import PairTexts, split_label
 from benchmark.records.store import Records
 from zoo.errors import MissingError, did_you_mean
 from zoo.files import slug, write_text
@@ -40,7 +40,7 @@ def make_report(
             f" `zoo-bench run --methods {method}`, or name a folder with --results."
         )
     mine = [r for r in found if r["method"]["name"] in chosen and r["row_key"].startswith(key)]
-    of_pairs = Texts(DataSource.from_options(data, hub=False))
+    of_pairs = PairTexts(DataSource.from_options(data, hub=False))
     tables = build_tables(found, suites_of(found), records)
     title = called.get(wanted, wanted)
     spec = all_recipes().get(parts_of(min(chosen))[0])

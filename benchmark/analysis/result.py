@@ -12,7 +12,7 @@ from zoo import __version__
 
 
 @dataclass(frozen=True)
-class Table:
+class AnalysisTable:
     """Rows under one header; `columns` gives the decimals of each (None: text or whole numbers)."""
 
     stem: str  # name of its files
@@ -59,7 +59,7 @@ class Analysis:
     name: str
     title: str
     notes: Sequence[str]
-    tables: Sequence[Table]
+    tables: Sequence[AnalysisTable]
     figures: Sequence[Scatter] = ()
     conditions: dict[str, Any] = field(default_factory=dict)  # corpus, data, versions: for the JSON file
 

@@ -6,13 +6,15 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from benchmark.analysis.encoders import Chosen
+from benchmark.analysis.encoders import ChosenEncoder
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Encoder
 
 
-def task_scores(one: Chosen, encoder: Encoder, task: LoadedTask) -> tuple[float | None, float | None, str | None]:
+def task_scores(
+    one: ChosenEncoder, encoder: Encoder, task: LoadedTask
+) -> tuple[float | None, float | None, str | None]:
     """Return the score x100 of a task, that of its dev split where it has one, and the reason where there is none."""
     if task.data is None:
         return None, None, f"{task.name}: {task.reason}"

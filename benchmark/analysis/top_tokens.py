@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmark.analysis.encoders import Chosen
-from benchmark.analysis.result import Analysis, Table
+from benchmark.analysis.encoders import ChosenEncoder
+from benchmark.analysis.result import Analysis, AnalysisTable
 from benchmark.analysis.scores import average, task_scores
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime, Traits
@@ -86,8 +86,8 @@ def analyse_top_tokens(
             notes += reasons
     columns: dict[str, int | None] = dict.fromkeys(found[0])
     tables = [
-        Table("top-tokens", "Tokens predicted at [MASK]", columns, found),
-        Table(
+        AnalysisTable("top-tokens", "Tokens predicted at [MASK]", columns, found),
+        AnalysisTable(
             "top-tokens-probabilities",
             "Probabilities of these tokens",
             dict.fromkeys(probabilities[0]),
@@ -100,7 +100,7 @@ def analyse_top_tokens(
     if tasks:
         about.append(f"Scores: mean over {', '.join(task.name for task in tasks)}, x100.")
         columns = {"Backbone": None, "Sentence embedding": None, WITHOUT: 2, WITH: 2}
-        tables.append(Table("top-tokens-scores", "Denoising and the scores", columns, scores, notes))
+        tables.append(AnalysisTable("top-tokens-scores", "Denoising and the scores", columns, scores, notes))
     conditions = {"template": template, "period": period, "words": words, "tasks": [task.identity() for task in tasks]}
     return Analysis("top-tokens", "Tokens predicted for a sentence", about, tables, (), conditions)
 
@@ -113,7 +113,7 @@ def _table_9(plain: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[li
         for how in (WITHOUT, WITH):
             recipe = replace(plain.recipe, top_k=top_k, denoise=how == WITH)
             encoder = Prompt(recipe, plain.runtime, plain.backbone)
-            one = Chosen(what, {}, None, Traits(), functools.partial(Prompt, recipe, plain.runtime))
+            one = ChosenEncoder(what, {}, None, Traits(), functools.partial(Prompt, recipe, plain.runtime))
             plain.runtime.progress.say(f"{row['Backbone']}: {what}, {how}")
             measured = [task_scores(one, encoder, task) for task in tasks]
             row[how] = average([main for main, _, _ in measured])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from benchmark.analysis.result import Analysis, Points, Scatter, Table
+from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.records.schema import Record
 from zoo.errors import MissingError
 
@@ -74,10 +74,10 @@ def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
             )
     numbers: dict[str, int | None] = {"Alignment": 4, "Uniformity": 4, "Dev score": 2}
     tables = [
-        Table(
+        AnalysisTable(
             "trajectory", "Where training begins, is best and ends", {**_COLUMNS, "Evaluation": None, **numbers}, ends
         ),
-        Table("trajectory-points", "Every evaluation", {**_COLUMNS, **numbers}, lines, data_only=True),
+        AnalysisTable("trajectory-points", "Every evaluation", {**_COLUMNS, **numbers}, lines, data_only=True),
     ]
     trainings = [record["training"] for records in rows.values() for record in records if record["training"]]
     tasks = ", ".join(sorted({dev for training in trainings if (dev := training.get("dev_task"))}))

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.analysis.result import Analysis, Table
+from benchmark.analysis.result import Analysis, AnalysisTable
 from benchmark.data.readers.pairs import Pairs
-from benchmark.records.query import Kept, Ranks, Texts, read_kept
+from benchmark.records.query import Kept, PairTexts, Ranks, read_kept
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from zoo.errors import ZooError
@@ -73,7 +73,7 @@ def _with_texts(lines: list[dict[str, Any]], pairs: Pairs) -> list[dict[str, Any
 
 
 def analyse_worst(
-    rows: dict[str, list[Record]], tasks: Sequence[str], store: Records, texts: Texts, count: int
+    rows: dict[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, count: int
 ) -> Analysis:
     """Return the worst pairs of every row on every task, with their texts where these are wanted and here."""
     lines: list[dict[str, Any]] = []
@@ -103,5 +103,5 @@ def analyse_worst(
         " left out)."
     ]
     conditions = {"pairs": count, "rows": {name: records[0]["row_key"] for name, records in rows.items()}}
-    table = Table("worst", "Worst pairs", columns, lines, list(dict.fromkeys(notes)))
+    table = AnalysisTable("worst", "Worst pairs", columns, lines, list(dict.fromkeys(notes)))
     return Analysis("worst", "Worst pairs", about, [table], (), conditions)

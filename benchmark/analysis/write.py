@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmark.analysis.plots import write_page, write_png
-from benchmark.analysis.result import Analysis, Table, as_dict, markdown
+from benchmark.analysis.plots import write_chart_page, write_png
+from benchmark.analysis.result import Analysis, AnalysisTable, as_dict, markdown
 from benchmark.leaderboard.csv_table import safe_cell
 from zoo.files import atomic_path, write_json, write_text
 
@@ -26,11 +26,11 @@ def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: boo
             written.append(folder / f"{figure.stem}.png")
             write_png(figure, written[-1])
         written.append(folder / f"{analysis.name}.html")
-        write_page(analysis, written[-1], command)
+        write_chart_page(analysis, written[-1], command)
     return written
 
 
-def _write_csv(table: Table, path: Path) -> None:
+def _write_csv(table: AnalysisTable, path: Path) -> None:
     import pandas as pd
 
     rows = [{key: safe_cell(value) for key, value in row.items()} for row in table.rows]

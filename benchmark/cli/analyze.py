@@ -363,10 +363,10 @@ def pairs(**options: Unpack[_Pairs]) -> None:
     rows, tasks, store = _start_kept(options)
     from benchmark.analysis.pairs import Hard, analyse_pairs
     from benchmark.data.sources import DataSource
-    from benchmark.records.query import Texts
+    from benchmark.records.query import PairTexts
 
     hard = Hard(options["positive"], options["negative"], options["longer_by"], options["closer_than"])
-    texts = Texts(DataSource.from_options(options["data"]))
+    texts = PairTexts(DataSource.from_options(options["data"]))
     _write(analyse_pairs(rows, tasks, store, texts, hard), _out(options), no_plots=options["no_plots"])
 
 
@@ -379,7 +379,7 @@ def worst(**options: Unpack[_Worst]) -> None:
     rows, tasks, store = _start_kept(options)
     from benchmark.analysis.worst import analyse_worst
     from benchmark.data.sources import DataSource
-    from benchmark.records.query import Texts
+    from benchmark.records.query import PairTexts
 
-    texts = Texts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
+    texts = PairTexts(None if options["no_texts"] else DataSource.from_options(options["data"], hub=False))
     _write(analyse_worst(rows, tasks, store, texts, options["count"]), _out(options), no_plots=options["no_plots"])

@@ -48,9 +48,9 @@ def command(
     if not as_json:
         made.show()
     if mteb is not None:
-        from benchmark.interop.mteb import export
+        from benchmark.interop.mteb import export_results
 
-        found["mteb"] = export(results, mteb)
+        found["mteb"] = export_results(results, mteb)
         if not as_json:
             say(f"written: {len(found['mteb'])} result files in MTEB's form below {mteb}")
     if as_json:

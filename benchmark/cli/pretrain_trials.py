@@ -38,14 +38,14 @@ def command(**options: Unpack[_Options]) -> int:
     """
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts
-    from benchmark.pretraining.trials import choose, read_trials, run_trials, write_table
+    from benchmark.pretraining.trials import chosen_trials, read_trials, run_trials, write_table
     from benchmark.run.stop import Stop
     from zoo.encoder import Run
     from zoo.files import check_writable
     from zoo.hardware import make_runtime
 
     trials = read_trials(options["table"], options["tokens"])
-    chosen = choose(trials, options["only"])
+    chosen = chosen_trials(trials, options["only"])
     out = options["out"]
     check_writable(out)
     data = DataSource.from_options(options["data"], hub=False)

@@ -68,20 +68,20 @@ def command(
         say(f"broken: {name}: {reason}")
 
 
-def family_of(name: str) -> str:
+def task_family(name: str) -> str:
     """Return the family of a task: the file of its table; "plugins" for one that is not built in."""
     return TASKS.origin(name).rpartition(".")[2] if TASKS.is_builtin(name) else "plugins"
 
 
 def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task | None]], list[Suite]]:
     tasks, suites = list(TASKS.load_all()), list(all_suites().values())
-    families = list(dict.fromkeys(family_of(name) for name, _ in tasks))
+    families = list(dict.fromkeys(task_family(name) for name, _ in tasks))
     if family is not None:
         if family not in families:
             raise UsageError(
                 f"unknown family {family!r}.{did_you_mean(family, families)} Known: {', '.join(families)}."
             )
-        tasks, suites = [(name, task) for name, task in tasks if family_of(name) == family], []
+        tasks, suites = [(name, task) for name, task in tasks if task_family(name) == family], []
     if names is None:
         return tasks, suites
     wanted = [one.strip() for one in names.split(",") if one.strip()]
@@ -102,7 +102,7 @@ def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task
 
 
 def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, Any]:
-    head = {"name": name, "family": family_of(name), "suites": [one.name for one in suites if name in one.tasks]}
+    head = {"name": name, "family": task_family(name), "suites": [one.name for one in suites if name in one.tasks]}
     if task is None:
         return {**head, "title": "broken", "dataset": "", "form": "", "metric": "", "version": 0}
     more = {key: getattr(task, key) for key in ("title", "dataset", "form", "metric", "version")}

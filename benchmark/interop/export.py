@@ -13,7 +13,7 @@ from benchmark.data.catalog import catalog
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, row_named
-from benchmark.records.schema import Record, Training, main_score, scores_of
+from benchmark.records.schema import Record, TrainingPart, main_score, scores_of
 from benchmark.records.store import Records, read_records
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.recipe import all_recipes, split_overrides
@@ -65,7 +65,7 @@ def export_encoder(
         raise MissingError(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."
         )
-    from zoo.formats.export import export, modules_of
+    from zoo.formats.export import modules_of, write_sentence_transformers
     from zoo.saved import load
 
     spec = all_recipes().get(split_overrides(mine[0]["method"].get("recipe_name", recipe_name), "export")[0])
@@ -76,7 +76,7 @@ def export_encoder(
     except UsageError as error:
         raise UsageError(f"{error}{_instead(found, store)}") from error
     said = {**base_card(source.location, source.revision), **_given(licence, language)}
-    export(encoder, folder, card=model_card(folder.resolve().name, mine, said))
+    write_sentence_transformers(encoder, folder, card=export_card(folder.resolve().name, mine, said))
     url = None
     if push_to_hub is not None:
         from zoo.hub import push_folder
@@ -118,7 +118,7 @@ def base_card(location: str, revision: str | None) -> dict[str, Any]:
     return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
 
 
-def model_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> str:
+def export_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> str:
     """Return the model card: use, method, settings, training and scores, from the records of one encoder.
 
     `said` has the licence and the language, where they are known.
@@ -208,7 +208,7 @@ def _scored(record: Record) -> str:
     return markdown_row([record["task"]["name"], metric, f"{100 * main:.2f}{trial}"])
 
 
-def _trained(training: Training, backbone: dict[str, Any]) -> dict[str, Any]:
+def _trained(training: TrainingPart, backbone: dict[str, Any]) -> dict[str, Any]:
     corpus = training.get("corpus") or {}
     size = next((f"{corpus[unit]:,} {unit}" for unit in ("sentences", "pairs") if unit in corpus), None)
     known = [catalog()[part] for part in str(corpus.get("name", "")).split("+") if part in catalog()]

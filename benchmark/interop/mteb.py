@@ -39,7 +39,7 @@ TASKS = {
 }
 
 
-def export(results: Path, out: Path) -> list[Path]:
+def export_results(results: Path, out: Path) -> list[Path]:
     """Write <out>/<model>/<revision>/<task>.json for every finished STS cell; returns the paths.
 
     A model is a method; each of its seeds, and each of its conditions, is a revision. Trials (--limit) are left out;

@@ -1,4 +1,4 @@
-"""Fine-tuning a lent encoder on labelled pairs; its weights come back as they were.
+"""Fine-tuning a trained encoder on labelled pairs; its weights come back as they were.
 
 The settings are those that SBERT (Reimers and Gurevych 2019, section 4.2) publishes for STS-B; BURT fine-tunes its rows
 of STS-B, SICK-R and SemEval-2013 5(a) without naming any (docs/methods.md).
@@ -26,7 +26,7 @@ from zoo.methods.base import BackboneEncoder
 from zoo.progress import Progress
 from zoo.training.loop import Collate, Objective, train
 from zoo.training.settings import TrainSettings
-from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, parts_of
+from zoo.training.siamese import Concatenation, PairObjective, PairTask, accuracy, pair_batches, width_of
 from zoo.training.vocabulary import training_only
 
 _BATCH = 16
@@ -74,7 +74,7 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
     )
 
 
-def _met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
+def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
     """Return the ids of all tokens that training on the first rows meets: theirs, and those that a forward adds."""
     met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
     hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
@@ -86,7 +86,7 @@ def _met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor
 
 
 @contextmanager
-def _lent(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
+def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
     """All weights of the encoder, to be trained on the first rows of the table."""
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
@@ -96,7 +96,7 @@ def _lent(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> I
     torch.manual_seed(run.seed)
     encoder.runtime = replace(runtime, progress=Progress.silent())  # no bar for every dev score
     try:
-        with training_only(encoder.backbone.model, _met(encoder, table, rows)):
+        with training_only(encoder.backbone.model, _tokens_met(encoder, table, rows)):
             yield module
     finally:
         encoder.runtime = runtime
@@ -154,17 +154,17 @@ def fine_tuned_by_score(
     The epoch with the best `dev_score` of the encoder is kept. Raises MissingError for an encoder that has no trainable
     forward, TrainingError and Interrupted as training does.
     """
-    lent = trainable(encoder)
-    table = lent.token_table([*pairs[0], *pairs[1]])
-    with _lent(lent, table, len(table), run) as module:
+    trained = trainable(encoder)
+    table = trained.token_table([*pairs[0], *pairs[1]])
+    with _trainable(trained, table, len(table), run) as module:
         targets = torch.from_numpy(gold.astype(np.float32))
 
         def collate(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             both = np.stack([rows, rows + len(gold)], axis=1).ravel()
-            ids, mask = table.padded(both, lent.backbone.pad_id)
+            ids, mask = table.padded(both, trained.backbone.pad_id)
             return ids.view(len(rows), 2, -1), mask.view(len(rows), 2, -1), targets[torch.from_numpy(rows)]
 
-        _train(CosineRegression(module), collate, len(gold), lent, run, dev_score, module)
+        _train(CosineRegression(module), collate, len(gold), trained, run, dev_score, module)
         yield
 
 
@@ -180,16 +180,20 @@ def fine_tuned_accuracy(
 
     There is no development part: the last weights are measured. Raises as `fine_tuned_by_score` does.
     """
-    lent = trainable(encoder)
-    table = lent.token_table([*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]])
-    with _lent(lent, table, 2 * len(train_labels), run) as module:
+    trained = trainable(encoder)
+    table = trained.token_table([*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]])
+    with _trainable(trained, table, 2 * len(train_labels), run) as module:
         numbers = np.arange(len(table))
         cuts = np.cumsum([len(train_labels), len(train_labels), len(labels)])
         first, second, test_first, test_second = np.split(numbers, cuts)
         classes = int(train_labels.max()) + 1
-        head = nn.Linear(parts_of(_HEAD) * lent.dim, classes, bias=False)
+        head = nn.Linear(width_of(_HEAD) * trained.dim, classes, bias=False)
         objective = PairObjective(module, [head], _HEAD)
-        learned = pair_batches([PairTask("train", classes, first, second, train_labels)], table, lent.backbone.pad_id)
-        _train(objective, learned, len(train_labels), lent, run, None, module)
-        tested = pair_batches([PairTask("test", classes, test_first, test_second, labels)], table, lent.backbone.pad_id)
-        return accuracy(objective, tested, len(labels), lent.runtime.device) / 100
+        learned = pair_batches(
+            [PairTask("train", classes, first, second, train_labels)], table, trained.backbone.pad_id
+        )
+        _train(objective, learned, len(train_labels), trained, run, None, module)
+        tested = pair_batches(
+            [PairTask("test", classes, test_first, test_second, labels)], table, trained.backbone.pad_id
+        )
+        return accuracy(objective, tested, len(labels), trained.runtime.device) / 100

@@ -13,7 +13,7 @@ from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from zoo.errors import MissingError
 from zoo.paths import cache_folder
-from zoo.pretraining.setting import Texts
+from zoo.pretraining.setting import PlainTexts
 from zoo.progress import Progress
 
 DEFAULT = ("wiki", "books")
@@ -23,7 +23,7 @@ DEFAULT = ("wiki", "books")
 class CleanTexts:
     """Texts to train on, and what is known of the tested sentences in them."""
 
-    texts: Texts
+    texts: PlainTexts
     missing: list[str]  # data sets that are not on this machine, so that their sentences are not left out
 
 
@@ -63,7 +63,7 @@ def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> C
             f"these data sets are not on this machine, so their sentences stay in the text if it has them:"
             f" {', '.join(missing)}"
         )
-    return CleanTexts(Texts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised), missing)
+    return CleanTexts(PlainTexts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised), missing)
 
 
 def text_options(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from zoo.files import read_mapping, well_formed, write_json, write_text
 from zoo.paths import resource_folder
 from zoo.pretraining.pretrain import Wishes, pretrain
 from zoo.pretraining.recipe import PretrainRecipe, read_pretrain_recipe
-from zoo.pretraining.setting import Texts, find_names
+from zoo.pretraining.setting import PlainTexts, find_names
 from zoo.recipe import build, read_yaml
 
 _KEYS = ("recipe", "tokens", "base", "trials")
@@ -64,7 +64,7 @@ def _read(path: Path, tokens: int | None) -> list[Trial]:
     return found
 
 
-def choose(trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
+def chosen_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
     """Return the trials of these names (none: all); raises UsageError for a name that the table has not."""
     known = {trial.name: trial for trial in trials}
     for name in names:
@@ -74,7 +74,7 @@ def choose(trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
 
 
 def run_trials(
-    trials: Sequence[Trial], chosen: Sequence[Trial], texts: Texts, out: Path, *, runtime: Runtime, run: Run
+    trials: Sequence[Trial], chosen: Sequence[Trial], texts: PlainTexts, out: Path, *, runtime: Runtime, run: Run
 ) -> list[dict[str, Any]]:
     """Train the chosen trials that are not there yet below `out`; return one line per trial that is there, in order.
 

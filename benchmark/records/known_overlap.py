@@ -14,7 +14,7 @@ from zoo.errors import CorruptError, MissingError
 from zoo.files import read_mapping
 
 if TYPE_CHECKING:
-    from benchmark.records.schema import Overlap, Record
+    from benchmark.records.schema import OverlapPart, Record
 
 FILE = "overlap.json"
 
@@ -54,5 +54,5 @@ def _completed(record: Record, known: Mapping[str, Any]) -> Record:
     entry = known.get(corpus.get("sha256") or "", {}).get(record["task"]["name"])
     if "overlap" in training or entry is None or entry["sha256"] != record["task"]["sha256"]:
         return record
-    overlap: Overlap = {"texts": entry["texts"], "digests": entry["digests"]}
+    overlap: OverlapPart = {"texts": entry["texts"], "digests": entry["digests"]}
     return {**record, "training": {**training, "overlap": overlap}}

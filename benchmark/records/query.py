@@ -157,7 +157,7 @@ def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
     )
 
 
-class Texts:
+class PairTexts:
     """The texts of records' pairs, each task's read once, from `data` (None: none are wanted)."""
 
     def __init__(self, data: DataSource | None) -> None:

@@ -114,14 +114,14 @@ class CorpusPart(TypedDict, total=False):
     sha256: str
 
 
-class Overlap(TypedDict):
+class OverlapPart(TypedDict):
     """The number of distinct test texts, and the digests of those that are in the training text."""
 
     texts: int
     digests: list[str]
 
 
-class Training(TypedDict, total=False):
+class TrainingPart(TypedDict, total=False):
     """What `FitReport` says of the training, the corpus and the overlap with the test texts."""
 
     fitted: bool
@@ -141,7 +141,7 @@ class Training(TypedDict, total=False):
     dev_pairs_in_test: int | None  # how many of them are test pairs of STS12-16 or STS-B; None: not measured
     peak_from_mb: float | None
     processes: int  # that shared the batches; one where it is not said
-    overlap: Overlap
+    overlap: OverlapPart
     corpus_sentences_in_test: int  # older records: training sentences among all texts of the task
 
 
@@ -211,7 +211,7 @@ class Record(TypedDict):
     precision: str
     limit: int | None
     scores: ScoresPart | None
-    training: Training | None
+    training: TrainingPart | None
     encoding: Encoding | None
     facts: dict[str, Any]
     environment: Environment
@@ -233,7 +233,7 @@ class MeasuredPart(TypedDict, total=False):
 
     scores: ScoresPart | None
     coverage: Coverage | None
-    training: Training | None
+    training: TrainingPart | None
     encoding: Encoding | None
     adapt: Adapt | None
     facts: dict[str, Any]

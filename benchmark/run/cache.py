@@ -55,7 +55,7 @@ def _libraries() -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Found:
+class CachedVectors:
     """What the cache knows of n texts: their vectors (n, dim), which are `covered` (n,), which are `known` (n,)."""
 
     vectors: Vectors
@@ -103,12 +103,12 @@ class Entry:
     cache: EmbeddingCache
     folder: Path
 
-    def find(self, texts: Sequence[str]) -> Found | None:
+    def find(self, texts: Sequence[str]) -> CachedVectors | None:
         """Return what is known of distinct texts, or None where nothing is; damaged segments are set aside."""
         from safetensors import SafetensorError
 
         wanted = {digest: i for i, digest in enumerate(map(_digest, texts))}
-        found: Found | None = None
+        found: CachedVectors | None = None
         for path in self._segments():
             try:
                 digests, read = _open(path)
@@ -119,7 +119,7 @@ class Entry:
                 if found is None:
                     shape = (len(texts), vectors.shape[1])
                     known, empty = np.zeros(len(texts), np.bool_), np.zeros(len(texts), np.bool_)
-                    found = Found(np.zeros(shape, np.float32), empty, known, facts)
+                    found = CachedVectors(np.zeros(shape, np.float32), empty, known, facts)
                 here, places = np.array(rows).T
                 found.vectors[places], found.covered[places] = vectors[here], covered[here]
                 found.known[places] = True

@@ -18,12 +18,12 @@ from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
 from benchmark.run.marks import Asked
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
-from zoo.conformance import traits_of
+from zoo.conformance import checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import ContractError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
 from zoo.provenance import code_digest, probe_digest
-from zoo.recipe import RecipeSpec, later_at_default, portable_recipe
+from zoo.recipe import RecipeSpec, added_at_default, portable_recipe
 from zoo.registry import METHODS, method_identity
 
 
@@ -41,7 +41,7 @@ class ResolvedMethod:
 
 
 @dataclass(frozen=True)
-class Texts:
+class TrainingTexts:
     """Sentences or labelled pairs to train on; without any, `missing` says why there are none."""
 
     corpus: Corpus | None = None
@@ -102,7 +102,7 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
         cls, recipe = spec.resolve(defaults)
         traits, failed = Traits(), None
         try:
-            traits = traits_of(cls, recipe)
+            traits = checked_traits(cls, recipe)
         except UsageError:
             raise
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
@@ -147,7 +147,7 @@ def encoder_inputs(
     limit: int | None,
 ) -> dict[str, Any]:
     """Return everything but the seed that an encoder's vectors depend on: what its key hashes."""
-    left_out = later_at_default(recipe)
+    left_out = added_at_default(recipe)
     named = {kind: _without_own_name(source) for kind, source in sources.items()}
     fields = portable_recipe(recipe, named)
     return {
@@ -203,8 +203,8 @@ def make_plan(
     runtime: Runtime,
     dev: LoadedTask | None,
     limit: int | None,
-    corpus: Texts | None = None,
-    pairs: Texts | None = None,
+    corpus: TrainingTexts | None = None,
+    pairs: TrainingTexts | None = None,
     asked: Asked | None = None,
 ) -> Plan:
     """Return every method and seed as encoders and cells; `asked` notes which method of a plugin is asked what it is.
@@ -213,7 +213,7 @@ def make_plan(
     """
     plan = Plan()
     called = printed_names(method.name for method in methods)
-    texts = {"corpus": corpus or Texts(), "pairs": pairs or Texts(), "": Texts()}
+    texts = {"corpus": corpus or TrainingTexts(), "pairs": pairs or TrainingTexts(), "": TrainingTexts()}
     parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
     for method in methods:
         kind = "pairs" if method.traits.needs_pairs else "corpus" if method.traits.needs_corpus else ""

@@ -9,7 +9,7 @@ from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.marks import Asked
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, ResolvedMethod, Texts, make_plan, resolve_methods
+from benchmark.run.plan import Plan, ResolvedMethod, TrainingTexts, make_plan, resolve_methods
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
@@ -53,7 +53,7 @@ def prepare(
     methods = []
     if given is None:
         methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
-        methods = labelled(methods, options.label)
+        methods = renamed(methods, options.label)
     names = choose_tasks(suite, options.tasks)
     if options.dev is not None:
         TASKS.get(options.dev)  # a name that no task has ends here
@@ -72,8 +72,10 @@ def prepare(
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     loaded = load_tasks(names, data, options.limit)
     needed = [method.traits for method in methods]
-    corpus = _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else Texts()
-    pairs = _pairs(options, suite, data, runtime) if any(traits.needs_pairs for traits in needed) else Texts()
+    corpus = (
+        _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else TrainingTexts()
+    )
+    pairs = _pairs(options, suite, data, runtime) if any(traits.needs_pairs for traits in needed) else TrainingTexts()
     dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
@@ -98,7 +100,7 @@ def prepare(
     )
 
 
-def labelled(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:
+def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:
     """Return the methods under the names that rows are to have; raises UsageError unless there is one for each."""
     if labels is None:
         return methods
@@ -111,26 +113,28 @@ def labelled(methods: list[ResolvedMethod], labels: str | None) -> list[Resolved
     return [replace(method, name=name, recipe_name=method.name) for method, name in zip(methods, names, strict=True)]
 
 
-def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:
+def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> TrainingTexts:
     try:
         corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences)
     except MissingError as error:
         if options.corpus and not options.allow_missing:
             raise  # what was asked for by name is not here
-        return Texts(missing=f"{error} Or name a text with --corpus.")  # only the methods that need it go without
+        return TrainingTexts(
+            missing=f"{error} Or name a text with --corpus."
+        )  # only the methods that need it go without
     runtime.progress.say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
-    return Texts(corpus)
+    return TrainingTexts(corpus)
 
 
-def _pairs(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> Texts:
+def _pairs(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> TrainingTexts:
     try:
         pairs = load_pairs(options.pairs or suite.pairs, data, options.train_pairs)
     except MissingError as error:
         if options.pairs and not options.allow_missing:
             raise
-        return Texts(missing=f"{error} Or name a file with --pairs.")
+        return TrainingTexts(missing=f"{error} Or name a file with --pairs.")
     runtime.progress.say(f"training pairs: {len(pairs.sentences) // 2:,} of {pairs.name}")
-    return Texts(pairs)
+    return TrainingTexts(pairs)
 
 
 def _dev_task(name: str, loaded: list[LoadedTask], data: DataSource, limit: int | None) -> LoadedTask:

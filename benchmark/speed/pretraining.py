@@ -29,7 +29,7 @@ from zoo.pretraining.models import load_model, new_model
 from zoo.pretraining.phases import Phase
 from zoo.pretraining.recipe import PretrainRecipe, read_pretrain_recipe
 from zoo.pretraining.run import PretrainTraining
-from zoo.pretraining.setting import Setting, Texts
+from zoo.pretraining.setting import PlainTexts, Setting
 from zoo.pretraining.starts import start_weights
 from zoo.training.checkpoint import random_state, set_random_state
 
@@ -37,7 +37,7 @@ from zoo.training.checkpoint import random_state, set_random_state
 class Side:
     """One way to train, which goes on from round to round as if it were alone."""
 
-    def __init__(self, name: str, recipe: PretrainRecipe, texts: Texts, runtime: Runtime) -> None:
+    def __init__(self, name: str, recipe: PretrainRecipe, texts: PlainTexts, runtime: Runtime) -> None:
         import torch
 
         self.name, self.recipe, self.runtime = name, recipe, runtime
@@ -112,7 +112,7 @@ def main(
     """Measure and print medians, the ratio, and the held-out scores."""
     device = choose_device(device)
     runtime = Runtime(device=device, precision=choose_precision(precision, device))
-    texts = Texts([text], iterate_text, cache_folder() / "tokens")
+    texts = PlainTexts([text], iterate_text, cache_folder() / "tokens")
     recipe = replace(read_pretrain_recipe(name), steps=steps * rounds + 3, decay_steps=None)
     before = replace(recipe, vocabulary_loss="full", last_layer="everywhere")
     sides = [Side("before", before, texts, runtime), Side("after", recipe, texts, runtime)]

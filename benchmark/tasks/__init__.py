@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from benchmark.tasks import finetune, phrases, pocket, relatedness, semeval, sts, transfer, words
 from benchmark.tasks.base import Scores, Task, TaskData, TaskRow
-from zoo.registry import Entry, Registry
+from zoo.registry import Registered, Registry
 
 _FAMILIES = (sts, relatedness, transfer, words, phrases, semeval, finetune, pocket)
 
@@ -37,7 +37,7 @@ TASKS = TaskRegistry(
     "task",
     base="benchmark.tasks.base:Task",
     group="zoo_bench.tasks",
-    builtin={row.name: Entry(row, family.__name__) for family in _FAMILIES for row in family.ROWS},
+    builtin={row.name: Registered(row, family.__name__) for family in _FAMILIES for row in family.ROWS},
 )
 
 

@@ -52,7 +52,7 @@ def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
     return {"shared": len(several), "tasks": tasks}
 
 
-def build(data: DataSource) -> dict[str, Any]:
+def known_overlap(data: DataSource) -> dict[str, Any]:
     """Return the table of everything that `POOLS` and `DEV` name."""
     tests = {pool: tests_of(tasks, data) for pool, tasks in POOLS.items()}
     dev = {}
@@ -76,7 +76,9 @@ def main(arguments: Sequence[str]) -> int:
         print("usage: python -m benchmark.tasks.overlap DATA", file=sys.stderr)
         return 2
     write_text(TABLE, json.dumps({"pools": {}, "dev": {}}))  # the tasks that are read ask for it
-    write_text(TABLE, json.dumps(build(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n")
+    write_text(
+        TABLE, json.dumps(known_overlap(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n"
+    )
     print(f"written: {TABLE}")
     return 0
 

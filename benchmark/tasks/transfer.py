@@ -19,7 +19,7 @@ from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow, check_rows
 
 if TYPE_CHECKING:
-    from benchmark.metrics.probe.protocol import Measured, Setting
+    from benchmark.metrics.probe.protocol import ProbeScores, ProbeSetting
 
 _LEAST = 20  # rows of a class that --limit leaves: nested folds need some of every class
 
@@ -50,7 +50,7 @@ class TransferData(TaskData):
         from benchmark.metrics.probe import protocol as probe
 
         features = np.concatenate([self._features(part, vectors) for part in self.parts])
-        setting: Setting = {s.name: s for s in (probe.FULL, probe.FAST, probe.EXACT)}[self.setting]
+        setting: ProbeSetting = {s.name: s for s in (probe.FULL, probe.FAST, probe.EXACT)}[self.setting]
         if not np.ptp(features, axis=0).any():
             return {
                 "main": None,
@@ -88,7 +88,7 @@ class TransferData(TaskData):
             return vectors(part.first)
         return pair_features(vectors(part.first), vectors(part.second))
 
-    def _measure(self, features: np.ndarray, labels: np.ndarray, setting: Setting) -> Measured:
+    def _measure(self, features: np.ndarray, labels: np.ndarray, setting: ProbeSetting) -> ProbeScores:
         from benchmark.metrics.probe import protocol as probe
 
         counts = [len(part) for part in self.parts]

@@ -219,10 +219,10 @@ def _export(folder: Path, out: Path, model: Path) -> Kind:
     source = next(path for path in (out / "encoders").iterdir() if path.name.startswith("simcse") and path.is_dir())
 
     def write() -> None:
-        from zoo.formats.export import export
+        from zoo.formats.export import write_sentence_transformers
         from zoo.saved import load
 
-        export(load(source), place)
+        write_sentence_transformers(load(source), place)
 
     ended = forked(write, folder / "logs")
     assert ended.code == 0, ended.err

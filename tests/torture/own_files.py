@@ -171,7 +171,7 @@ def _models(folder: Path) -> Iterator[Reader]:
     random, trained, exported = (folder / "kept" / name for name in ("random", "trained", "exported"))
 
     def write() -> None:
-        from zoo.formats.export import export
+        from zoo.formats.export import write_sentence_transformers
         from zoo.methods.pooled import Average
         from zoo.methods.randomvectors import RandomVectors
         from zoo.saved import save
@@ -179,7 +179,7 @@ def _models(folder: Path) -> Iterator[Reader]:
         save(RandomVectors(RandomVectors.Recipe(), Runtime()), random)
         average = Average(Average.Recipe(backbone=str(model)), Runtime())
         save(average, trained)
-        export(average, exported)
+        write_sentence_transformers(average, exported)
 
     _made(write, folder)
 

@@ -153,7 +153,7 @@ def _texts_and_vectors(folder: Path) -> Iterator[Reader]:
     from zoo.encoder import Corpus
     from zoo.formats import text_vectors, word_vectors
     from zoo.srl.score import read_conllu
-    from zoo.srl.verbs import read_table
+    from zoo.srl.verbs import read_verbs
 
     nowhere = DataSource(None, hub=False)
     sentences = _lines("A dog runs.", "", "Rain falls on the hill.", "One more.")
@@ -205,7 +205,7 @@ def _texts_and_vectors(folder: Path) -> Iterator[Reader]:
         "table of verbs",
         "verbs.txt",
         _lines("# a comment", "subject ARG1: fall rise", "object ARG2: enter"),
-        read_table,
+        read_verbs,
     )
 
 

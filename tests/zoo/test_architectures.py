@@ -16,7 +16,7 @@ from zoo.conformance import PROBES, check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
 from zoo.engine.dropout import set_dropout
-from zoo.engine.mlm_head import head_of
+from zoo.engine.mlm_head import mlm_head_of
 from zoo.errors import UsageError
 from zoo.methods.moco import MoCo
 from zoo.methods.prompt import Prompt
@@ -115,7 +115,7 @@ def test_the_transform_before_the_words_is_the_checkpoints(kind: str, architectu
         for parameter in whole.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
     transform = MlmTransform(whole.config)
-    head = head_of(whole, kind)
+    head = mlm_head_of(whole, kind)
     transform.take(head, kind)
     states = torch.randn(3, 32)
     with torch.inference_mode():

@@ -224,9 +224,9 @@ def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
 
     Raises UsageError for a checkpoint without one, or whose architecture's is not known.
     """
-    from zoo.engine.mlm_head import head_of
+    from zoo.engine.mlm_head import mlm_head_of
 
-    return head_of(_masked_lm(source, runtime), source.name)
+    return mlm_head_of(_masked_lm(source, runtime), source.name)
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:

@@ -28,7 +28,7 @@ class ScoresByEmbeddings(nn.Module):
         return logits
 
 
-def head_of(model: PreTrainedModel, name: str) -> nn.Module:
+def mlm_head_of(model: PreTrainedModel, name: str) -> nn.Module:
     """Return the head of a masked language model: a module, states (n, dim) -> logits (n, vocabulary).
 
     Raises UsageError for an architecture whose head is not known here; `name` is the checkpoint's.

@@ -26,7 +26,7 @@ class Exportable(Protocol):
         ...
 
 
-def export(encoder: Encoder, folder: Path, *, card: str = "") -> None:
+def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "") -> None:
     """Write a new folder that sentence-transformers opens; what was written is read again and gives the same vectors.
 
     `card` becomes its README.md. Raises UsageError for an encoder that the package's stock modules cannot express, and

@@ -19,7 +19,7 @@ from zoo.files import WRONG_CONTENT, iterate_bytes, read_tensors, sha256_file, s
 _MATRICES = (".npy", ".safetensors")
 
 
-def find(path: str | None) -> list[Path]:
+def find_text_vectors(path: str | None) -> list[Path]:
     """Return the file, and that of its texts where it is a matrix; raises MissingError saying what to give."""
     if path is None:
         raise MissingError("vectors of texts: no file is given; add path=FILE to the method, as in vectors:path=FILE.")
@@ -31,7 +31,7 @@ def find(path: str | None) -> list[Path]:
     return [one.resolve() for one in files]
 
 
-def identity(files: list[Path]) -> dict[str, object]:
+def text_vectors_identity(files: list[Path]) -> dict[str, object]:
     """Return name and sha256 of the files (never the place: it differs between machines)."""
     digests = {file.name: sha256_file(file) for file in files}
     return {"name": files[0].name, "sha256": sha256_json(digests), "local": True}

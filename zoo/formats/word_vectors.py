@@ -29,7 +29,7 @@ _READ = 1 << 22  # bytes of a binary file read at once
 Matrix = NDArray[np.float32]
 
 
-def find(path: str | None, what: str) -> str:
+def find_word_vectors(path: str | None, what: str) -> str:
     """Return the absolute path of a file, or the name of GloVe's package; raises MissingError saying how to get it."""
     if path is None:
         raise MissingError(f"{what}: no file is given; add path=FILE to the method, as in glove:path=FILE.")
@@ -52,8 +52,8 @@ def made_file(name: str) -> Path:
     return cache_folder() / "vectors" / f"{name}.bin"
 
 
-def identity(place: str) -> dict[str, Any]:
-    """Return name and sha256 of what `find` found (never the place: it differs between machines)."""
+def word_vectors_identity(place: str) -> dict[str, Any]:
+    """Return name and sha256 of what `find_word_vectors` found (never the place: it differs between machines)."""
     if place == GLOVE_PACKAGE:
         return {"name": place, "sha256": sha256_json({file.name: sha256_file(file) for file in _package_files()})}
     return {"name": Path(place).name, "sha256": sha256_file(Path(place)), "local": True}

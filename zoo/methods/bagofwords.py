@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.tokens import clean_text
 from zoo.files import sha256_json
-from zoo.methods.base import WIDEST, at_most, positive
+from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
 
 _WORD = re.compile(r"\w+")
@@ -29,8 +29,8 @@ class BagOfWordsRecipe:
     lower_case: bool = True
 
     def __post_init__(self) -> None:
-        positive(self, "dim")
-        at_most(self, WIDEST, "dim")
+        check_positive(self, "dim")
+        check_at_most(self, WIDEST, "dim")
 
 
 class BagOfWords(CountedEncoder[BagOfWordsRecipe]):

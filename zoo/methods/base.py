@@ -22,7 +22,7 @@ from zoo.formats.sentence_transformers import StockModules
 from zoo.recipe import build
 
 
-def positive(recipe: Any, *names: str) -> None:
+def check_positive(recipe: Any, *names: str) -> None:
     """Raise ValueError unless the named fields are above zero (or None)."""
     for name in names:
         value = getattr(recipe, name)
@@ -33,7 +33,7 @@ def positive(recipe: Any, *names: str) -> None:
 WIDEST = 16_384  # numbers of a vector, 16 times BERT-large's: at 26,000 texts of a suite 1.7 GB
 
 
-def at_most(recipe: Any, most: int, *names: str) -> None:
+def check_at_most(recipe: Any, most: int, *names: str) -> None:
     """Raise ValueError unless the named fields are at most so large (or None), before they take the memory."""
     for name in names:
         value = getattr(recipe, name)
@@ -55,7 +55,7 @@ class BackboneRecipe:
     max_length: int | None = None  # at test time; None: as long as the positions allow (SentEval does not truncate)
 
     def __post_init__(self) -> None:
-        positive(self, "max_length")
+        check_positive(self, "max_length")
 
 
 class BackboneFields(AnyRecipe, Protocol):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Corpus, Run, Traits
 from zoo.errors import TrainingError
 from zoo.labels import NLI_LABELS, PHRASE_LABELS
-from zoo.methods.base import positive
+from zoo.methods.base import check_positive
 from zoo.methods.sbert import SBERT, SBERTRecipe
 from zoo.training.siamese import PairTask, labelled_task
 
@@ -36,7 +36,7 @@ class BURTRecipe(SBERTRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "negatives")
+        check_positive(self, "negatives")
         if not self.objectives or len(set(self.objectives)) < len(self.objectives) or "nli" in self.objectives[1:]:
             raise ValueError("objectives must name each of nli, pi, ptc at most once, and nli first if at all")
         if not self.paraphrases or not set(self.paraphrases) <= set(PHRASE_LABELS):

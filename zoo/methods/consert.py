@@ -23,7 +23,7 @@ from zoo.registry import method_identity
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
 from zoo.training.settings import TrainSettings
-from zoo.training.siamese import Concatenation, concatenated, labelled_task, parts_of
+from zoo.training.siamese import Concatenation, concatenated, labelled_task, width_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class ConSERTJointObjective(TwoViewsObjective):
     def __init__(self, pooler: TrainedPooler, recipe: ConSERTJointRecipe, first_position: int, dim: int) -> None:
         super().__init__(pooler, recipe, first_position)
         self.how = recipe.concatenation
-        self.classifier = nn.Linear(parts_of(self.how) * dim, len(NLI_LABELS))
+        self.classifier = nn.Linear(width_of(self.how) * dim, len(NLI_LABELS))
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Ids and mask (n, length) of both sentences, classes (n,) -> both views of both (n, dim), and the classes."""

@@ -19,10 +19,10 @@ from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.modules.heads import TanhHead
 from zoo.modules.pooler import POOLINGS, Pooler
-from zoo.recipe import later
+from zoo.recipe import added
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 
@@ -63,7 +63,7 @@ class TrainedRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+        check_positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +79,11 @@ class ContrastiveRecipe(TrainedRecipe):
     eval_every: int = 250  # steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125
     pooler: Pooler = "cls"
     mlp_only_train: bool = True  # the test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7)
-    optimizer: Literal["adamw", "transformers-adamw"] = later("adamw")  # the latter is the released codes' (2021)
+    optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")  # the latter is the released codes' (2021)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "temperature", "accumulate", "chunk_rows")
+        check_positive(self, "temperature", "accumulate", "chunk_rows")
 
 
 TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
@@ -193,11 +193,11 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             self.settings(),
             runtime=self.runtime,
             run=run,
-            backbone=self.kept(),
+            backbone=self.checkpointed(),
             dev_score=None if dev_score is None else lambda: dev_score(self),
         )
 
-    def kept(self) -> nn.Module:
+    def checkpointed(self) -> nn.Module:
         """Return what the best dev score keeps: all that the test vector depends on."""
         return nn.ModuleList([self.backbone.model, *self.parts().values()])
 

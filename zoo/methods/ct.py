@@ -21,10 +21,10 @@ from torch import nn
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score_of
 from zoo.engine.tokens import tokenise
 from zoo.files import read_json, write_json
-from zoo.methods.base import positive
+from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import later
+from zoo.recipe import added
 from zoo.training.loop import Objective
 from zoo.training.pairs import Groups
 from zoo.training.settings import TrainSettings
@@ -53,7 +53,7 @@ class CTRecipe(TrainedRecipe):
     rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
     max_grad_norm: float | None = None  # open: not clipped
     smoothing: float = 0.9  # of RMSprop: TensorFlow's, PyTorch's is 0.99
-    rmsprop_epsilon: float = later(1e-8)  # PyTorch's, as in ct-st; open, and in ct and ct-repo Keras's 1e-7
+    rmsprop_epsilon: float = added(1e-8)  # PyTorch's, as in ct-st; open, and in ct and ct-repo Keras's 1e-7
     train_max_length: int = 75
     eval_every: int = 500
     test_encoder: Literal["best", "f2"] = "best"  # open: of f1 and f2 the one of higher dev score (f2 without a score)
@@ -63,7 +63,7 @@ class CTRecipe(TrainedRecipe):
         fields = (
             "batch_size negatives steps epochs learning_rate max_grad_norm train_max_length eval_every rmsprop_epsilon"
         )
-        positive(self, *fields.split())
+        check_positive(self, *fields.split())
         if self.batch_size % (1 + self.negatives):
             raise ValueError(f"batch_size {self.batch_size} must be a multiple of 1 + negatives, {1 + self.negatives}")
         if len(self.rates) != len(self.rate_steps) or list(self.rate_steps) != sorted(set(self.rate_steps)):
@@ -126,9 +126,9 @@ class CT(Contrastive[CTRecipe]):
         self.tension = CTObjective(self.backbone.model, self.recipe)
         return self.tension
 
-    def kept(self) -> nn.Module:
+    def checkpointed(self) -> nn.Module:
         """Both encoders with the choice, or f2."""
-        return self.tension if self.recipe.test_encoder == "best" else super().kept()
+        return self.tension if self.recipe.test_encoder == "best" else super().checkpointed()
 
     @classmethod
     def traits(cls, recipe: CTRecipe) -> Traits:

@@ -15,7 +15,7 @@ import torch
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
-from zoo.methods.base import count_parameters, positive
+from zoo.methods.base import check_positive, count_parameters
 from zoo.methods.transform import Transform, TransformRecipe
 from zoo.modules.glow import Glow, Mixing
 from zoo.training.loop import Objective, train
@@ -43,8 +43,8 @@ class FlowRecipe(TransformRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "levels", "depth", "width", "learning_rate", "epochs", "batch_size")
-        positive(self, "adam_epsilon")
+        check_positive(self, "levels", "depth", "width", "learning_rate", "epochs", "batch_size")
+        check_positive(self, "adam_epsilon")
 
 
 class NegativeLogLikelihood(Objective):

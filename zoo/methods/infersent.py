@@ -16,7 +16,7 @@ from typing_extensions import TypeVar
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.engine.tokens import TokenTable, tokenise
 from zoo.labels import NLI_LABELS
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, count_parameters, positive
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive, count_parameters
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
@@ -25,7 +25,7 @@ from zoo.training.siamese import (
     held_out_by_first,
     labelled_task,
     pair_batches,
-    parts_of,
+    width_of,
 )
 from zoo.training.stepdown import train_by_accuracy
 
@@ -55,7 +55,7 @@ class BiLSTMRecipe:
     def check(self) -> None:
         """Raise ValueError for a value that cannot be."""
         fields = "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm"
-        positive(self, *fields.split(), "train_max_length")
+        check_positive(self, *fields.split(), "train_max_length")
         if self.shrink <= 1 or not 0 < self.dev_share < 1:
             raise ValueError("shrink must be above 1, and dev_share between 0 and 1")
 
@@ -80,7 +80,7 @@ class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "token_rms")
+        check_positive(self, "token_rms")
         self.check()
 
 
@@ -130,7 +130,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     def objective(self) -> PairObjective:
         """The BiLSTM and a new classifier."""
         recipe = self.recipe
-        width, hidden, classes = parts_of(recipe.concatenation) * self.dim, recipe.classifier_dim, len(NLI_LABELS)
+        width, hidden, classes = width_of(recipe.concatenation) * self.dim, recipe.classifier_dim, len(NLI_LABELS)
         if recipe.classifier == "mlp":
             head = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, classes))
         else:

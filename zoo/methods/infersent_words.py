@@ -17,7 +17,7 @@ from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
-from zoo.formats.word_vectors import find, identity
+from zoo.formats.word_vectors import find_word_vectors, word_vectors_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe
@@ -49,7 +49,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
 
     def __init__(self, recipe: InferSentWordsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
-        self.found = identity(find(recipe.path, _WHAT))
+        self.found = word_vectors_identity(find_word_vectors(recipe.path, _WHAT))
         self.words = FileWords(recipe)
         # The last row stands for padding, and for a text without a known word.
         matrix = np.concatenate([self.words.vectors, np.zeros((1, self.words.vectors.shape[1]), np.float32)])
@@ -63,7 +63,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     @classmethod
     def sources(cls, recipe: InferSentWordsRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the vectors' file."""
-        return {"path": identity(find(recipe.path, _WHAT))}
+        return {"path": word_vectors_identity(find_word_vectors(recipe.path, _WHAT))}
 
     def new_head(self) -> BiLSTMMax:
         """Over the word vectors, as large as they are."""
@@ -111,7 +111,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     def save(self, folder: Path) -> None:
         """Write the recipe, the identity of the word vectors, which were not changed, and the BiLSTM."""
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / "recipe.json", {**asdict(self.recipe), "path": find(self.recipe.path, _WHAT)})
+        write_json(folder / "recipe.json", {**asdict(self.recipe), "path": find_word_vectors(self.recipe.path, _WHAT)})
         write_json(folder / "sources.json", self.found)
         write_tensors(folder / "head.safetensors", self.head.state_dict(), {"format": "pt"})
 

@@ -17,10 +17,10 @@ from zoo.engine.backbone import without_pooler
 from zoo.engine.dropout import set_dropout
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
-from zoo.methods.base import positive
+from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import later
+from zoo.recipe import added
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -41,15 +41,15 @@ class MoCoRecipe(ContrastiveRecipe):
     keeps: int = 0  # chances of no augmentation beside those of `augment`; the code has 2
     srl: bool = False  # the key's view is the sentence's predicates with ARG0, PRED, ARGM-NEG, ARG1
     positives: Literal["momentum", "query"] = "momentum"  # "query": ESimCSE, where the queue only adds negatives
-    key_dropout: bool = later(True)  # False: the keys are made without, as ESimCSE's code makes them
-    key_mlp: Literal["momentum", "query"] = later("momentum")  # the code of ESimCSE: the query's, as it is then
-    key_start: Literal["copy", "random"] = later("copy")  # that code copies before the pretrained weights load
-    queue_drops: Literal["last", "first"] = later("last")  # rows of the oldest batch that no longer fit whole
+    key_dropout: bool = added(True)  # False: the keys are made without, as ESimCSE's code makes them
+    key_mlp: Literal["momentum", "query"] = added("momentum")  # the code of ESimCSE: the query's, as it is then
+    key_start: Literal["copy", "random"] = added("copy")  # that code copies before the pretrained weights load
+    queue_drops: Literal["last", "first"] = added("last")  # rows of the oldest batch that no longer fit whole
     double_linear: bool = False  # h = V(V(y)): what PT-BERT's released code amounts to, its control
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "queue_size")
+        check_positive(self, "queue_size")
         if self.positives == "momentum" and self.queue_size < self.batch_size:
             raise ValueError(f"queue_size {self.queue_size} must hold a batch of {self.batch_size}")
         if not 0 <= self.momentum <= 1:

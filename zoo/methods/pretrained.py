@@ -19,7 +19,7 @@ from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, Layout, StockModules, load_with_library
-from zoo.methods.base import BackboneEncoder, count_parameters, positive
+from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.recipe import build
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class PretrainedRecipe:
     max_length: int | None = None  # None: the folder's
 
     def __post_init__(self) -> None:
-        positive(self, "max_length")
+        check_positive(self, "max_length")
 
     @property
     def backbone(self) -> str:

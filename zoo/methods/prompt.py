@@ -13,7 +13,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
-from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, positive
+from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.modules.templates import Template, first_position
 
 
@@ -65,7 +65,7 @@ class PromptRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "top_k")
+        check_positive(self, "top_k")
         Template.parse(self.template)
 
 

@@ -18,10 +18,10 @@ from zoo.engine.backbone import without_pooler
 from zoo.engine.dropout import set_dropout
 from zoo.engine.states import token_states
 from zoo.errors import UsageError
-from zoo.methods.base import positive
+from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.heads import TanhHead
-from zoo.recipe import later
+from zoo.recipe import added
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
@@ -41,7 +41,7 @@ class PTBertRecipe(ContrastiveRecipe):
     states: Literal["tokens", "cls"] = "tokens"  # Y: all token states (Eq. 1), or [CLS] alone (the code)
     heads: int | None = 1  # d_k = model width (Eq. 2); None: as many as the backbone has (the code)
     biases: bool = False  # Eq. 1 has none; the code's linear maps do
-    attention_scale: float = later(1.0)  # of W_Q and W_K at the start, open: at 1 both softmaxes are nearly uniform
+    attention_scale: float = added(1.0)  # of W_Q and W_K at the start, open: at 1 both softmaxes are nearly uniform
     attention_dropout: float = 0.0  # not in the paper; the code drops attention weights with 0.1
     pool: Literal["cls", "mean"] = "cls"  # row of h that is compared (Eq. 3 leaves n rows; open in the paper)
     mlp: bool = False  # Eq. 4 compares h itself; the code puts SimCSE's train-only MLP on h
@@ -50,7 +50,7 @@ class PTBertRecipe(ContrastiveRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "pseudo_tokens", "heads", "attention_scale")
+        check_positive(self, "pseudo_tokens", "heads", "attention_scale")
         if not self.mlp_only_train:
             raise ValueError(
                 "mlp_only_train: false has no meaning here: h, which the MLP is put on, is not made at test"

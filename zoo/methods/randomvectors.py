@@ -12,7 +12,7 @@ import numpy as np
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import WIDEST, at_most, positive
+from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
 
 
@@ -23,8 +23,8 @@ class RandomVectorsRecipe:
     dim: int = 256  # the bundled backbone's; the spread of a cosine is 1 / sqrt(dim)
 
     def __post_init__(self) -> None:
-        positive(self, "dim")
-        at_most(self, WIDEST, "dim")
+        check_positive(self, "dim")
+        check_at_most(self, WIDEST, "dim")
 
 
 class RandomVectors(CountedEncoder[RandomVectorsRecipe]):

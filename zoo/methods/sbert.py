@@ -15,8 +15,8 @@ from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.labels import NLI_LABELS
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
-from zoo.recipe import later
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
+from zoo.recipe import added
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
@@ -25,8 +25,8 @@ from zoo.training.siamese import (
     PairTask,
     PooledStates,
     labelled_task,
-    parts_of,
     train_in_turn,
+    width_of,
 )
 
 
@@ -35,10 +35,10 @@ class SBERTRecipe(BackboneRecipe):
     """The defaults are the paper's (section 3.1); "open" marks what it does not state."""
 
     pooling: Literal["mean", "max", "cls"] = "mean"  # of the last layer, [CLS] and [SEP] included, also in training
-    test_pooling: Pooling | None = later(None)  # noqa: RUF009  # None: as in training
+    test_pooling: Pooling | None = added(None)  # noqa: RUF009  # None: as in training
     concatenation: Concatenation = "u;v;|u-v|"
     head_bias: bool = False  # softmax(W_t (u, v, |u - v|)) has none; the released code's has one
-    head_rate: float = later(1.0)  # the heads' learning rate, of the encoder's; not the papers', see FastLinear
+    head_rate: float = added(1.0)  # the heads' learning rate, of the encoder's; not the papers', see FastLinear
     batch_size: int = 16
     learning_rate: float = 2e-5
     epochs: int = 1
@@ -52,8 +52,8 @@ class SBERTRecipe(BackboneRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "batch_size", "learning_rate", "head_rate", "epochs", "adam_epsilon", "train_max_length")
-        positive(self, "eval_every")
+        check_positive(self, "batch_size", "learning_rate", "head_rate", "epochs", "adam_epsilon", "train_max_length")
+        check_positive(self, "eval_every")
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
         if len(self.adam_betas) != 2 or not all(0 <= beta < 1 for beta in self.adam_betas):
@@ -103,7 +103,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
     def objective(self, tasks: list[PairTask]) -> PairObjective:
         """The backbone, and a new linear head for each task."""
         recipe = self.recipe
-        width = parts_of(recipe.concatenation) * self.dim
+        width = width_of(recipe.concatenation) * self.dim
         heads = [FastLinear(width, task.classes, bias=recipe.head_bias, rate=recipe.head_rate) for task in tasks]
         return PairObjective(PooledStates(self.backbone.model, recipe.pooling), heads, recipe.concatenation)
 

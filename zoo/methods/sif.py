@@ -18,8 +18,8 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
-from zoo.formats.word_vectors import find, identity, read_counts
-from zoo.methods.base import positive
+from zoo.formats.word_vectors import find_word_vectors, read_counts, word_vectors_identity
+from zoo.methods.base import check_positive
 from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums
 
 Array = NDArray[np.float64]
@@ -39,7 +39,7 @@ class Weighting:
 
     def check(self) -> None:
         """Raise ValueError for a value that has no meaning."""
-        positive(self, "a", "walk_length")
+        check_positive(self, "a", "walk_length")
         if self.components < 0:
             raise ValueError(f"components must be at least 0, not {self.components}")
 
@@ -55,7 +55,9 @@ class SIFRecipe(Weighting, WordVectorsRecipe):
 
 def frequency_place(recipe: Weighting) -> dict[str, str]:
     """Return where the file of frequencies is, {} without one; raises MissingError."""
-    return {} if recipe.frequencies is None else {"frequencies": find(recipe.frequencies, "word frequencies")}
+    return (
+        {} if recipe.frequencies is None else {"frequencies": find_word_vectors(recipe.frequencies, "word frequencies")}
+    )
 
 
 def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weighting) -> tuple[Array, float]:
@@ -115,7 +117,7 @@ class WeightedAverages(WordAverages[WeightingT]):
     @classmethod
     def sources(cls, recipe: WeightingT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the file of frequencies."""
-        return {key: identity(place) for key, place in frequency_place(recipe).items()}
+        return {key: word_vectors_identity(place) for key, place in frequency_place(recipe).items()}
 
     def places(self) -> dict[str, Any]:
         """Return where the file of frequencies is."""

@@ -18,7 +18,7 @@ from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import later
+from zoo.recipe import added
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
@@ -33,7 +33,7 @@ class SimCSERecipe(ContrastiveRecipe):
     hard_negative_weight: float = 0.0  # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8)
     mlm_weight: float = 0.0  # of the masked-language-model loss; 0.1 helps transfer and costs STS (table 8)
     mlm_rate: float = 0.15
-    augment: tuple[str, ...] = later(())  # of the positive, one of them a sentence (zoo.training.augment; table 1)
+    augment: tuple[str, ...] = added(())  # of the positive, one of them a sentence (zoo.training.augment; table 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

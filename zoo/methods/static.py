@@ -17,10 +17,10 @@ from zoo.engine.backbone import Backbone, mlm_head_rows
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, positive
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 from zoo.methods.wordvectors import any_row
-from zoo.recipe import later
+from zoo.recipe import added
 
 _CHUNK = 20_000  # texts counted, or averaged, at once
 
@@ -32,12 +32,12 @@ class StaticRecipe(BackboneRecipe):
     """How many removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
 
     remove: Literal["none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun"] = "none"
-    matrix: Literal["input", "output"] = later("input")  # the token embeddings, or the MLM head's rows (appendix A.2)
-    frequent: int | None = later(None)  # tokens that are frequent, as counted in the corpus; None: the paper's own list
+    matrix: Literal["input", "output"] = added("input")  # the token embeddings, or the MLM head's rows (appendix A.2)
+    frequent: int | None = added(None)  # tokens that are frequent, as counted in the corpus; None: the paper's own list
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "frequent")
+        check_positive(self, "frequent")
         if self.frequent is not None and self.remove == "none":
             raise ValueError("frequent is for the stages that remove frequent tokens; set remove: freq or beyond")
 

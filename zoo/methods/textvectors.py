@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.text_vectors import find, identity, read
+from zoo.formats.text_vectors import find_text_vectors, read, text_vectors_identity
 from zoo.methods.counted import CountedEncoder
 
 
@@ -40,8 +40,8 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
 
     def __init__(self, recipe: TextVectorsRecipe, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
-        self.files = find(recipe.path)
-        self.found = identity(self.files)
+        self.files = find_text_vectors(recipe.path)
+        self.found = text_vectors_identity(self.files)
         self.rows, self.vectors = read(self.files)
         self.dim = self.vectors.shape[1]
 
@@ -53,7 +53,7 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
     @classmethod
     def sources(cls, recipe: TextVectorsRecipe, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the file, and of its texts'."""
-        return {"path": identity(find(recipe.path))}
+        return {"path": text_vectors_identity(find_text_vectors(recipe.path))}
 
     def vectors_of(self, texts: list[str]) -> Vectors:
         """Return the file's vectors (n, dim) float32 of distinct texts, zero for those that are not in it."""

@@ -19,7 +19,7 @@ from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.labels import NLI_LABELS
 from zoo.methods.pooled import Average, AverageRecipe
-from zoo.recipe import all_recipes, build, later, later_at_default, parse_methods, portable_recipe
+from zoo.recipe import added, added_at_default, all_recipes, build, parse_methods, portable_recipe
 from zoo.registry import METHODS, method_identity
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class TransformRecipe(AverageRecipe):
     """What is mapped, and what the map is fitted on; without a base, the average of `layers` is mapped."""
 
-    base: str | None = later(None)  # a recipe, or name:key=value; gets `backbone` and `revision` where its own are open
+    base: str | None = added(None)  # a recipe, or name:key=value; gets `backbone` and `revision` where its own are open
     fit_on: Literal["corpus", "pairs", "target"] = "corpus"  # pairs: NLI's raw sentences; target: a task's own texts
     max_length: int | None = 64
 
@@ -134,7 +134,7 @@ class Transform(Encoder[TransformRecipeT]):
         sources = base_cls.sources(own, runtime)
         if recipe.base is None:
             return sources
-        left_out = later_at_default(own)  # as in a key: a field that the base got since changes nothing at its default
+        left_out = added_at_default(own)  # as in a key: a field that the base got since changes nothing at its default
         named = {name: value for name, value in portable_recipe(own, sources).items() if name not in left_out}
         base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}

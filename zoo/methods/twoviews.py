@@ -19,11 +19,11 @@ from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
-from zoo.methods.base import positive
+from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, asked_within
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
-from zoo.recipe import later
+from zoo.recipe import added
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
@@ -38,16 +38,16 @@ class TwoViewsRecipe(ContrastiveRecipe):
     shuffle: tuple[bool, ...] = (False, False)  # exchange the sentence's position embeddings (ConSERT's token shuffle)
     cutoff: tuple[float, ...] = (0.0, 0.0)  # share of the embedding layer's features set to 0 (ConSERT's cutoff)
     temperature: float = 0.1
-    token_cutoff: tuple[float, ...] = later((0.0, 0.0))  # share of the sentence's tokens set to 0 in that layer
-    train_pooler: Pooler | None = later(None)  # noqa: RUF009  # None: as at test; ConSERT's code: "avg"
-    select_like_training: bool = later(False)  # the code picks the checkpoint by that mean, too
-    loss_weight: float = later(1.0)  # of NT-Xent; the code adds both directions' means and takes 0.15 of the sum
-    bias_correction: bool = later(True)  # of Adam
-    adam_epsilon: float = later(1e-8)
-    weight_decay: float = later(0.0)
-    warmup: float = later(0.0)  # share of the steps, before the rate falls linearly
-    patience: int | None = later(None)  # dev scores in a row no better than the best, which end training
-    eval_within_epochs: bool = later(False)  # count eval_every anew in each epoch, and ask at its end as well
+    token_cutoff: tuple[float, ...] = added((0.0, 0.0))  # share of the sentence's tokens set to 0 in that layer
+    train_pooler: Pooler | None = added(None)  # noqa: RUF009  # None: as at test; ConSERT's code: "avg"
+    select_like_training: bool = added(False)  # the code picks the checkpoint by that mean, too
+    loss_weight: float = added(1.0)  # of NT-Xent; the code adds both directions' means and takes 0.15 of the sum
+    bias_correction: bool = added(True)  # of Adam
+    adam_epsilon: float = added(1e-8)
+    weight_decay: float = added(0.0)
+    warmup: float = added(0.0)  # share of the steps, before the rate falls linearly
+    patience: int | None = added(None)  # dev scores in a row no better than the best, which end training
+    eval_within_epochs: bool = added(False)  # count eval_every anew in each epoch, and ask at its end as well
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -59,7 +59,7 @@ class TwoViewsRecipe(ContrastiveRecipe):
             raise ValueError("bias_correction: false needs optimizer: transformers-adamw")
         if self.train_pooler not in (None, self.pooler) and not self.mlp_only_train:
             raise ValueError("mlp_only_train: false needs the pooler of training at test; leave train_pooler out")
-        positive(self, "loss_weight", "adam_epsilon", "patience")
+        check_positive(self, "loss_weight", "adam_epsilon", "patience")
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
             raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 

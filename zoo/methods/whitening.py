@@ -15,7 +15,7 @@ from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.sentence_transformers import IDENTITY, Dense, Normalize, StockModules
-from zoo.methods.base import positive
+from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
 
 _CHUNK = 65_536  # rows in float64 at a time: a million vectors are gigabytes
@@ -31,7 +31,7 @@ class WhiteningRecipe(TransformRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        positive(self, "k", "eigenvalue_floor")
+        check_positive(self, "k", "eigenvalue_floor")
 
 
 def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -> tuple[Any, Any, int]:

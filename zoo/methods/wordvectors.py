@@ -18,8 +18,8 @@ from zoo.encoder import AnyRecipe, Runtime, Vectors
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.word_vectors import PIECES, Matrix, find, identity, read_word_vectors
-from zoo.methods.base import positive
+from zoo.formats.word_vectors import PIECES, Matrix, find_word_vectors, read_word_vectors, word_vectors_identity
+from zoo.methods.base import check_positive
 from zoo.methods.counted import CountedEncoder
 
 
@@ -33,7 +33,7 @@ class WordVectorsRecipe:
     split: Literal["blanks", "marks"] = "blanks"  # SentEval's text is tokenised; marks: also untokenised text
 
     def __post_init__(self) -> None:
-        positive(self, "most_words")
+        check_positive(self, "most_words")
 
 
 class Words(ABC):
@@ -56,7 +56,7 @@ class FileWords(Words):
 
     def __init__(self, recipe: WordVectorsRecipe) -> None:
         self.recipe = recipe
-        self.rows, self.vectors = read_word_vectors(find(recipe.path, "word vectors"), recipe.most_words)
+        self.rows, self.vectors = read_word_vectors(find_word_vectors(recipe.path, "word vectors"), recipe.most_words)
         self.names = list(self.rows)
 
     def _split(self, text: str) -> list[str]:
@@ -177,8 +177,8 @@ class WordVectors(WordAverages[WordVectorsRecipeT]):
     @classmethod
     def sources(cls, recipe: WordVectorsRecipeT, runtime: Runtime) -> dict[str, Any]:
         """Return the identity of the vectors' file."""
-        return {"path": identity(find(recipe.path, "word vectors"))}
+        return {"path": word_vectors_identity(find_word_vectors(recipe.path, "word vectors"))}
 
     def places(self) -> dict[str, Any]:
         """Return where the file is."""
-        return {"path": find(self.recipe.path, "word vectors")}
+        return {"path": find_word_vectors(self.recipe.path, "word vectors")}

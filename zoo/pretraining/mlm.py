@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.engine.states import token_states
-from zoo.pretraining.parts import encoder_of, head_of
+from zoo.pretraining.parts import encoder_of, head_parts
 from zoo.pretraining.recipe import PretrainRecipe
 from zoo.pretraining.vocabulary import SampledVocabulary
 from zoo.training.loop import Objective
@@ -104,14 +104,14 @@ class MLMObjective(Objective):
         else:
             states = encoder_of(model)(input_ids=corrupted).last_hidden_state
             masked = states.gather(1, positions.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
-        transform, _ = head_of(model)
+        transform, _ = head_parts(model)
         return transform(masked.flatten(0, 1))
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Token ids of packed rows (n, length) -> scalar loss."""
         corrupted, positions, truth = self.corrupted(ids, self.recipe.mask_rate)
         states = self.output_states(self.model, corrupted, positions)
-        _, decoder = head_of(self.model)
+        _, decoder = head_parts(self.model)
         if self._teacher:
             return self._taught(states, corrupted, positions, truth.flatten())
         if self.sampled is not None:
@@ -124,8 +124,8 @@ class MLMObjective(Objective):
         """Cross-entropy against the true tokens and the teacher's probabilities (Hinton et al. 2015), temperature 1."""
         (teacher,) = self._teacher
         with torch.no_grad():
-            soft = head_of(teacher)[1](self.output_states(teacher, corrupted, positions)).float().softmax(-1)
-        logs = head_of(self.model)[1](states).float().log_softmax(-1)
+            soft = head_parts(teacher)[1](self.output_states(teacher, corrupted, positions)).float().softmax(-1)
+        logs = head_parts(self.model)[1](states).float().log_softmax(-1)
         counted = truth != -100
         hard = F.nll_loss(logs, truth, ignore_index=-100, reduction="none")
         taught = -(soft * logs).sum(-1)
@@ -149,7 +149,7 @@ def held_out_scores(objective: MLMObjective, batches: list[torch.Tensor], seed: 
     for ids in batches:
         corrupted, positions, truth = objective.corrupted(ids, objective.recipe.held_out_mask_rate)
         truth = truth.flatten()
-        logits = head_of(objective.model)[1](objective.output_states(objective.model, corrupted, positions))
+        logits = head_parts(objective.model)[1](objective.output_states(objective.model, corrupted, positions))
         counted = truth != -100
         right += int((logits.argmax(-1) == truth)[counted].sum())
         total += int(counted.sum())

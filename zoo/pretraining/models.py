@@ -105,7 +105,7 @@ def load_tokenizer(source: BackboneSource, field: str) -> PreTrainedTokenizerBas
     return tokenizer
 
 
-def check_vocabulary(
+def check_same_vocabulary(
     source: BackboneSource, tokenizer: PreTrainedTokenizerBase, field: str, tokenizer_name: str
 ) -> None:
     """Raise UsageError unless a model's token ids mean what the tokenizer says."""

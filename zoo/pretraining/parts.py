@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
 
-def head_of(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.Tensor], nn.Linear]:
+def head_parts(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.Tensor], nn.Linear]:
     """Return of a masked language model what makes output states of states (n, width), and its output layer."""
     if hasattr(model, "cls"):  # BERT
         return model.get_submodule("cls.predictions.transform"), _linear(model, "cls.predictions.decoder")

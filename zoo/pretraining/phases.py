@@ -28,7 +28,7 @@ class Phase:
     total: int
 
 
-def settle(folder: Path | None, recipe: PretrainRecipe, finish: int | None) -> Phase:
+def settled_phase(folder: Path | None, recipe: PretrainRecipe, finish: int | None) -> Phase:
     """Decide where the rate falls, and put the checkpoint there that this training goes on from.
 
     `finish`: None for the recipe's plan, else the steps of a decay that begins at the last checkpoint (0: as many as

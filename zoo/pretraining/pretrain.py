@@ -16,10 +16,10 @@ from zoo.files import check_writable, write_json, write_sums, write_tensors, wri
 from zoo.pretraining.card import curve_svg, model_card
 from zoo.pretraining.mlm import HeldOut
 from zoo.pretraining.models import find_with_tokenizer, flops_per_token, load_model, new_model
-from zoo.pretraining.phases import check_own, settle
+from zoo.pretraining.phases import check_own, settled_phase
 from zoo.pretraining.recipe import PretrainRecipe
 from zoo.pretraining.run import PretrainTraining
-from zoo.pretraining.setting import Setting, Texts
+from zoo.pretraining.setting import PlainTexts, Setting
 from zoo.pretraining.starts import start_weights
 from zoo.progress import Progress
 from zoo.training.folder import BEFORE, LAST
@@ -28,7 +28,7 @@ from zoo.training.processes import own_process
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["PretrainRecipe", "Texts", "Wishes", "pretrain", "score_checkpoint"]
+__all__ = ["PlainTexts", "PretrainRecipe", "Wishes", "pretrain", "score_checkpoint"]
 
 _LOADED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 
@@ -43,7 +43,7 @@ class Wishes:
     command: Callable[[PretrainRecipe], str] | None = None  # the line that makes the model of a recipe again
 
 
-def score_checkpoint(recipe: PretrainRecipe, texts: Texts, name: str, *, runtime: Runtime) -> HeldOut:
+def score_checkpoint(recipe: PretrainRecipe, texts: PlainTexts, name: str, *, runtime: Runtime) -> HeldOut:
     """Return what any checkpoint with this tokenizer makes of the recipe's held-out rows and masks."""
     find_with_tokenizer(name, "--score")
     setting = Setting(recipe, texts, runtime)
@@ -51,7 +51,7 @@ def score_checkpoint(recipe: PretrainRecipe, texts: Texts, name: str, *, runtime
 
 
 def pretrain(
-    recipe: PretrainRecipe, texts: Texts, out: Path, *, runtime: Runtime, run: Run, wishes: Wishes | None = None
+    recipe: PretrainRecipe, texts: PlainTexts, out: Path, *, runtime: Runtime, run: Run, wishes: Wishes | None = None
 ) -> dict[str, Any]:
     """Train from text files and write the model folder `out`; returns what the model card states.
 
@@ -67,7 +67,7 @@ def pretrain(
     with process.main_process_first():
         if run.folder is not None and process.is_main_process:
             check_own(run.folder, recipe, setting.stream.sha256)
-        phase = settle(run.folder, recipe, wishes.finish)
+        phase = settled_phase(run.folder, recipe, wishes.finish)
     if wishes.finish is not None:
         recipe = replace(recipe, steps=phase.total, decay_steps=phase.total - phase.decay_from)
     torch.manual_seed(recipe.seed)
@@ -139,7 +139,7 @@ def short(tokens: int) -> str:
 def _facts(
     recipe: PretrainRecipe,
     setting: Setting,
-    texts: Texts,
+    texts: PlainTexts,
     model: PreTrainedModel,
     training: PretrainTraining,
     final: HeldOut,

@@ -19,7 +19,7 @@ from zoo.files import sha256_file, sha256_json
 from zoo.pretraining.mlm import HeldOut, Masking, MLMObjective, held_out_scores
 from zoo.pretraining.models import (
     ancestry,
-    check_vocabulary,
+    check_same_vocabulary,
     config_of,
     find_with_tokenizer,
     load_model,
@@ -41,7 +41,7 @@ _LARGEST = 2**16  # tokens of a vocabulary: the token files have two bytes a tok
 
 
 @dataclass(frozen=True)
-class Texts:
+class PlainTexts:
     """Text files to train on, how to read them, and which sentences to leave out."""
 
     paths: list[Path]
@@ -98,7 +98,7 @@ def find_names(recipe: PretrainRecipe) -> Names:
             f"the token files hold vocabularies up to {_LARGEST:,}; {recipe.tokenizer!r} has {len(known):,}."
         )
     for source, name in others:
-        check_vocabulary(source, known, name, recipe.tokenizer)
+        check_same_vocabulary(source, known, name, recipe.tokenizer)
     if begin_from is not None:
         most = positions_of(config_of(begin_from.name, begin_from.folder))
         if max(recipe.row_lengths) > most:
@@ -137,7 +137,7 @@ def rows_beside(held: NDArray[np.int64], held_length: int, rows: int, length: in
 class Setting:
     """The tokenised text, its held-out rows and the tokenizer."""
 
-    def __init__(self, recipe: PretrainRecipe, texts: Texts, runtime: Runtime) -> None:
+    def __init__(self, recipe: PretrainRecipe, texts: PlainTexts, runtime: Runtime) -> None:
         for path in texts.paths:
             if not path.is_file():
                 raise MissingError(f"text {path} does not exist.")
@@ -163,7 +163,7 @@ class Setting:
         batches = np.array_split(held, math.ceil(len(held) / 64))
         self.held = [self.batch(rows, recipe.row_length).to(runtime.device) for rows in batches]
 
-    def _tokenizer(self, texts: Texts) -> tuple[Any, str]:
+    def _tokenizer(self, texts: PlainTexts) -> tuple[Any, str]:
         """Return the tokenizer, trained on the text if the recipe says so, and what identifies it."""
         recipe, source = self.recipe, self.names.tokenizer
         if source is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import nn
 
-from zoo.pretraining.parts import embedding_of, head_of, positions_of
+from zoo.pretraining.parts import embedding_of, head_parts, positions_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -85,7 +85,7 @@ def start_weights(model: PreTrainedModel, ids: NDArray[Any], recipe: StartRecipe
             module.weight.copy_(torch.randn(module.weight.shape, generator=generator) * recipe.std)
         if isinstance(module, nn.Linear) and module.bias is not None:
             module.bias.zero_()
-    words, (_, decoder) = embedding_of(model, "word").weight, head_of(model)
+    words, (_, decoder) = embedding_of(model, "word").weight, head_parts(model)
     vocabulary, dim = words.shape
     if recipe.tokens == "ppmi":
         vectors = torch.from_numpy(ppmi_vectors(ids, vocabulary, dim, recipe, seed))

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from zoo.errors import MissingError, UsageError
 from zoo.files import atomic_path, sha256_file, write_json
 from zoo.formats.word_vectors import PIECES
-from zoo.pretraining.setting import Texts
+from zoo.pretraining.setting import PlainTexts
 from zoo.progress import Progress
 
 _SUFFIXES = (".vec", ".txt", ".bin")
@@ -42,7 +42,7 @@ class VectorRecipe:
 class _Words:
     """The words of every sentence in lower case; may be read again and again, as gensim does."""
 
-    def __init__(self, texts: Texts, progress: Progress) -> None:
+    def __init__(self, texts: PlainTexts, progress: Progress) -> None:
         self.texts, self.progress = texts, progress
         self.passes = self.sentences = 0
 
@@ -69,7 +69,7 @@ def check_target(out: Path) -> None:
 
 
 def train_vectors(
-    recipe: VectorRecipe, texts: Texts, out: Path, *, progress: Progress, command: str | None = None
+    recipe: VectorRecipe, texts: PlainTexts, out: Path, *, progress: Progress, command: str | None = None
 ) -> dict[str, Any]:
     """Train, write the vectors to `out` and what is known of them beside it (`.json`); return the latter.
 

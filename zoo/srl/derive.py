@@ -19,7 +19,7 @@ from zoo.errors import CorruptError
 from zoo.files import reading, sha256_file, write_text
 from zoo.srl.parse import Parse
 from zoo.srl.rules import Rules
-from zoo.srl.score import head_of, read_conllu
+from zoo.srl.score import head_word, read_conllu
 from zoo.srl.spacy_labeller import DEFAULT_MODEL, SpacyLabeller
 from zoo.srl.verbs import DEFAULTS, NO_ROLE, TABLE
 
@@ -104,7 +104,7 @@ def count_votes(examples: Sequence[Example], parses: Iterable[Parse]) -> Votes:
             continue
         heads = [-1 if head == i else head for i, head in enumerate(parse.heads)]
         roles = {
-            head_of(tuple(range(first, last + 1)), heads): role
+            head_word(tuple(range(first, last + 1)), heads): role
             for role, first, last in example.arguments
             if not role.startswith(("R-", "C-"))
         }

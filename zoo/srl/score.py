@@ -84,7 +84,7 @@ def _sentence(rows: list[list[str]]) -> GoldSentence:
     return GoldSentence(words, tuple(int(row[6]) - 1 for row in rows), predicates, left_out)
 
 
-def head_of(span: Tokens, heads: Sequence[int]) -> int | None:
+def head_word(span: Tokens, heads: Sequence[int]) -> int | None:
     """The head word of a span in a tree: of the words whose head is outside, the highest, the first of equals."""
     inside = set(span)
 
@@ -134,7 +134,7 @@ def score(gold: Sequence[GoldSentence], labelled: Sequence[Sequence[Frame]]) -> 
         for role, attribute in ROLES.items():
             wanted = {verb: roles[role] for verb, roles in sentence.predicates.items() if role in roles}
             found = {verb: span for verb, frame in by_verb.items() if (span := getattr(frame, attribute))}
-            right = sum(head_of(span, sentence.heads) in wanted.get(verb, ()) for verb, span in found.items())
+            right = sum(head_word(span, sentence.heads) in wanted.get(verb, ()) for verb, span in found.items())
             _add(counts[role], right, len(found), len(wanted))
             _add(counts[f"{role} given"], right, len(found.keys() & both), len(wanted.keys() & both))
     return counts

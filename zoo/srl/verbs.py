@@ -38,7 +38,7 @@ class VerbTable:
         return None if role == NO_ROLE else role
 
 
-def read_table(path: Path = TABLE) -> VerbTable:
+def read_verbs(path: Path = TABLE) -> VerbTable:
     """Read lines "PLACE ROLE: verb verb ..."; raises MissingError or CorruptError."""
     exceptions = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
@@ -54,4 +54,4 @@ def read_table(path: Path = TABLE) -> VerbTable:
 @cache
 def own_table() -> VerbTable:
     """The table that comes with the package, made by `python -m zoo.srl.derive` from the PropBank frames."""
-    return read_table()
+    return read_verbs()

@@ -327,7 +327,7 @@ def _parse_one(text: str, neighbours: NDArray[np.int32] | None) -> Augmentation:
     return Augmentation(name, float(match["rate"]), unit, int(match["count"] or 1), neighbours)
 
 
-def choose(chains: Sequence[Chain], keeps: int, rng: Generator) -> Chain:
+def choose_chain(chains: Sequence[Chain], keeps: int, rng: Generator) -> Chain:
     """Pick uniformly from the chains and `keeps` empty ones; PT-BERT's code has 2 keeps (none with --no_keep)."""
     index = int(rng.integers(keeps + len(chains)))
     return () if index < keeps else chains[index - keeps]
@@ -355,7 +355,7 @@ class Augmenter:
     def view(self, ids: Ids, rng: Generator) -> tuple[Ids, Flags]:
         """Return a view of one sentence and its attention mask (m,)."""
         kinds = self.kinds[ids]
-        ids, keep = sequence(choose(self.chains, self.keeps, rng), ids, kinds == SPECIAL, kinds != PIECE, rng)
+        ids, keep = sequence(choose_chain(self.chains, self.keeps, rng), ids, kinds == SPECIAL, kinds != PIECE, rng)
         if self.max_length is not None and len(ids) > self.max_length:
             kept = np.arange(self.max_length)
             if self.kinds[ids[-1]] == SPECIAL:

@@ -24,7 +24,7 @@ LAST, BEFORE, LOG = "checkpoint.safetensors", "checkpoint-before.safetensors", "
 
 
 @dataclass
-class Found:
+class FoundCheckpoint:
     """A checkpoint that was read whole: its file, its tensors and metadata, the weights of its best dev score."""
 
     path: Path
@@ -84,7 +84,7 @@ class TrainingFolder:
             if old.name not in {f"best-{step}.safetensors" for step in self._bests}:
                 old.unlink(missing_ok=True)
 
-    def find(self) -> Found | None:
+    def find(self) -> FoundCheckpoint | None:
         """Return the newest checkpoint that is whole, with its best weights; `damaged` names those that are not."""
         if self.folder is None:
             return None
@@ -105,10 +105,10 @@ class TrainingFolder:
                     self.damaged.append((at_fault, str(error)))
                 continue
             self._bests = (None, facts["best_step"])
-            return Found(path, tensors, metadata, best)
+            return FoundCheckpoint(path, tensors, metadata, best)
         return None
 
-    def begin(self, found: Found | None) -> None:
+    def begin(self, found: FoundCheckpoint | None) -> None:
         """Set aside what is damaged, and start the log with what it held at the checkpoint that was found."""
         if self.folder is None:
             return

@@ -46,7 +46,7 @@ def concatenated(u: torch.Tensor, v: torch.Tensor, how: Concatenation) -> torch.
     return torch.cat([_PARTS[part](u, v) for part in how.split(";")], dim=-1)
 
 
-def parts_of(how: Concatenation) -> int:
+def width_of(how: Concatenation) -> int:
     """Return how many vectors wide the features are."""
     return len(how.split(";"))
 
@@ -172,7 +172,7 @@ def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -
     return 100 * right / rows
 
 
-def turn(step: int, tasks: int) -> tuple[int, int]:
+def task_of_step(step: int, tasks: int) -> tuple[int, int]:
     """Return which task has this step, and how many batches it had before: 0, 1, 0, 2, 0, 1 ... (BURT section 3.3).
 
     Task 0 has every second batch, and the others share the rest in turn.
@@ -193,7 +193,7 @@ class _InTurn(Training):
     _orders: dict[int, tuple[int, NDArray[np.int64]]]
 
     def batch(self, step: int) -> NDArray[np.int64]:
-        task, before = turn(step, len(self.sizes))
+        task, before = task_of_step(step, len(self.sizes))
         size, of_batch = self.sizes[task], self.settings.batch_size
         epoch, index = divmod(before, math.ceil(size / of_batch))
         if self._orders.get(task, (-1,))[0] != epoch:
@@ -205,7 +205,7 @@ class _InTurn(Training):
         """Return how many pairs the steps so far have trained on."""
         batches = [0] * len(self.sizes)
         for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):  # each task's last batch is among them
-            task, before = turn(step, len(self.sizes))
+            task, before = task_of_step(step, len(self.sizes))
             batches[task] = before + 1
         of_batch, total = self.settings.batch_size, 0
         for size, count in zip(self.sizes, batches, strict=True):

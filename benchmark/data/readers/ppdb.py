@@ -117,7 +117,7 @@ def _parse(line: str) -> PPDBPair:
     return PPDBPair(target, paraphrase, relation, equivalence)
 
 
-def normalised(phrase: str) -> str:
+def normalised_phrase(phrase: str) -> str:
     """Return a phrase in lower case with single blanks; more of BURT's normalisation is not known."""
     return " ".join(phrase.lower().split())
 
@@ -130,7 +130,7 @@ def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = 
     """
     seen: set[tuple[str, str]] = set()
     for pair in pairs:
-        target, paraphrase = sides = normalised(pair.target), normalised(pair.paraphrase)
+        target, paraphrase = sides = normalised_phrase(pair.target), normalised_phrase(pair.paraphrase)
         words = [len(side.split()) for side in sides]
         if pair.relation not in LABEL_OF:
             reason = f"of relation {pair.relation}"

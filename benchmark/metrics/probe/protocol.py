@@ -23,7 +23,7 @@ _FOLD_SEED = 1111
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProbeSetting:
     """What a probe does: its protocol, folds, and for `senteval` how each classifier is trained."""
 
     name: str
@@ -33,18 +33,18 @@ class Setting:
     penalties: tuple[float, ...] = PENALTIES
 
 
-FULL = Setting("full", "senteval")
-FAST = Setting(
+FULL = ProbeSetting("full", "senteval")
+FAST = ProbeSetting(
     "fast",
     "senteval",
     folds=5,
     recipe=Recipe(optimiser="rmsprop", learning_rate=1e-2, batch_size=128, tenacity=3, epoch_size=2),
 )
-EXACT = Setting("exact", "exact")
+EXACT = ProbeSetting("exact", "exact")
 
 
 @dataclass(frozen=True)
-class Measured:
+class ProbeScores:
     """Accuracies x100, one penalty for each test part, its classes; `senteval` rounds to two decimals as SentEval."""
 
     accuracy: float
@@ -69,7 +69,7 @@ class _Probe:
     """One task's rows under one setting."""
 
     def __init__(
-        self, vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: Setting, device: str = "cpu"
+        self, vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting, device: str = "cpu"
     ) -> None:
         self.vectors, self.labels, self.setting, self.device = vectors, labels, setting, device
         self.rounds = setting.protocol == "senteval"
@@ -110,8 +110,8 @@ class _Probe:
 
 
 def nested(
-    vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: Setting = FULL, device: str = "cpu"
-) -> Measured:
+    vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting = FULL, device: str = "cpu"
+) -> ProbeScores:
     """Nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
     probe = _Probe(vectors, labels, setting, device)
     outer = stratified(labels, setting.folds)
@@ -126,23 +126,25 @@ def nested(
     for number, (_, test) in enumerate(outer):
         accuracy, predicted[test] = probe.score(refits, number, test)
         parts.append(accuracy)
-    return Measured(probe.mean(parts), probe.mean([score for _, score in chosen]), penalties, tuple(parts), predicted)
+    return ProbeScores(
+        probe.mean(parts), probe.mean([score for _, score in chosen]), penalties, tuple(parts), predicted
+    )
 
 
 def cross_validated(
     vectors: NDArray[np.float32],
     labels: NDArray[np.int64],
     train_rows: int,
-    setting: Setting = FULL,
+    setting: ProbeSetting = FULL,
     device: str = "cpu",
-) -> Measured:
+) -> ProbeScores:
     """The first `train_rows` rows train, folds of them choose the penalty, the others test: TREC, MRPC."""
     probe = _Probe(vectors, labels, setting, device)
     _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
     best, dev_accuracy = probe.choose(dev)
     refit = probe.fit([Fold(np.arange(train_rows))], [0], [setting.penalties[best]])
     accuracy, predicted = probe.score(refit, 0, np.arange(train_rows, len(labels)))
-    return Measured(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)
+    return ProbeScores(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)
 
 
 def split(
@@ -150,9 +152,9 @@ def split(
     labels: NDArray[np.int64],
     train_rows: int,
     dev_rows: int,
-    setting: Setting = FULL,
+    setting: ProbeSetting = FULL,
     device: str = "cpu",
-) -> Measured:
+) -> ProbeScores:
     """Rows for training, then development (chooses the penalty, and stops), then test: SST2, SST5, SICK-E.
 
     SentEval trains the chosen classifier once more, on the same rows from the same seed: it is the same classifier.
@@ -162,4 +164,4 @@ def split(
     fits, dev = probe.grid([fold])
     best, dev_accuracy = probe.choose(dev)
     accuracy, predicted = probe.score(fits, best, np.arange(train_rows + dev_rows, len(labels)))
-    return Measured(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)
+    return ProbeScores(accuracy, dev_accuracy, (setting.penalties[best],), (accuracy,), predicted)

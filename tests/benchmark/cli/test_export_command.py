@@ -21,7 +21,7 @@ from fakes import Cli, make_record
 from huggingface_hub import ModelCard
 
 import zoo
-from benchmark.interop.export import base_card, model_card
+from benchmark.interop.export import base_card, export_card
 
 pytestmark = pytest.mark.slow
 
@@ -79,11 +79,11 @@ def test_the_base_model_s_own_card_is_asked(tiny_bert: Path, tmp_path: Path) -> 
         "simcse", "STS-B", 0, training={"corpus": {"name": "wiki", "sentences": 9, "sha256": "1" * 64}}
     )
     record["method"]["sources"] = {"backbone": backbone}
-    data = ModelCard(model_card("mine", [record], said)).data.to_dict()
+    data = ModelCard(export_card("mine", [record], said)).data.to_dict()
     assert (data["base_model"], data["license"], data["language"]) == ("bert-base-uncased", "apache-2.0", ["en", "fr"])
     assert data["model-index"][0]["results"][0]["metrics"][0]["value"] == round(100 * record["scores"]["main"], 2)
     record["limit"] = 20
-    card = model_card("mine", [record], said)
+    card = export_card("mine", [record], said)
     assert "(trial on 20 rows of each subset)" in card and "model-index" not in ModelCard(card).data.to_dict()
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import failed, make_record
 
-from benchmark.interop.mteb import TASKS, export, task_result
+from benchmark.interop.mteb import TASKS, export_results, task_result
 from benchmark.records.store import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
@@ -35,7 +35,7 @@ def exported(tmp_path: Path, *records: Any) -> dict[str, Any]:
     store = Records(tmp_path / "results")
     for record in records:
         store.write(record)
-    paths = export(tmp_path / "results", tmp_path / "mteb")
+    paths = export_results(tmp_path / "results", tmp_path / "mteb")
     assert sorted(paths) == sorted(p for p in (tmp_path / "mteb").rglob("*.json") if p.name != "model_meta.json")
     return {p.relative_to(tmp_path / "mteb").as_posix(): read_json(p) for p in paths}
 

@@ -13,7 +13,7 @@ from fakes import FAKES, Bag, hexes
 
 import benchmark.run.plan
 from benchmark.data.sources import DataSource
-from benchmark.run.plan import EncoderPlan, Plan, Texts, make_plan, resolve_methods
+from benchmark.run.plan import EncoderPlan, Plan, TrainingTexts, make_plan, resolve_methods
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
@@ -41,7 +41,7 @@ def plan_of(name: str = "picking", **changes: Any) -> Plan:
     settings: dict[str, Any] = {
         "seeds": [0],
         "runtime": Runtime(),
-        **{kind: Texts(texts[kind], why[kind]) for kind in texts},
+        **{kind: TrainingTexts(texts[kind], why[kind]) for kind in texts},
         "dev": tasks("pocket-pairs")[0],
         "limit": None,
     }

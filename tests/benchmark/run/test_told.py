@@ -18,7 +18,7 @@ from zoo import hardware
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, Interrupted
 from zoo.files import read_arrays
-from zoo.formats.export import export
+from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pooled import Average
 from zoo.saved import load, save
 
@@ -80,7 +80,7 @@ def test_a_damaged_encoder_is_not_exported(flip: float, tiny_bert: Path, tmp_pat
     content[int(flip * len(content))] ^= 4
     weights.write_bytes(content)
     with pytest.raises(CorruptError, match=r"model\.safetensors"):
-        export(load(tmp_path / "encoder"), tmp_path / "exported")
+        write_sentence_transformers(load(tmp_path / "encoder"), tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
 

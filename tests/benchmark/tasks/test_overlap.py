@@ -23,7 +23,7 @@ from benchmark.records.schema import parse_record
 from benchmark.records.store import Records
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import DevOverlap, PairsData
-from benchmark.tasks.find_overlap import build
+from benchmark.tasks.find_overlap import known_overlap
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import DEV, POOLS, TABLE, dev_overlap, dev_rows_in_tests, gold_sha256, pool_of
 from benchmark.tasks.suites import suite
@@ -41,7 +41,7 @@ def pairs_of(data_dir: Path, task: str, split: Any = "test") -> Pairs:
 @pytest.mark.slow
 def test_the_table_is_what_the_data_gives(data_dir: Path) -> None:
     """`python -m benchmark.tasks.find_overlap DATA` would write the file that is here."""
-    assert json.loads(TABLE.read_text(encoding="utf-8")) == build(DataSource(data_dir, hub=False))
+    assert json.loads(TABLE.read_text(encoding="utf-8")) == known_overlap(DataSource(data_dir, hub=False))
 
 
 @pytest.mark.slow

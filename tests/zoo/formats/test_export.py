@@ -14,7 +14,7 @@ from zoo.conformance import PROBES
 from zoo.encoder import Encoder
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import read_json, write_json
-from zoo.formats.export import export
+from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pooled import Average
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ def made(name: str, backbone: Path) -> Encoder:
 @pytest.mark.parametrize("name", EXPRESSED)
 def test_the_library_gives_our_vectors(name: str, tiny_bert: Path, tmp_path: Path) -> None:
     encoder = made(name, tiny_bert)
-    export(encoder, tmp_path / "out", card="# A card\n")
+    write_sentence_transformers(encoder, tmp_path / "out", card="# A card\n")
     vectors, wanted = library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS)
     assert vectors.shape == (len(TEXTS), EXPRESSED[name])
     atol = 1e-4 if "whitening" in name else 1e-5  # ours is whitened in float64; small eigenvalues magnify rounding
@@ -79,7 +79,7 @@ def test_a_trained_encoder_is_exported_as_it_was_trained(tiny_bert: Path, tmp_pa
     encoder = zoo.create(f"simcse:backbone={tiny_bert}:batch_size=2:learning_rate=0.01")
     before = encoder.encode(TEXTS)
     encoder.fit(CORPUS, run=zoo.Run())
-    export(encoder, tmp_path / "out")
+    write_sentence_transformers(encoder, tmp_path / "out")
     vectors = library(tmp_path / "out").encode(TEXTS)
     np.testing.assert_allclose(vectors, encoder.encode(TEXTS), atol=1e-5)
     assert not np.allclose(vectors, before, atol=1e-2)
@@ -93,7 +93,7 @@ def test_a_whitened_pretrained_encoder_keeps_all_modules(tiny_bert: Path, tmp_pa
     st.SentenceTransformer(modules=[*parts, modules.Normalize()], device="cpu").save(str(tmp_path / "theirs"))
     encoder = zoo.create(f"whitening:base=pretrained:backbone={tmp_path / 'theirs'}")
     encoder.fit(CORPUS, run=zoo.Run())
-    export(encoder, tmp_path / "out")
+    write_sentence_transformers(encoder, tmp_path / "out")
     np.testing.assert_allclose(library(tmp_path / "out").encode(TEXTS), encoder.encode(TEXTS), atol=1e-4)
 
 
@@ -101,7 +101,7 @@ def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capf
     """transformers would list pooler.dense as missing, and make it up; the folder says that there is none."""
     from transformers.utils import logging
 
-    export(made("cls", tiny_bert), tmp_path / "out")
+    write_sentence_transformers(made("cls", tiny_bert), tmp_path / "out")
 
     def said() -> str:
         capfd.readouterr(), caplog.clear()
@@ -126,22 +126,22 @@ def test_loading_reports_no_missing_pooler(tiny_bert: Path, tmp_path: Path, capf
 @pytest.mark.parametrize("name", NOT_EXPRESSED)
 def test_what_stock_modules_cannot_express_is_refused(name: str, tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no stock module .* can be exported: avg-last"):
-        export(made(name, tiny_bert), tmp_path / "out")
+        write_sentence_transformers(made(name, tiny_bert), tmp_path / "out")
     assert not list(tmp_path.iterdir())
 
 
 def test_nothing_is_written_over_or_half_written(tiny_bert: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="mine exists; name a new folder"):
-        export(made("cls", tiny_bert), tmp_path / "mine")
+        write_sentence_transformers(made("cls", tiny_bert), tmp_path / "mine")
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(ZooError, match="cannot write"):
-        export(made("cls", tiny_bert), tmp_path / "file" / "out")
+        write_sentence_transformers(made("cls", tiny_bert), tmp_path / "file" / "out")
 
     class Shifted(Average):
         def encode(self, texts: Any) -> Any:
             return super().encode(texts) + 1
 
     with pytest.raises(ContractError, match="Shifted: its vectors are not those of the exported folder"):
-        export(Shifted(Average.Recipe(backbone=str(tiny_bert)), zoo.Runtime()), tmp_path / "out")
+        write_sentence_transformers(Shifted(Average.Recipe(backbone=str(tiny_bert)), zoo.Runtime()), tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "mine"]

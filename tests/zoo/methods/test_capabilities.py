@@ -12,7 +12,7 @@ from zoo.conformance import PROBES
 from zoo.encoder import Encoder, Traits
 from zoo.engine.batching import EncodingStats, encode_table
 from zoo.errors import UsageError
-from zoo.formats.export import export
+from zoo.formats.export import write_sentence_transformers
 from zoo.methods.base import BackboneEncoder
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
@@ -64,10 +64,10 @@ def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path) -> None:
 def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tmp_path: Path) -> None:
     encoder, traits = made(name, tiny_bert)
     if traits.exports:
-        export(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
+        write_sentence_transformers(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
     else:
         with pytest.raises(UsageError, match="no stock module"):
-            export(encoder, tmp_path / "out")
+            write_sentence_transformers(encoder, tmp_path / "out")
 
 
 def test_traits_of_training_follow_the_base() -> None:

@@ -18,7 +18,7 @@ from zoo.methods.promptbert import PromptBERT
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
 from zoo.modules.heads import TanhHead
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import later_at_default
+from zoo.recipe import added_at_default
 from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
 
@@ -330,4 +330,4 @@ def test_augment_is_for_single_sentences_and_keeps_old_keys() -> None:
         SimCSE.Recipe(supervised=True, augment=("crop:0.1",))
     with pytest.raises(ValueError, match="the views are templates"):
         PromptBERT.Recipe(augment=("crop:0.1",))
-    assert "augment" in later_at_default(SimCSE.Recipe())
+    assert "augment" in added_at_default(SimCSE.Recipe())

@@ -17,7 +17,7 @@ from zoo.methods.flow import Flow
 from zoo.methods.simcse import SimCSE
 from zoo.methods.transform import base_of
 from zoo.methods.whitening import Whitening, whitening
-from zoo.recipe import all_recipes, build, later_at_default, parse_methods
+from zoo.recipe import added_at_default, all_recipes, build, parse_methods
 
 SIMCSE = "simcse:batch_size=16:temperature=0.1"
 
@@ -172,7 +172,7 @@ def test_later_fields_of_a_base_count_only_where_they_are_set(tiny_bert: Path) -
     for base in ("simcse", "simcse:optimizer=transformers-adamw"):
         sources = Whitening.sources(Whitening.Recipe(backbone=str(tiny_bert), base=base), Runtime())
         found[base] = later & set(sources["base"]["recipe"])
-    assert later <= later_at_default(SimCSE.Recipe())
+    assert later <= added_at_default(SimCSE.Recipe())
     assert found == {"simcse": set(), "simcse:optimizer=transformers-adamw": {"optimizer"}}
 
 

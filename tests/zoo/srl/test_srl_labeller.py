@@ -16,7 +16,7 @@ from zoo.srl import spacy_labeller
 from zoo.srl.derive import Example, as_text, count_votes, decide, main, read_frames
 from zoo.srl.parse import Parse
 from zoo.srl.spacy_labeller import SpacyLabeller, make_labeller
-from zoo.srl.verbs import TABLE, own_table, read_table
+from zoo.srl.verbs import TABLE, own_table, read_verbs
 
 
 def test_spacy_is_not_imported_before_a_labeller_is_made() -> None:
@@ -105,7 +105,7 @@ def test_the_command_writes_a_table(archive: Path, tmp_path: Path, labeller: Spa
     out = tmp_path / "verbs.txt"
     assert main([str(archive), "--out", str(out)]) == 0
     assert sha256_file(archive) in out.read_text()
-    assert read_table(out).exceptions == {
+    assert read_verbs(out).exceptions == {
         ("glide", "subject"): "ARG1",  # no sense has an ARG0
         ("glide", "thing_alone"): "ARG1",
         ("glide", "person_alone"): "ARG1",
@@ -119,7 +119,7 @@ def test_gold_sentences_do_not_vote(archive: Path, tmp_path: Path, labeller: Spa
     words = ["They", "praised", "him", "."]
     gold.write_text("".join(f"{i}\t{w}\t_\tX\tX\t_\t0\troot\t_\t_\t_\n" for i, w in enumerate(words, 1)))
     assert main([str(archive), "--out", str(tmp_path / "verbs.txt"), "--without", str(gold)]) == 0
-    assert ("praise", "object") not in read_table(tmp_path / "verbs.txt").exceptions
+    assert ("praise", "object") not in read_verbs(tmp_path / "verbs.txt").exceptions
 
 
 def test_first_senses_weigh_most() -> None:
@@ -155,7 +155,7 @@ def test_a_table_written_is_the_table_read(tmp_path: Path) -> None:
     exceptions = {(f"verb{i}", place): role for i in range(60) for place, role in (("object", "none"), ("x", "ARG0"))}
     path = tmp_path / "verbs.txt"
     path.write_text("# comment\n" + as_text(exceptions))
-    assert read_table(path).exceptions == exceptions
+    assert read_verbs(path).exceptions == exceptions
     assert max(map(len, path.read_text().splitlines())) <= 120
 
 
@@ -164,9 +164,9 @@ def test_a_damaged_table_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "verbs.txt"
     path.write_text(f"# fine\n{line}\n")
     with pytest.raises(CorruptError, match=r"verbs\.txt, line 2"):
-        read_table(path)
+        read_verbs(path)
     with pytest.raises(MissingError, match="does not exist"):
-        read_table(tmp_path / "absent.txt")
+        read_verbs(tmp_path / "absent.txt")
 
 
 def test_the_package_s_table_comes_from_the_shared_frames(data_dir: Path) -> None:

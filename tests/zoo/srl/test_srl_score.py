@@ -8,7 +8,7 @@ import pytest
 
 from zoo.errors import CorruptError, MissingError
 from zoo.srl.labeller import Frame
-from zoo.srl.score import Count, head_of, main, read_conllu, score, table
+from zoo.srl.score import Count, head_word, main, read_conllu, score, table
 from zoo.srl.spacy_labeller import SpacyLabeller
 
 # Two sentences of our own: "The big dog did not chase cats ." and "Home , she said it s ."
@@ -88,12 +88,12 @@ def test_any_head_of_a_split_argument_is_right(gold_file: Path) -> None:
 
 def test_heads_of_spans() -> None:
     heads = (2, 2, 5, 5, 5, -1, 5, 5)
-    assert head_of((0, 1, 2), heads) == 2
-    assert head_of((0, 1), heads) == 0  # both hang on a word outside
-    assert head_of((6, 7), heads) == 6
-    assert head_of((1, 4), heads) == 4  # the higher one
-    assert head_of(tuple(range(8)), heads) == 5
-    assert head_of((), heads) is None
+    assert head_word((0, 1, 2), heads) == 2
+    assert head_word((0, 1), heads) == 0  # both hang on a word outside
+    assert head_word((6, 7), heads) == 6
+    assert head_word((1, 4), heads) == 4  # the higher one
+    assert head_word(tuple(range(8)), heads) == 5
+    assert head_word((), heads) is None
 
 
 def test_precision_recall_and_f1() -> None:

@@ -37,7 +37,7 @@ from zoo.errors import UsageError
 from zoo.training.augment import (
     KINDS,
     Augmentation,
-    choose,
+    choose_chain,
     parse_augmentation,
 )
 
@@ -394,8 +394,8 @@ def test_not_a_number_is_no_rate() -> None:
 def test_two_keeps_leave_a_third_to_one_augmentation() -> None:
     rng = np.random.default_rng(5)
     one, other = parse_augmentation("delete:0.1"), parse_augmentation("reorder-repo")
-    seen = Counter(choose([one], 2, rng) for _ in range(6000))
+    seen = Counter(choose_chain([one], 2, rng) for _ in range(6000))
     assert_distributed(seen, {(): 2, one: 1})
-    seen = Counter(choose([one, other], 2, rng) for _ in range(6000))
+    seen = Counter(choose_chain([one, other], 2, rng) for _ in range(6000))
     assert_distributed(seen, {(): 2, one: 1, other: 1})
-    assert Counter(choose([one], 0, rng) for _ in range(200)) == {one: 200}
+    assert Counter(choose_chain([one], 0, rng) for _ in range(200)) == {one: 200}

@@ -26,9 +26,9 @@ from zoo.training.siamese import (
     held_out_by_first,
     labelled_task,
     pair_batches,
-    parts_of,
+    task_of_step,
     train_in_turn,
-    turn,
+    width_of,
 )
 
 WANTED = {
@@ -68,7 +68,7 @@ def task_of(name: str, rows: int, first: int, classes: int = 3) -> PairTask:
 
 def objective_of(tasks: list[PairTask], how: Any = "u;v;|u-v|") -> PairObjective:
     torch.manual_seed(0)
-    return PairObjective(Bag(), [nn.Linear(6 * parts_of(how), t.classes, bias=False) for t in tasks], how)
+    return PairObjective(Bag(), [nn.Linear(6 * width_of(how), t.classes, bias=False) for t in tasks], how)
 
 
 @pytest.mark.parametrize("how", WANTED)
@@ -76,7 +76,7 @@ def test_features_are_the_parts_named_in_their_order(how: Any) -> None:
     u, v = np.random.default_rng(1).normal(size=(2, 4, 5)).astype(np.float32)
     features = concatenated(torch.from_numpy(u), torch.from_numpy(v), how).numpy()
     np.testing.assert_array_equal(features, np.concatenate(WANTED[how](u, v), axis=1))
-    assert features.shape[1] == 5 * parts_of(how)
+    assert features.shape[1] == 5 * width_of(how)
 
 
 @pytest.mark.parametrize("how", WANTED)
@@ -120,13 +120,13 @@ def test_a_faster_head_is_a_linear_map_with_its_own_rate(bias: bool) -> None:
 
 
 def test_the_first_task_has_every_second_batch() -> None:
-    assert [turn(step, 3)[0] for step in range(8)] == [0, 1, 0, 2, 0, 1, 0, 2]
-    assert [turn(step, 2)[0] for step in range(4)] == [0, 1, 0, 1]
-    assert [turn(step, 1) for step in range(3)] == [(0, 0), (0, 1), (0, 2)]
+    assert [task_of_step(step, 3)[0] for step in range(8)] == [0, 1, 0, 2, 0, 1, 0, 2]
+    assert [task_of_step(step, 2)[0] for step in range(4)] == [0, 1, 0, 1]
+    assert [task_of_step(step, 1) for step in range(3)] == [(0, 0), (0, 1), (0, 2)]
     for tasks in (1, 2, 3, 4):
         before = [0] * tasks
         for step in range(50):
-            task, count = turn(step, tasks)
+            task, count = task_of_step(step, tasks)
             assert count == before[task]
             before[task] += 1
 
