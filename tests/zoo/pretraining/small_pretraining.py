@@ -10,7 +10,7 @@ import torch
 
 from zoo.encoder import Run, Runtime
 from zoo.files import read_tensors
-from zoo.pretraining.pretrain import Texts, Wishes, pretrain
+from zoo.pretraining.pretrain import PlainTexts, Wishes, pretrain
 from zoo.pretraining.recipe import PretrainRecipe
 
 POCKET = Path(__file__).resolve().parents[3] / "benchmark" / "data" / "pocket" / "sentences.txt"
@@ -41,9 +41,9 @@ def small(**changes: Any) -> PretrainRecipe:
     return replace(SMALL, **changes)
 
 
-def texts(tmp_path: Path, path: Path = POCKET) -> Texts:
+def texts(tmp_path: Path, path: Path = POCKET) -> PlainTexts:
     """The pocket sentences, with token files that the tests of a session share."""
-    return Texts([path], lambda p: p.read_text(encoding="utf-8").splitlines(), tmp_path.parent / "tokens")
+    return PlainTexts([path], lambda p: p.read_text(encoding="utf-8").splitlines(), tmp_path.parent / "tokens")
 
 
 def train(

@@ -20,7 +20,7 @@ from zoo.errors import MissingError, UsageError
 from zoo.files import read_sums, sha256_file
 from zoo.pretraining.mlm import Masking, MLMObjective
 from zoo.pretraining.models import load_model
-from zoo.pretraining.pretrain import Texts, Wishes, pretrain, score_checkpoint
+from zoo.pretraining.pretrain import PlainTexts, Wishes, pretrain, score_checkpoint
 from zoo.pretraining.recipe import PretrainRecipe, read_pretrain_recipe, recipe_line
 from zoo.pretraining.setting import Setting, find_names, rows_beside
 
@@ -183,10 +183,10 @@ def bad_recipes(folders: dict[str, Path], tmp_path: Path) -> dict[str, tuple[Any
 def test_bad_names_are_one_sentence_before_any_text_is_read(folders: dict[str, Path], tmp_path: Path) -> None:
     for what, (recipe, said) in bad_recipes(folders, tmp_path).items():
         with pytest.raises((UsageError, MissingError), match=said) as error:
-            Setting(recipe, Texts([POCKET], unread, tmp_path), Runtime())
+            Setting(recipe, PlainTexts([POCKET], unread, tmp_path), Runtime())
         assert "\n" not in str(error.value), what
     with pytest.raises(MissingError, match="/no/such"):
-        score_checkpoint(small(), Texts([POCKET], unread, tmp_path), "/no/such", runtime=Runtime())
+        score_checkpoint(small(), PlainTexts([POCKET], unread, tmp_path), "/no/such", runtime=Runtime())
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from zoo.encoder import Run, Runtime
 from zoo.errors import CorruptError, Interrupted, UsageError
 from zoo.files import read_tensors
 from zoo.pretraining.mlm import mask_tokens
-from zoo.pretraining.pretrain import PretrainRecipe, Texts, pretrain, score_checkpoint
+from zoo.pretraining.pretrain import PlainTexts, PretrainRecipe, pretrain, score_checkpoint
 from zoo.pretraining.setting import split_rows
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
 from zoo.pretraining.text import tokenise_files
@@ -67,8 +67,8 @@ def run_pretraining(text: Path, folder: Path, recipe: PretrainRecipe = TINY, sto
     )
 
 
-def texts_of(text: Path, folder: Path) -> Texts:
-    return Texts([text], lines_of, folder.parent / "tokens")
+def texts_of(text: Path, folder: Path) -> PlainTexts:
+    return PlainTexts([text], lines_of, folder.parent / "tokens")
 
 
 def test_stream_is_the_sentences_in_order_each_ended_by_sep(text: Path, tokenizer, tmp_path: Path) -> None:
