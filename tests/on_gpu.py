@@ -89,7 +89,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     from zoo.conformance import _toy_corpus
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
-    from zoo.pretraining.pretrain import PretrainRecipe, Texts, Wishes, pretrain
+    from zoo.pretraining.pretrain import PlainTexts, PretrainRecipe, Wishes, pretrain
     from zoo.recipe import all_recipes
 
     runtime = Runtime(device=device)
@@ -128,7 +128,7 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     text = folder / "text.txt"
     text.write_text("\n".join(corpus.sentences * 12), encoding="utf-8")
     shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "row_length": 32}
-    texts = Texts([text], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
+    texts = PlainTexts([text], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
     few: dict[str, Any] = {"tokens": "random", "batch_rows": 8, "steps": 4, "decay_steps": 2, "held_out_rows": 8}
     unlike = {"architecture": "roberta", "tokenizer": "byte-level-bpe", "vocabulary": 300, "vocabulary_loss": "full"}
     taught = {"vocabulary_loss": "full", "teacher": recipe.backbone, "dropout": 0.0}

@@ -70,8 +70,10 @@ def command(**options: Unpack[_Options]) -> int:
         workers=options["workers"],
     )
     defaults = dataclasses.asdict(VectorRecipe(kind=kind))
-    changed = {name: value for name, value in dataclasses.asdict(recipe).items() if value != defaults[name]}
-    own = "".join(f" --{name.replace('_', '-')} {value}" for name, value in changed.items())
+    made, own = dataclasses.asdict(recipe), ""
+    for name in ("dim", "epochs", "least_count", "most_words", "workers"):
+        if made[name] != defaults[name]:
+            own += f" --{name.replace('_', '-')} {made[name]}"
     place = "" if options["out"] is None else f" --out {out.name}"
     line = f"zoo-bench pretrain-vectors {kind} {text_options(options['texts'])}{own}{place}"
     facts = train_vectors(recipe, clean.texts, out, progress=progress, command=line)
