@@ -70,7 +70,9 @@ def follow(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
+    if any(one.startswith("-") for one in sys.argv[1:]):
+        print(__doc__)
+    elif len(sys.argv) > 1:
         follow(Path(sys.argv[1]).resolve())
     else:
         with tempfile.TemporaryDirectory() as temporary:
