@@ -11,6 +11,15 @@ class ZooError(Exception):
 
     exit_code = 1
 
+    def __init__(self, *parts: object) -> None:
+        # A sentence may quote a file, a name or a library's error, whose line ends it does not keep.
+        super().__init__(*(_on_one_line(part) if isinstance(part, str) else part for part in parts))
+
+
+def _on_one_line(text: str) -> str:
+    lines = text.splitlines()
+    return text if lines == [text] else " ".join(filter(None, map(str.strip, lines)))
+
 
 class UsageError(ZooError):
     """The request itself is wrong (unknown name, bad recipe); nothing was run."""

@@ -295,17 +295,24 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     return known[path]
 
 
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long for any file
+        return False
+
+
 def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
     """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
     # A changed copy of a shipped recipe may have its name: then the shipped one is meant.
-    found = next((place for place in places if place.is_file() and (place != path or place == places[-1])), None)
+    found = next((place for place in places if _is_file(place) and (place != path or place == places[-1])), None)
     if found is None:
         names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
         raise UsageError(
-            f"{path}: extends the unknown recipe {name!r}.{did_you_mean(name, names)} It is looked for beside the file"
-            " and among the recipes of `zoo-bench methods`."
+            f"{path}: extends the unknown recipe {name!r:.100}.{did_you_mean(name[:100], names)} It is looked for"
+            " beside the file and among the recipes of `zoo-bench methods`."
         )
     chain = (*children, path, found)
     if found in chain[:-1]:

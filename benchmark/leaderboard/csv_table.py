@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from zoo.progress import without_orders
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -20,7 +22,8 @@ def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, Any]], ends: st
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a value as a spreadsheet may read it."""
+    """Return a value as a spreadsheet may read it, and a terminal that the file is printed to."""
+    value = without_orders(value) if isinstance(value, str) else value
     if not isinstance(value, str) or not value.startswith(_FORMULA) or len(value) == 1:
         return value
     try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from zoo.progress import without_orders
+
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line in which nothing is raw HTML; in a code span a < is a < anyway."""
-    text = " ".join(text.splitlines())
+    """Return a text on one line: nothing in it is raw HTML (in a code span a < is a < anyway) or orders a terminal."""
+    text = without_orders(" ".join(text.splitlines()))
     made, at = [], 0
     while at < len(text):
         part = text[at]

@@ -27,7 +27,7 @@ from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.values import shown
 from zoo.files import write_text
-from zoo.progress import fit_to
+from zoo.progress import fit_to, without_orders
 
 
 def table_files(table: Table) -> dict[str, str]:
@@ -38,10 +38,10 @@ def table_files(table: Table) -> dict[str, str]:
     stem = table.stem
     comparisons = published.compare(table)
     files = {
-        f"{stem}.md": markdown(table),
+        f"{stem}.md": without_orders(markdown(table)),
         f"{stem}.csv": _csv(table),
         f"{stem}.json": json.dumps(as_dict(table, comparisons), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
-        f"{stem}.tex": latex(table),
+        f"{stem}.tex": without_orders(latex(table)),
     }
     return files | ({f"{stem}-published.md": published_markdown(table, comparisons)} if comparisons else {})
 

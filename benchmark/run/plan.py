@@ -20,7 +20,7 @@ from benchmark.run.marks import Asked
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
 from zoo.conformance import checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
-from zoo.errors import ContractError, MissingError, UsageError, ZooError, said
+from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
 from zoo.provenance import code_digest, probe_digest
 from zoo.recipe import RecipeSpec, added_at_default, portable_recipe
@@ -253,8 +253,8 @@ def make_plan(
             row_key = sha256_json(inputs)
             code = code_digest(method.cls.code_parts(method.recipe))
         except ZooError as error:
-            if _is_builtin(method.cls):
-                raise
+            if _is_builtin(method.cls) and not isinstance(error, CorruptError):
+                raise  # what is asked for is wrong, and not one model that is damaged
             failed = failed or str(error)
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
             failed = failed or f"the method cannot say what it is: {said(error)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -398,3 +399,12 @@ def test_methods_of_several_lines_are_told_on_one(text: str) -> None:
 def test_a_name_with_its_settings_is_one_line() -> None:
     (spec,) = parse_methods("simcse:batch_size=\n 16:pooling=cls", RECIPES)
     assert spec.name == "simcse:batch_size= 16:pooling=cls" and spec.parameters["batch_size"] == 16
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "a/" * 3000, "a\0b"])
+def test_an_extended_name_that_no_file_can_have_is_unknown(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(json.dumps({"extends": name, "summary": "x"}), encoding="utf-8")
+    with pytest.raises(UsageError, match="extends the unknown recipe") as error:
+        read_recipe(path)
+    assert len(str(error.value)) < 500

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
+from fakes import Cli, make_record
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
+from benchmark.records.store import Records
 from zoo.progress import print_safe
 
 
@@ -62,3 +65,25 @@ def test_no_text_gives_orders_to_the_terminal(text: str) -> None:
     stream.flush()
     shown = stream.buffer.getvalue().decode("utf-8")  # type: ignore[attr-defined]
     assert not set(shown[:-1]) & {*map(chr, range(32)), *map(chr, range(127, 160)), "\u202e"} - {"\n", "\t"}
+
+
+EVIL = "=cmd()|<b>\x1b[2J \x9b31m \u202eevil"
+
+
+def test_written_tables_give_no_orders_either(tmp_path: Path, cli: Cli) -> None:
+    """A person may print them to a terminal."""
+    store = Records(tmp_path)
+    for task in ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics"):
+        store.write(make_record(EVIL, task))
+    answer = cli("leaderboard", "--results", tmp_path)
+    assert answer.code == 0
+    written = {path.name: path.read_text(encoding="utf-8") for path in tmp_path.glob("pocket.*")}
+    assert {"pocket.md", "pocket.csv", "pocket.tex"} <= written.keys()
+    for name, text in written.items():
+        assert "evil" in text, name
+        if not name.endswith(".json"):
+            assert not set(text) & {"\x1b", "\x9b", "\u202e"}, name
+    rows = list(csv.DictReader(io.StringIO(written["pocket.csv"])))
+    assert [row["method"] for row in rows] == ["'=cmd()|<b>\\x1b[2J \\x9b31m \\x202eevil"]
+    assert csv_table(["x"], [{"x": EVIL}]).startswith("x\n'=cmd()|<b>\\x1b")
+    assert "\x1b" not in markdown_row([EVIL])

@@ -92,6 +92,18 @@ def test_a_fault_of_a_method_is_a_failed_cell(fault: str, cli: Cli, tmp_path: Pa
     assert found["good"]["scores"]["main"] == found["later"]["scores"]["main"]
 
 
+def test_a_damaged_model_is_a_failed_cell(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
+    """The other methods of the sweep have their scores."""
+    model, out = tmp_path / "model", tmp_path / "out"
+    shutil.copytree(tiny_bert, model)
+    (model / "modules.json").write_text("null")
+    answer = cli("run", "--methods", f"pretrained:model={model},random", "--results", out, *FAST)
+    assert answer.code == 1 and "Traceback" not in answer.err + answer.out
+    found = {name.partition(":")[0]: record for name, record in records_of(out).items()}
+    assert found["random"]["status"] == "ok" and found["pretrained"]["status"] == "failed"
+    assert "modules.json does not list the modules" in found["pretrained"]["reason"]
+
+
 @pytest.mark.parametrize("recipe", ["None", "dict", "type('R', (), {})"])
 def test_a_recipe_that_is_no_dataclass_is_told(recipe: str, cli: Cli, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin.py"
