@@ -42,8 +42,8 @@ def _measured(record: Record) -> tuple[Any, ...]:
 def settle(several: Sequence[Found]) -> list[Found]:
     """Return which records of one cell count: one, or those that contradict each other.
 
-    One that says which packed one it replaces takes its place; a measured one counts before a failed one; of equal
-    scores the first measured counts, of failures the last.
+    A record that names the packed record that it replaces takes its place. A measured record counts before a failed
+    one. Of equal scores the one that was measured first counts, of failures the last.
     """
     replaced = {digest for one in several for digest in one.record.get("replaces", ())}
     left = [one for one in several if one.digest not in replaced] or list(several)

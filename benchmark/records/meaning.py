@@ -33,8 +33,8 @@ def traits_of(method: Mapping[str, Any]) -> dict[str, Any]:
 def without_meaning(record: Record) -> str | None:
     """Return why a record's score says nothing of its method, or None.
 
-    Before, a record of whitening fitted to the task's texts had the rank among its facts and kept its score. Its number
-    of texts is that of the scored ones: all that it was fitted to, in tasks with one part.
+    Older records of whitening that was fitted to the task's texts kept their score and had the rank among their facts.
+    They count the scored texts only, which in tasks with one part are all that it was fitted to.
     """
     if record["status"] != "ok" or not record["method"]["traits"]["transductive"] or record.get("adapt"):
         return None

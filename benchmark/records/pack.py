@@ -53,7 +53,7 @@ _Rows = dict[tuple[str, str], dict[str, "NDArray[Any]"]]  # kind, gold -> sha256
 
 @dataclass
 class Packing:
-    """What packing did: records in the pack, of these new ones, and why others stay files of their own."""
+    """What packing did: how many records the pack has, how many of them are new, why others stay loose."""
 
     records: int = 0
     added: int = 0
@@ -127,7 +127,7 @@ class _Packer:
         return self.done
 
     def _put_back(self) -> None:
-        """Give files their names back that an earlier packing was stopped in removing."""
+        """Give back their names to files that an interrupted packing was removing."""
         for leftover in (self.folder / "records").glob(f"*/*{_LEFTOVER}"):
             original = leftover.with_name(leftover.name.removesuffix(_LEFTOVER))
             _rename_to_nothing(leftover, original)
@@ -184,7 +184,7 @@ class _Packer:
     def _lessened(
         self, before: Pack | None, records: Iterable[Record], chosen: Callable[[Record], bool]
     ) -> dict[str, set[str]]:
-        """Return of which packed rows less is to be kept than there is, by task: the sha256 of their pair files."""
+        """Return by task the packed rows of which less is to be kept than now, as the sha256 of their pair files."""
         wanted: dict[str, dict[bool, set[str]]] = defaultdict(lambda: {True: set(), False: set()})
         for record in records if self.kind != SCORES else ():
             if said := record.get("pairs"):
@@ -332,7 +332,7 @@ def _pair_bytes(rows: _Rows, golds: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _alike(places: NDArray[Any]) -> tuple[list[int], NDArray[np.uint32]]:
-    """Return an order of rows (n,), and for each but the first the place in it of the one before that is most like it.
+    """Return an order of rows (n,), and for each row but the first the place of the earlier row that is most like it.
 
     Prim's minimum spanning tree. Of tasks up to some 200,000 pairs the distances are whole numbers that float64 holds
     exactly, so that it is the same everywhere.
@@ -354,7 +354,7 @@ def _alike(places: NDArray[Any]) -> tuple[list[int], NDArray[np.uint32]]:
 
 
 def write_pack(folder: Path, pairs: Iterable[tuple[str, bytes]], lines: Iterable[bytes]) -> None:
-    """Write a pack: the pair scores of tasks, then the records, a line each. The same content gives the same bytes."""
+    """Write a pack: the pair scores of tasks, then the records, one per line. The same content gives the same bytes."""
     named = {}
     with atomic_path(folder / RECORDS) as temporary, zipfile.ZipFile(temporary, "w") as file:
         for task, content in pairs:

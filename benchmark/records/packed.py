@@ -170,7 +170,7 @@ class Pack:
 
     folder: Path
     pairs: dict[str, str]  # task -> sha256 of its member
-    lines: list[bytes]  # a record each
+    lines: list[bytes]  # one record per line
     _by_key: dict[str, list[int]] = field(default_factory=dict)
     _parsed: list[Record | CorruptError | None] = field(default_factory=list)
     _files: dict[str, PairFile] = field(default_factory=dict)

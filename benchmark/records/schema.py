@@ -294,7 +294,7 @@ def parse_record(content: bytes, where: str) -> Record:
     try:
         text = content.decode("utf-8")
         record = _DECODER.decode(text)
-        if "\\u" in text:  # half of a surrogate pair can be escaped, and written to no file again
+        if "\\u" in text:  # JSON can escape half of a surrogate pair, which cannot be written to a file again
             json.dumps(record, ensure_ascii=False).encode("utf-8")
         deep = text.count("{") + text.count("[") > _DEEPEST and _depth(record) > _DEEPEST
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""How long a plan will take: counted work divided by a measured speed. Rough, and said to be."""
+"""How long a plan will take: counted work divided by a measured speed. The estimate is rough."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, Recipe
 
 
 def conditions_of(traits: Traits) -> list[str]:
-    """Return what a method needs and reads, in sentences: the conditions under which its rows stand."""
+    """Return what a method needs and reads, in sentences: the conditions of its rows."""
     said = {
         "Its weights are finished and were trained elsewhere.": traits.released,
         "It is a backbone's own states, pooled; nothing is trained.": traits.untrained,

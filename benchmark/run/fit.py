@@ -27,7 +27,7 @@ class Others(Protocol):
 
     @property
     def size(self) -> int:
-        """How many they are with this one."""
+        """The number of processes, this one included."""
         ...
 
     def fit_too(
@@ -51,7 +51,7 @@ class Fitter:
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something.
 
-        `peak_from_mb` is the memory in use when the count of the most began, for the record of the training.
+        `peak_from_mb`, the memory in use when counting its peak began, goes into the record of the training.
         """
         saved = self._load_saved(plan, folder)
         if saved is not None:
@@ -73,7 +73,7 @@ class Fitter:
         training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb}
         write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
-            path.unlink()  # the checkpoints served; the log stays
+            path.unlink()  # the checkpoints are not needed any more; the log stays
         return encoder
 
     def fit(self, encoder: Encoder, plan: EncoderPlan, folder: Path) -> FitReport:

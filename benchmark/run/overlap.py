@@ -1,4 +1,4 @@
-"""Makes overlap.json of a results folder whose records do not name the test texts that they were trained on."""
+"""Makes overlap.json for a results folder whose records do not name the test texts that they were trained on."""
 
 from __future__ import annotations
 

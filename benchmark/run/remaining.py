@@ -74,6 +74,6 @@ def _seconds(plan: EncoderPlan, records: Records, speed: float, runtime: Runtime
         return 0.0
     try:
         found = estimate_seconds(plan, records, speed, runtime.allow_pickle)
-    except ZooError:  # whatever is wrong with it is told when its turn comes
+    except ZooError:  # what is wrong with it is said when the encoder is measured
         return 0.0
     return _NO_SIZE if found is None else found

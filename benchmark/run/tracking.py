@@ -27,9 +27,9 @@ class Trackers:
 
     @contextmanager
     def following(self, run: str, settings: AnyRecipe, runtime: Runtime) -> Iterator[LogValues]:
-        """Give what takes a training's values; `run` names the training, `settings` (a dataclass) are stored with it.
+        """Yield what takes a training's values; `run` names the training, whose `settings` (a dataclass) are stored.
 
-        A tracker calls `zoo-bench` the project and `run` the run in it, TensorBoard the folder.
+        Trackers show it as the run `run` of the project `zoo-bench`, TensorBoard as a folder of that name.
         """
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 

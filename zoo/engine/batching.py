@@ -1,4 +1,4 @@
-"""Texts to vectors, fast: each unique text once, longest first, in batches of so many tokens, halved out of memory."""
+"""Texts to vectors, fast: each unique text once, longest first, in batches that are halved when memory runs out."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def out_of_memory(error: BaseException) -> bool:
 def encode_table(
     table: TokenTable, forward: Forward, *, dim: int, pad_id: int, runtime: Runtime, stats: EncodingStats
 ) -> Vectors:
-    """Return vectors (n, dim) float32 for the rows of `table`; out of memory halves the budget and goes on."""
+    """Return vectors (n, dim) float32 for the rows of `table`; where memory runs out, the budget is halved."""
     started = time.perf_counter()
     budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
     vectors = np.empty((len(table), dim), dtype=np.float32)

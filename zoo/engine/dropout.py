@@ -10,7 +10,7 @@ _BITS = 16  # four elements of a mask from one draw of 64 bits
 
 
 def dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
-    """Set elements to 0 with probability `rate`, to a 65,536th, and divide the others by what is kept."""
+    """Set elements to 0 with probability `rate` (rounded to 1/65,536); divide the others by the share that is kept."""
     dropped = round(rate * 2**_BITS)
     if x.device.type != "cpu" or not 0 < dropped < 2**_BITS:
         return F.dropout(x, rate)

@@ -1,4 +1,4 @@
-"""Linear maps whose weights do not change for a while: put once into the CPU kernels' layout, GELU in the same pass."""
+"""Linear maps whose weights do not change for a while: laid out once as the CPU kernels want them, with GELU."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 
 _SHORT = 64  # tokens up to which three products beat the fused attention, in bfloat16 on a CPU
-_SIZES = 16  # that a packed batch can have, for one padded size
+_SIZES = 16  # different sizes of packed batches for one padded size
 
 
 def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
@@ -137,7 +137,7 @@ class _Take(torch.autograd.Function):
 
 
 class _Pad(torch.autograd.Function):
-    """The other way round, 0 where nothing is put."""
+    """The inverse of `_Take`: states go to the places of their tokens, and padding is 0."""
 
     @staticmethod
     def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:

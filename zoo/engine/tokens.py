@@ -113,7 +113,7 @@ class _Known:
     def row(self, text: str, max_length: int | None) -> int | None:
         row = self.whole.get(text)
         if row is not None and (max_length is None or self.lengths[row] <= max_length):
-            return row  # no limit that a whole row fits in changes it
+            return row  # a row that fits within the limit is not changed by it
         return self.cut.get((text, max_length))
 
     def add(self, texts: list[str], table: TokenTable, cut: NDArray[np.bool_], max_length: int | None) -> None:

@@ -34,7 +34,7 @@ WIDEST = 16_384  # numbers of a vector, 16 times BERT-large's: at 26,000 texts o
 
 
 def check_at_most(recipe: Any, most: int, *names: str) -> None:
-    """Raise ValueError unless the named fields are at most so large (or None), before they take the memory."""
+    """Raise ValueError unless the named fields are at most `most` (or None), before they take the memory."""
     for name in names:
         value = getattr(recipe, name)
         if value is not None and value > most:
@@ -42,7 +42,7 @@ def check_at_most(recipe: Any, most: int, *names: str) -> None:
 
 
 def count_parameters(*modules: nn.Module) -> int:
-    """Return how many numbers the weights of the modules are; what two of them share counts once."""
+    """Return the number of weights of the modules; a weight that two of them share counts once."""
     return sum({id(p): p.numel() for module in modules for p in module.parameters()}.values())
 
 

@@ -25,10 +25,10 @@ class BURTRecipe(SBERTRecipe):
     That is the learning rate, the steps (one pass over the NLI pairs), the length; the losses count alike.
     """
 
-    objectives: tuple[Literal["nli", "pi", "ptc"], ...] = ("nli", "pi", "ptc")  # in their turns, the first every second
-    negatives: int = 3  # k random phrases to a paraphrase (section 5.3)
-    # Which pairs are paraphrases to identify: section 5.3 counts more than a million positives, and only all three
-    # classes together are so many (3 x 354,000).
+    objectives: tuple[Literal["nli", "pi", "ptc"], ...] = ("nli", "pi", "ptc")  # the first has every second batch
+    negatives: int = 3  # k random phrases per paraphrase (section 5.3)
+    # Which pairs are paraphrases to identify: section 5.3 counts more than a million positives, which only all three
+    # classes together reach (3 x 354,000).
     paraphrases: tuple[str, ...] = PHRASE_LABELS
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9

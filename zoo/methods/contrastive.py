@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRecipe(BackboneRecipe):
-    """What `Contrastive` reads of a recipe; a method that has more of these to choose makes them fields."""
+    """What `Contrastive` reads of a recipe; a method that leaves more of these open makes them fields."""
 
     batch_size: int
     learning_rate: float

@@ -40,7 +40,7 @@ class CTRecipe(TrainedRecipe):
     """The defaults are the paper's; "open" marks what is its released code's, the paper's being not known."""
 
     batch_size: int = 16  # pairs: 2 positives with their negatives
-    negatives: int = 7  # K to a positive
+    negatives: int = 7  # K per positive
     pairs: Literal["shared", "disjoint"] = "shared"  # negatives (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
     draw: Literal["independent", "pass"] = "independent"  # open; or each sentence once in a pass
     steps: int | None = 5000  # open: 10 rounds of 500; None: as many as the passes give
@@ -78,7 +78,7 @@ class CTRecipe(TrainedRecipe):
 class CTObjective(Objective):
     """-log s(z) for a positive pair, -log(1 - s(z)) for a negative; z = f1(a) . f2(b), s the logistic function."""
 
-    mean_over_rows = True  # and batches are always full: times their size it is the sum
+    mean_over_rows = True  # batches are always full, so the sum is the mean times their size
     chosen: torch.Tensor
 
     def __init__(self, model: PreTrainedModel, recipe: CTRecipe) -> None:

@@ -31,7 +31,7 @@ class FlowRecipe(TransformRecipe):
 
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "top2"  # the paper's "last2avg"
     levels: int = 2
-    depth: int = 3  # steps a level
+    depth: int = 3  # steps per level
     width: int = 32  # of the coupling nets
     mixing: Mixing = "permutation"  # "to avoid numerical errors" of an invertible 1x1 convolution (section 3.2)
     residual: bool = True

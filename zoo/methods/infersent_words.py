@@ -78,7 +78,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return TokenTable(table.ids[place < most], np.cumsum([0, *lengths], dtype=np.int64), cut)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of each text's known words; that of padding where there is none."""
+        """Return the rows of each text's known words; the row of padding for a text without any."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         lengths = np.maximum(table.lengths, 1)
         offsets = np.cumsum([0, *lengths], dtype=np.int64)

@@ -96,7 +96,7 @@ class ISBertObjective(Objective):
         """c (n, length, dim), E (n, dim) and mask (n, length) -> scalar loss."""
         candidates, first = self.everyones(sentences)
         lengths, _first = self.everyones(mask.sum(1, keepdim=True).float())
-        tokens = lengths.sum() * len(c) / len(lengths)  # a process's even share of them
+        tokens = lengths.sum() * len(c) / len(lengths)  # the even share of each process
         with torch.autocast(c.device.type, enabled=False):
             scores = c.float() @ candidates.float().T  # (n, length, m)
             own = F.one_hot(first + torch.arange(len(c), device=c.device), len(candidates)).unsqueeze(1)

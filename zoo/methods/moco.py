@@ -166,7 +166,7 @@ class MoCo(Contrastive[MoCoRecipe]):
 
     @classmethod
     def traits(cls, recipe: MoCoRecipe) -> Traits:
-        """One pass with gradient and one (a third as dear) without; ESimCSE two with."""
+        """One pass with gradient and one without, which costs a third as much; ESimCSE has two with gradient."""
         passes = 1.34 if recipe.positives == "momentum" else 2.34
         return replace(super().traits(recipe), training_passes=passes * recipe.epochs)
 

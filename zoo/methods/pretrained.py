@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedRecipe:
-    """A plain checkpoint (SimCSE's releases, for one) does not say its pooling, so the recipe must."""
+    """A plain checkpoint (such as SimCSE's releases) does not say its pooling, so the recipe must."""
 
     model: str = "zoo-mini"
     revision: str | None = None
@@ -40,7 +40,7 @@ class PretrainedRecipe:
 
     @property
     def backbone(self) -> str:
-        """The model: everything of it is the backbone here."""
+        """The model: here all of it is the backbone."""
         return self.model
 
 

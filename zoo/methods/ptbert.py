@@ -189,5 +189,5 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
-        """One pass with gradient and one (a third as dear) without."""
+        """One pass with gradient and one without, which costs a third as much."""
         return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)

@@ -72,7 +72,7 @@ def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weight
         return np.array([recipe.a / (recipe.a + counts.get(name, 0) / total) for name in names]), recipe.a
     probabilities = np.array(list(counts.values())) / total
     frequent = int((probabilities > 1 - (1 - 1 / size) ** recipe.walk_length).sum())
-    alpha = max(frequent, 1) / size  # a few sentences have no frequent word, and a no value
+    alpha = max(frequent, 1) / size  # in a few sentences no word is frequent, and then `a` has no value
     a, least = (1 - alpha) / (alpha * size / 2), min(counts.values())
     return np.array([a / (a / 2 + counts.get(name, least) / total) for name in names]), a
 

@@ -47,7 +47,7 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
 
     @classmethod
     def traits(cls, recipe: TextVectorsRecipe) -> Traits:
-        """Nothing is learned; texts without a vector are no words to leave out but a file that is not whole."""
+        """Nothing is learned. A text without a vector means that the file is incomplete, so the task is n/a."""
         return Traits(needs_every_text=True)
 
     @classmethod

@@ -189,7 +189,7 @@ class Transform(Encoder[TransformRecipeT]):
         return fitted
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the base, a named one in a folder of its own."""
+        """Write the recipe and the base; a base that is named by a recipe gets its own folder."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.recipe.base is None:
             self.base.save(folder)

@@ -112,7 +112,7 @@ class TwoViewsObjective(Objective):
         return vectors
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Ids and mask (n, length) of the first view, then of the second -> two vectors (n, dim) a sentence."""
+        """Ids and mask (n, length) of the first view, then of the second -> two vectors (n, dim) per sentence."""
         ids, mask, other_ids, other_mask = collated
         return self._view(0, ids, mask), self._view(1, other_ids, other_mask)
 

@@ -1,4 +1,4 @@
-"""The training loop: accelerate for device and precision, our own order of data, checkpoints and log.
+"""The training loop: accelerate chooses device and precision; the order of data, checkpoints and the log are our own.
 
 Killed at any step, it goes on from the last checkpoint; on a CPU in float32 it then ends bit-equal to an unbroken run:
 the order of data is a function of (seed, epoch), and weights, optimiser, schedule and random state are restored.
@@ -198,7 +198,7 @@ class Training:
         """Update the weights on these rows; return the loss."""
         try:
             value = 0.0
-            # The processes' gradients are averaged. A batch too small to share is everyone's.
+            # The processes' gradients are averaged. Every process trains on a batch that is too small to share.
             enough = len(rows) >= self.processes if self.objective.mean_over_rows else len(rows) % self.processes == 0
             shared = self.processes if enough else 1
             self.objective.spread = shared > 1

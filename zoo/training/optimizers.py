@@ -88,7 +88,7 @@ def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSet
 def make_scheduler(
     optimizer: torch.optim.Optimizer, settings: TrainSettings, total_steps: int
 ) -> torch.optim.lr_scheduler.LRScheduler:
-    """Return the schedule of the learning rate over so many steps."""
+    """Return the schedule of the learning rate over a number of steps."""
     from transformers import get_constant_schedule_with_warmup, get_linear_schedule_with_warmup
 
     def stepwise(step: int) -> float:

@@ -23,9 +23,9 @@ from torch import distributed
 from zoo.errors import UsageError
 
 TIMEOUT_VARIABLE = "ZOO_BENCH_RANK_TIMEOUT"
-# Longer than Python keeps its threads waiting where it reads a large file or the machine swaps; a person still waits.
+# Python's threads may wait while a large file is read or the machine swaps; a person should not wait much longer.
 DEFAULT_TIMEOUT = 60.0
-_TO_BEGIN = 10  # as many times as long is waited for a process that has not begun to count
+_TO_BEGIN = 10  # a process that has not begun to count is given this many times as long
 _LEFT = 1 << 40  # added to the count of a process that ends
 
 

@@ -1,4 +1,4 @@
-"""Siamese training on labelled pairs: features of two vectors, a classifier a task, batches of the tasks in turn."""
+"""Siamese training on labelled pairs: features of two vectors, a classifier per task, batches of the tasks in turn."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class FastLinear(nn.Linear):
 
 
 class PairObjective(Objective):
-    """Cross-entropy of softmax(head([u; v; |u - v|])), one head a task; both texts go through one encoder."""
+    """Cross-entropy of softmax(head([u; v; |u - v|])), one head per task; both texts go through one encoder."""
 
     mean_over_rows = True
 

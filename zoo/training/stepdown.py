@@ -63,7 +63,7 @@ def train_by_accuracy(
     run: Run,
     backbone: nn.Module,
 ) -> FitReport:
-    """Train as `train` does, with `accuracy` x100 as the dev score; set `eval_every` to the steps of an epoch.
+    """Train as `train` does, with `accuracy` x100 as the dev score; set `eval_every` to the steps of one epoch.
 
     It ends after the epochs, or once the rate is below `least_rate`; `backbone` keeps the weights of the best accuracy.
     The report counts the units of the rows, both texts of a pair.

@@ -115,7 +115,7 @@ class Team:
             ) from error
 
     def wait(self, keys: dict[int, str], stop: Callable[[], int | None], seconds: float | None = None) -> set[int]:
-        """Wait until each process has put something under its key; returns those that have not in so many seconds.
+        """Wait until each process has put something under its key; returns those that have not in time.
 
         Raises Interrupted after a signal.
         """

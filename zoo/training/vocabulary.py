@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class MetTokens(nn.Module):
-    """An embedding layer that trains the rows of some tokens; in evaluation it has all, as the layer it stands for."""
+class SubsetEmbedding(nn.Module):
+    """Trains only the rows of some tokens of an embedding layer; in evaluation it has all rows of that layer."""
 
     def __init__(self, embedding: nn.Embedding, tokens: torch.Tensor) -> None:
-        """Stand for `embedding`; `tokens` (k,), distinct ids, are all that training may meet."""
+        """Replace `embedding`; `tokens` (k,) are the distinct ids that training may use."""
         super().__init__()
         self.embedding = [embedding]  # in a list: its weights are not parameters of this module
         self.tokens = tokens.to(embedding.weight.device)
@@ -35,7 +35,7 @@ class MetTokens(nn.Module):
         pad = embedding.padding_idx
         self.padding = int(self.place[pad]) if pad is not None else -1
 
-    def train(self, mode: bool = True) -> MetTokens:
+    def train(self, mode: bool = True) -> SubsetEmbedding:
         """As any module; what was learned so far goes into the layer itself when training ends or pauses."""
         if not mode:
             with torch.no_grad():
@@ -43,7 +43,7 @@ class MetTokens(nn.Module):
         return super().train(mode)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        """Token ids (...) -> embeddings (..., dim); raises ContractError for a token that training was not to meet."""
+        """Token ids (...) -> embeddings (..., dim); raises ContractError for another token in training."""
         if not self.training:
             return self.embedding[0](ids)  # type: ignore[no-any-return]
         places = self.place[ids]
@@ -54,12 +54,12 @@ class MetTokens(nn.Module):
 
 @contextmanager
 def training_only(model: PreTrainedModel, tokens: torch.Tensor) -> Iterator[None]:
-    """Inside the block the model's token embeddings are `MetTokens`; afterwards its own layer has what was learned."""
+    """Inside the block the model has a `SubsetEmbedding`; afterwards its own layer has what was learned."""
     embedding = token_embeddings(model)
-    met = MetTokens(embedding, tokens)
-    model.set_input_embeddings(met.train(model.training))
+    subset = SubsetEmbedding(embedding, tokens)
+    model.set_input_embeddings(subset.train(model.training))
     try:
         yield
     finally:
-        met.eval()
+        subset.eval()
         model.set_input_embeddings(embedding)

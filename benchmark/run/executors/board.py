@@ -9,8 +9,8 @@ from typing import Any
 
 from zoo.progress import Bar, Progress
 
-_SECONDS = 2.0  # between two words about a bar
-_STALE = 30.0  # seconds after which a state says nothing any more: its worker is lost, say
+_SECONDS = 2.0  # seconds between two messages about a bar
+_STALE = 30.0  # seconds after which a state is out of date, because its worker was lost for example
 
 
 class Board:
@@ -53,7 +53,7 @@ class Told(Progress):
 
     @contextmanager
     def bar(self, what: str, total: int) -> Iterator[Bar]:
-        """Tell now and then how far it is."""
+        """Report progress now and then."""
         yield _State(self.board, self.key, what, total)
 
 

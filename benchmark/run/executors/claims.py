@@ -1,4 +1,4 @@
-"""Divides encoders among processes: creating a folder claims one, which succeeds for one process only."""
+"""Divides encoders among processes: a process claims one by creating a folder, which only one process can do."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError
 from zoo.methods.pooled import Average
-from zoo.training.vocabulary import MetTokens, training_only
+from zoo.training.vocabulary import SubsetEmbedding, training_only
 
 IDS = torch.tensor([[2, 30, 31, 3], [2, 32, 3, 0], [2, 31, 3, 0]])
 MASK = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 1, 0]])
@@ -78,4 +78,4 @@ def test_a_token_that_was_not_announced_is_refused(backbone: Backbone) -> None:
 def test_a_frozen_layer_stays_frozen(backbone: Backbone) -> None:
     """It is not trained by standing in for it."""
     backbone.model.requires_grad_(False)
-    assert not MetTokens(backbone.model.get_input_embeddings(), torch.tensor([2, 3])).weight.requires_grad
+    assert not SubsetEmbedding(backbone.model.get_input_embeddings(), torch.tensor([2, 3])).weight.requires_grad
