@@ -124,6 +124,7 @@ class VectorStore:
         last = time.monotonic()
         try:
             while done < len(texts):
+                self.blocks.check()  # before the first one too: to load a model takes a while
                 block = texts[done : done + self.blocks.size]
                 before = self.timed.seconds
                 self._keep(block, *self._encode(encoder, block))
@@ -132,8 +133,6 @@ class VectorStore:
                 if done - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
                     to_cache()
                     cached, last = done, time.monotonic()
-                if done < len(texts):
-                    self.blocks.check()
         except BaseException:
             with contextlib.suppress(Exception):  # the reason for the end matters more than facts that cannot be kept
                 to_cache()
