@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, TypeGuard
 
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
@@ -21,8 +21,31 @@ from zoo.methods.prompt import Prompt, PromptRecipe
 from zoo.progress import Bar, Progress
 
 RECORD_VERSION = 1
-Result = dict[str, Any]
-"""A record: `template`, `status` ("ok" or "failed"), `spearman` (-1..1 or None), `reason`, `seconds`, `key` ..."""
+
+
+class HasSpearman(TypedDict):
+    """Anything with the correlation of a template, or None."""
+
+    spearman: float | None
+
+
+class Result(HasSpearman):
+    """The record of one template under the conditions of a search."""
+
+    schema: int
+    key: str  # sha256 of the conditions
+    template: str
+    status: Literal["ok", "failed"]
+    reason: str | None
+    seconds: float
+    started: str
+    conditions: dict[str, Any]
+    environment: dict[str, Any]
+
+
+def spearman_of(result: HasSpearman) -> float:
+    """Return a template's correlation, -inf for one without, so that it is sorted last."""
+    return -math.inf if result["spearman"] is None else result["spearman"]
 
 
 class DevScorer:
@@ -79,12 +102,12 @@ class Search:
 
     def best(self, results: Iterable[Result]) -> list[Result]:
         """Return the scored results, highest first; of equals the one tried first."""
-        return sorted((r for r in results if r["status"] == "ok"), key=lambda r: -r["spearman"])
+        return sorted((r for r in results if r["status"] == "ok"), key=spearman_of, reverse=True)
 
     def _note(self) -> str:
         best = self.best(self.results.values())
         rate = f"{self.scored / max(self.seconds, 1e-9):.1f} templates/s"
-        return f"{rate}, best {100 * best[0]['spearman']:.2f}: {best[0]['template']}" if best else rate
+        return f"{rate}, best {100 * spearman_of(best[0]):.2f}: {best[0]['template']}" if best else rate
 
     def _path(self, template: str) -> Path:
         return self.folder / "records" / f"{slug(template)}.json"
@@ -129,8 +152,8 @@ class Search:
         return record
 
 
-def _is_record(record: Result) -> bool:
-    if not {"template", "key", "status", "spearman", "seconds"} <= set(record):
+def _is_record(record: dict[str, Any]) -> TypeGuard[Result]:
+    if not {"template", "key", "status", "reason", "spearman", "seconds"} <= set(record):
         return False
     score = record["spearman"]
     return record["status"] != "ok" or (isinstance(score, float) and -1 <= score <= 1)

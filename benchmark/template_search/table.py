@@ -10,9 +10,20 @@ from typing import Any
 
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.markdown import markdown_row
+from benchmark.template_search.scores import HasSpearman, Result, spearman_of
 from zoo import __version__
 from zoo.files import write_json, write_text
 from zoo.progress import print_safe
+
+
+class TemplateRow(HasSpearman):
+    """A template's line in the tables; its correlation is x100."""
+
+    stage: str
+    template: str
+    published: float | None  # x100
+    reason: str | None
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -21,16 +32,16 @@ class SearchTable:
 
     kind: str  # the files' stem: greedy, listed, generated
     conditions: dict[str, Any]
-    stages: dict[str, list[dict[str, Any]]]
+    stages: dict[str, list[Result]]
     published: dict[str, float]  # Spearman x100 of bert-base-uncased by template
     command: list[str]
     environment: dict[str, Any]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One row a template: stages in order, in each the best first, those without a score last."""
-        rows = []
+    def rows(self) -> list[TemplateRow]:
+        """One row per template: stages in order, in each the best first, those without a score last."""
+        rows: list[TemplateRow] = []
         for stage, results in self.stages.items():
-            for result in sorted(results, key=lambda r: float("inf") if r["spearman"] is None else -r["spearman"]):
+            for result in sorted(results, key=spearman_of, reverse=True):
                 rows.append(
                     {
                         "stage": stage,
@@ -43,10 +54,10 @@ class SearchTable:
                 )
         return rows
 
-    def best(self, count: int) -> list[dict[str, Any]]:
+    def best(self, count: int) -> list[TemplateRow]:
         """The best rows of all stages."""
         scored = [row for row in self.rows() if row["spearman"] is not None]
-        return sorted(scored, key=lambda row: -row["spearman"])[:count]
+        return sorted(scored, key=spearman_of, reverse=True)[:count]
 
 
 def _score(value: float | None) -> str:
@@ -112,7 +123,7 @@ def write_search(table: SearchTable, folder: Path) -> list[Path]:
 
 
 def print_best(table: SearchTable, count: int = 10) -> None:
-    """Print the best templates, one a line."""
+    """Print the best templates, one per line."""
     for row in table.best(count):
         print_safe(f"{_score(row['spearman']):>6}  {row['template']}", sys.stdout)
     failed = sum(row["spearman"] is None for row in table.rows())
