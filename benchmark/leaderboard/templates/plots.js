@@ -82,7 +82,7 @@ function costPlot(section, { name, title, axis, cost, text, tickText, ticks, che
   const settings = Object.keys(SETTINGS).filter((one) => section.rows.some((row) => row.setting === one));
   figure.append(make("ul", { class: "legend" }, ...settings.map((one) => make("li", {}, make("span", { class: `setting ${one}` }, one)))));
   const known = (row) => row.average.mean !== null && (cost(row) > 0 || none);
-  if (!section.rows.some((row) => known(row) && cost(row) > 0)) return null;
+  if (!section.rows.some((row) => known(row) && cost(row) > 0) || section.rows.filter(known).length < 2) return null;
   if (section.rows.some((row) => row.average.mean !== null && !known(row))) {
     figure.append(make("p", { class: "note" }, "Rows without a measured speed are left out."));
   }

@@ -92,6 +92,20 @@ def test_commands_take_the_printed_name(asked: str, tmp_path: Path, cli: Cli) ->
     assert "<h1>pretrained:run-a/MiniLM</h1>" in text and "run-b" not in text
 
 
+def test_a_report_takes_the_label_of_one_of_several_rows(tmp_path: Path, cli: Cli) -> None:
+    """As tables print it where rows share a name: that row's records alone are on the page."""
+    store = Records(tmp_path)
+    for record in [*method_records("simcse", 0.4, row="a"), *method_records("simcse", 0.6, row="b")]:
+        store.write(record)
+    first, second = rows_named(store.all(), "simcse", tmp_path)
+    answer = cli("report", label(first), "--results", tmp_path)
+    assert answer.code == 0, answer.err
+    (page,) = (tmp_path / "reports").iterdir()
+    text = page.read_text(encoding="utf-8")
+    assert all(f"<td>{100 * record['scores']['main']:.2f}" in text for record in first)
+    assert not any(f"<td>{100 * record['scores']['main']:.2f}" in text for record in second)
+
+
 def test_run_says_what_it_needs_in_place_of_a_shortened_name(tmp_path: Path, cli: Cli) -> None:
     answer = cli("run", "--methods", "pretrained:all-MiniLM-L6-v2", "--results", tmp_path)
     assert answer.code == 2 and "pretrained:model=FOLDER_OR_HUB_ID" in answer.err
