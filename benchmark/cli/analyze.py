@@ -59,7 +59,7 @@ _suite = click.option(
     type=SUITE,
     help="Tasks that are scored: sts, sts-raw or pocket.",
 )
-_corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence a line [default: wiki].")
+_corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence per line [default: wiki].")
 
 
 class _Common(TypedDict):
@@ -128,7 +128,7 @@ class _Anisotropy(_Common, _Encoders):
 @_suite
 @_corpus
 @click.option(
-    "--sentences", type=click.IntRange(2), default=100_000, show_default=True, help="Draw so many (always the same)."
+    "--sentences", type=click.IntRange(2), default=100_000, show_default=True, help="Draw N sentences, always the same."
 )
 @_common
 def anisotropy(**options: Unpack[_Anisotropy]) -> None:
@@ -161,7 +161,11 @@ class _Bias(_Common):
 @_backbone
 @_corpus
 @click.option(
-    "--sentences", type=click.IntRange(1), default=1_000_000, show_default=True, help="Draw so many (always the same)."
+    "--sentences",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="Draw N sentences, always the same.",
 )
 @click.option(
     "--matrix",

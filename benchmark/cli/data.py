@@ -87,7 +87,7 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
     "--suite", "suites", default="sts", show_default=True, type=SUITES_LIST, help="Lists of tasks, comma-separated."
 )
 @click.option("--tasks", type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one text a line.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one text per line.")
 @data_option
 @json_option
 def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, as_json: bool) -> int:

@@ -86,7 +86,7 @@ text_option = click.option(
     "--text",
     "texts",
     multiple=True,
-    help="Text file, one sentence a line (.gz, .xz too), or a catalog corpus; may be repeated [default: wiki, books].",
+    help="Text file, one sentence per line (.gz, .xz too), or a catalog corpus; repeatable [default: wiki, books].",
 )
 _METHODS = (
     "Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"

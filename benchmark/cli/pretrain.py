@@ -141,7 +141,7 @@ def pretrain_command(options: _Options) -> int:
     type=TokenCounts(),
     default=(),
     metavar="TOKENS",
-    help="Keep the model after so many tokens, below OUT/kept: 1M,3M,10M, say.",
+    help="Keep the model after each of these numbers of tokens, below OUT/kept, such as 1M,3M,10M.",
 )
 @click.option(
     "--keep-state", is_flag=True, help="Keep the training's state with each of them, to finish it from there."

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 )
 @click.option("--revision", help="Revision of the hub backbone.")
 @click.option(
-    "--corpus", help="Text to train on: a catalog name or a file, one sentence a line [default: the suite's]."
+    "--corpus", help="Text to train on: a catalog name or a file, one sentence per line [default: the suite's]."
 )
 @click.option(
     "--pairs",

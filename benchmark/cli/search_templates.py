@@ -41,7 +41,7 @@ from benchmark.template_search.search import SearchOptions, search_command
 @click.option(
     "--templates",
     type=click.Path(path_type=Path),
-    help="Score these instead: a file, one template a line, or a shipped list (promptbert-table4).",
+    help="Score these instead: a file, one template per line, or a shipped list (promptbert-table4).",
 )
 @click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
 @click.option(

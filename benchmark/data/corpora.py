@@ -35,7 +35,7 @@ def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
         path = user_path(name)
     sentences = sample_text(path, count)
     if not sentences:
-        raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence a line.")
+        raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence per line.")
     return Corpus(name if entry is not None else path.name, sentences)
 
 

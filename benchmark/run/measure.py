@@ -151,7 +151,7 @@ class EncoderMeasurement:
         if not self.plan.traits.transductive:
             return self._store
         if self._adapted is None or self._adapted[0] != texts:
-            self._adapted = None  # lets go of the one before
+            self._adapted = None  # frees the one before
             encoder, started = self.encoder(), time.perf_counter()
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)

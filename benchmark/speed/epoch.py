@@ -64,7 +64,7 @@ def measure(
 
 
 @click.command(help=__doc__)
-@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence a line.")
+@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence per line.")
 @click.option("--methods", default="simcse,ptbert", show_default=True)
 @click.option("--base", is_flag=True, help="Random weights of BERT-base's shape.")
 @click.option("--steps", default=100, show_default=True)

@@ -98,7 +98,7 @@ class Side:
 
 
 @click.command(help=__doc__)
-@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence a line.")
+@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence per line.")
 @click.option("--recipe", "name", default="zoo-mini:held_out_rows=512", show_default=True)
 @click.option("--steps", default=50, show_default=True, help="Of a round.")
 @click.option("--rounds", default=6, show_default=True)

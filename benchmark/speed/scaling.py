@@ -55,7 +55,7 @@ def measure(text: Path, method: str, size: int, device: str, precision: str) -> 
 
 
 @click.command(help=__doc__)
-@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One text a line.")
+@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One text per line.")
 @click.option("--method", default="avg-last", show_default=True, help="A recipe, with its overrides.")
 @click.option("--sizes", default="1000,10000,100000", show_default=True, help="Numbers of texts.")
 @click.option("--device", default="auto", show_default=True)

@@ -75,7 +75,7 @@ def peers(backbone: str, sentences: list[str], batch: int, length: int, device: 
 
 
 @click.command(help=__doc__)
-@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence a line.")
+@click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence per line.")
 @click.option("--backbone", default="zoo-mini", show_default=True)
 @click.option("--steps", default=40, show_default=True)
 @click.option("--batch", default=64, show_default=True)

@@ -120,10 +120,10 @@ def _template_file(given: Path) -> Path:
 
 
 def read_templates(path: Path) -> list[str]:
-    """Read one template a line (blank lines are skipped); raises UsageError with the line of a bad one."""
+    """Read one template per line (blank lines are skipped); raises UsageError with the line of a bad one."""
     if not path.is_file():
         raise MissingError(
-            f"--templates {path}: no such file and no shipped list (promptbert-table4); give one template a line."
+            f"--templates {path}: no such file and no shipped list (promptbert-table4); give one template per line."
         )
     found: dict[str, None] = {}
     for number, line in enumerate(read_lines(path), 1):
@@ -133,7 +133,7 @@ def read_templates(path: Path) -> list[str]:
             except UsageError as error:
                 raise UsageError(f"{path}:{number}: {error}") from error
     if not found:
-        raise UsageError(f"{path} has no template; give one a line, such as: [X] means [MASK] .")
+        raise UsageError(f"{path} has no template; give one per line, such as: [X] means [MASK] .")
     return list(found)
 
 

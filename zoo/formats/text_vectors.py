@@ -1,7 +1,7 @@
 """Vectors of whole texts in a file that a user brings: of encoders that are no recipe here, made elsewhere.
 
 Two forms: lines of text, a tab, and numbers between blanks (.tsv, .gz and .xz too); or a matrix (.npy, or .safetensors
-with the tensor `vectors`) and beside it, with the same stem, a .txt file of its texts, one a line.
+with the tensor `vectors`) and beside it, with the same stem, a .txt file of its texts, one per line.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class Training:
         dev_score: Callable[[], float | Mapping[str, float]] | None,
     ) -> None:
         if rows == 0:
-            raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence a line.")
+            raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence per line.")
         self.objective, self.collate, self.rows, self.settings = objective, collate, rows, settings
         self.runtime, self.run_, self.backbone, self.dev_score = runtime, run, backbone, dev_score
         self.accelerator = _accelerator(runtime)
