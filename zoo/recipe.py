@@ -355,11 +355,13 @@ def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
     overrides: dict[str, Any] = {}
     for key, value in pairs:
         if key in overrides:
-            raise UsageError(f"{where}: {_one_line(item)}: {key!r} is set twice.")
+            raise UsageError(f"{where}: {_one_line(item)}: {key!r:.100} is set twice.")
         try:
             overrides[key] = parse_yaml(value, f"{where} {_one_line(item)}")
         except UsageError as error:
-            raise UsageError(f'{error} A text with such signs needs quotes: {key}="{_one_line(value)}".') from error
+            raise UsageError(
+                f'{error} A text with such signs needs quotes: {key[:100]}="{_one_line(value)}".'
+            ) from error
     return name, overrides
 
 
@@ -368,8 +370,8 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
     base, colon, rest = name.partition(":")
     if colon and name not in recipes and base in recipes:
         raise UsageError(
-            f"unknown method {name!r}: {rest!r} is no setting; settings are key=value, as in {base}:key=value. Tables"
-            " print of a model only the last part of its folder or hub id; here all of it is needed, as in"
+            f"unknown method {name!r:.200}: {rest!r:.200} is no setting; settings are key=value, as in {base}:key=value."
+            " Tables print of a model only the last part of its folder or hub id; here all of it is needed, as in"
             " pretrained:model=FOLDER_OR_HUB_ID."
         )
 
@@ -392,7 +394,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
         for spec in specs:
             label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", item[len(name) :])  # it is printed on one line
             if label in chosen:
-                raise UsageError(f"--methods: {label!r} is named twice.")
+                raise UsageError(f"--methods: {label!r:.300} is named twice.")
             parameters = {**spec.parameters, **overrides}
             stated_by = {**spec.stated_by, **dict.fromkeys(overrides, OVERRIDE)}
             chosen[label] = dataclasses.replace(spec, name=label, parameters=parameters, stated_by=stated_by)
@@ -412,11 +414,11 @@ def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
     if any(c in pattern for c in "*?["):
         hits = [value for name, value in known.items() if fnmatch.fnmatchcase(name.lower(), lower)]
         if not hits:
-            raise UsageError(f"{kind} pattern {pattern!r} matches nothing; known: {', '.join(sorted(known))}.")
+            raise UsageError(f"{kind} pattern {pattern!r:.200} matches nothing; known: {', '.join(sorted(known))}.")
         return hits
     exact = [value for name, value in known.items() if name.lower() == lower]
     if not exact:
         raise UsageError(
-            f"unknown {kind} {pattern!r}.{did_you_mean(pattern, known)} `zoo-bench {kind}s` lists them all."
+            f"unknown {kind} {pattern!r:.200}.{did_you_mean(pattern[:200], known)} `zoo-bench {kind}s` lists them all."
         )
     return exact

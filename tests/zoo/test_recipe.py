@@ -16,6 +16,7 @@ from zoo.errors import UsageError
 from zoo.recipe import all_recipes, build, parse_methods, parse_yaml, read_recipe, read_yaml
 
 RECIPES = all_recipes()
+LONG = "9" * 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,6 +400,23 @@ def test_methods_of_several_lines_are_told_on_one(text: str) -> None:
 def test_a_name_with_its_settings_is_one_line() -> None:
     (spec,) = parse_methods("simcse:batch_size=\n 16:pooling=cls", RECIPES)
     assert spec.name == "simcse:batch_size= 16:pooling=cls" and spec.parameters["batch_size"] == 16
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"simcse:../x:{LONG}",
+        LONG,
+        f"{LONG}*",
+        f"simcse:a{LONG}=1:a{LONG}=2",
+        f"cls:a{LONG}=[",
+        f"cls:a={LONG},cls:a={LONG}",
+    ],
+)
+def test_a_sentence_does_not_quote_all_of_a_long_name(text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_methods(text, RECIPES)
+    assert len(str(error.value)) < 5000
 
 
 @pytest.mark.parametrize("name", ["9" * 5000, "a/" * 3000, "a\0b"])
