@@ -371,8 +371,8 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
     if colon and name not in recipes and base in recipes:
         raise UsageError(
             f"unknown method {name!r:.200}: {rest!r:.200} is no setting; settings are key=value, as in"
-            f" {base}:key=value. Tables print of a model only the last part of its folder or hub id; here all of it is needed, as in"
-            " pretrained:model=FOLDER_OR_HUB_ID."
+            f" {base}:key=value. Tables print of a model only the last part of its folder or hub id; here all of it is"
+            " needed, as in pretrained:model=FOLDER_OR_HUB_ID."
         )
 
 
