@@ -149,7 +149,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
             + ", ".join(f"{cell.task} {found.line.text(cell.column)}" for cell in found.cells)
             + f"; {found.verdict()}"
             + (f". Slip: {found.line.row.slip}" if found.line.row.slip else "")
-            for found in published.compare(dataclasses.replace(table, rows=[row]))
+            for found in published.beside_published(dataclasses.replace(table, rows=[row]))
         ],
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 from benchmark.leaderboard.conditions import conditions, recipe_of
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.papers import Chosen, Item, Reading, Step, filled, methods_of, steps_of
-from benchmark.leaderboard.published import Comparison, Line, beside, plain_backbone
+from benchmark.leaderboard.published import BesidePublished, PublishedRow, beside, plain_backbone
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.store import Records
@@ -62,7 +62,7 @@ def _with_values(ours: list[Ours]) -> list[Ours]:
     return [one for one in ours if set(one.values.values()) != {"n/a"}] or ours[:1]
 
 
-def _metric(line: Line) -> str:
+def _metric(line: PublishedRow) -> str:
     metric = line.row.metric.removeprefix("spearman_x100").strip("_")
     return line.row.method + (f" ({metric.replace('_', ' ')})" if metric and metric != "mean" else "")
 
@@ -79,7 +79,7 @@ def _tables(found: Item, chosen: Chosen) -> list[Table]:
     return build_tables(store.all(), [all_suites()[name] for name in names], store)
 
 
-def _from_tables(found: Item, line: Line, tables: Sequence[Table], chosen: Chosen) -> Iterator[Ours]:
+def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chosen: Chosen) -> Iterator[Ours]:
     if line.row.subset is not None and line.row.subset != "full":
         return  # an analysis has these pairs
     rows = {printed: filled(ours, chosen.places(found)) for step in found.steps for printed, ours in step.rows.items()}
@@ -103,7 +103,7 @@ def _is_on(chosen: Chosen, backbone: str) -> bool:
     return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
 
 
-def _row(comparison: Comparison, table: Table, several: bool) -> Ours:
+def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
     """Return a row of ours; where tables of several suites stand in one, it says whose it is."""
     values = {cell.column: cell.ours.text() for cell in comparison.cells}
     for name, value in comparison.ours.means.items():
@@ -128,13 +128,13 @@ def _rows(reading: Reading, found: Item, chosen: Chosen) -> list[dict[str, Any]]
     return [row for row in content if all(row[key] == value for key, value in reading.where.items())]
 
 
-def _from_files(found: Item, line: Line, chosen: Chosen) -> Iterator[Ours]:
+def _from_files(found: Item, line: PublishedRow, chosen: Chosen) -> Iterator[Ours]:
     for step in steps_of(found, chosen):
         if step.read is not None and step.read.subset == (None if line.row.subset == "full" else line.row.subset):
             yield from _read_line(step, step.read, found, line, chosen)
 
 
-def _read_line(step: Step, reading: Reading, found: Item, line: Line, chosen: Chosen) -> Iterator[Ours]:
+def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, chosen: Chosen) -> Iterator[Ours]:
     settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
     several: dict[tuple[str, str], dict[str, str]] = {}
     for row in _rows(reading, found, chosen):
@@ -165,7 +165,7 @@ def _texts(reading: Reading, printed: str, found: Item, chosen: Chosen) -> Itera
             yield Ours("ours", str(row[reading.backbone]) if reading.backbone else "", values, "")
 
 
-def _number(value: Any, line: Line) -> str:
+def _number(value: Any, line: PublishedRow) -> str:
     return "n/a" if value is None else f"{value:.{max(line.decimals, 2)}f}"
 
 

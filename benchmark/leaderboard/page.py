@@ -126,7 +126,7 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
     suite = table.suite
     name = table.stem
     beside: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for comparison in published.compare(table):
+    for comparison in published.beside_published(table):
         beside[comparison.ours.name].append(_published(comparison))
     rows = []
     for row in table.rows:
@@ -156,7 +156,7 @@ def _files_of(table: Table, files: Sequence[str]) -> list[str]:
     return [name for name in files if name.rpartition(".")[0] in stems and name.endswith((".md", ".csv"))]
 
 
-def _cited(line: published.Line, columns: Mapping[str, tuple[str, published.Reasons]]) -> dict[str, Any]:
+def _cited(line: published.PublishedRow, columns: Mapping[str, tuple[str, published.Reasons]]) -> dict[str, Any]:
     """Return a system that cannot be run: its printed values by task, and why they are cited and not comparable."""
     reasons = dict.fromkeys(reason for _, several in columns.values() for reason in several)
     return {
@@ -202,12 +202,12 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
     }
 
 
-def printed_source(line: published.Line) -> str:
+def printed_source(line: published.PublishedRow) -> str:
     """Return table, system and backbone of a published row."""
     return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print")
 
 
-def _published(comparison: published.Comparison) -> dict[str, Any]:
+def _published(comparison: published.BesidePublished) -> dict[str, Any]:
     line = comparison.line
     return {
         "source": printed_source(line),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmark.leaderboard.published import Line, published
+from benchmark.leaderboard.published import PublishedRow, published
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import well_formed
 from zoo.paths import resource_folder
@@ -62,7 +62,7 @@ class Item:
     prints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PublishedRow]:
         """Return its printed rows, in the paper's order."""
         return [one for one in published().lines if one.table.paper == self.paper and one.table.table in self.tables]
 

@@ -97,7 +97,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Line:
+class PublishedRow:
     """A printed row with its table."""
 
     table: PrintedTable
@@ -134,13 +134,15 @@ class Published:
 
     papers: Mapping[str, str]
     places: Mapping[str, Place]
-    lines: tuple[Line, ...]
+    lines: tuple[PublishedRow, ...]
 
     def place(self, paper: str, column: str) -> Place:
         """Return where a column of a paper stands here; nowhere for columns without a task of ours."""
         return self.places.get(f"{paper} {column}") or self.places.get(column) or Place()
 
-    def columns(self, line: Line, suite: Suite, aggregation: Aggregation = "all") -> dict[str, tuple[str, Reasons]]:
+    def columns(
+        self, line: PublishedRow, suite: Suite, aggregation: Aggregation = "all"
+    ) -> dict[str, tuple[str, Reasons]]:
         """Return our task, or AVERAGE: (printed column, reasons) for what of `line` has a place in `suite`.
 
         `aggregation` is ours.
@@ -166,7 +168,7 @@ def _reasons(*reasons: str | None) -> Reasons:
     return tuple(dict.fromkeys(reason for reason in reasons if reason))
 
 
-def _aggregation(line: Line, aggregated: bool, ours: Aggregation) -> str:
+def _aggregation(line: PublishedRow, aggregated: bool, ours: Aggregation) -> str:
     theirs = line.row.aggregation or line.table.aggregation
     return f"aggregation {theirs}" if aggregated and theirs != ours else ""
 
@@ -208,7 +210,7 @@ def _parse(content: Any, where: str) -> Published:
             alike = [
                 value for other, values, _ in parsed if other.metric == printed.metric for value in values.values()
             ]
-            lines.append(Line(table, printed, scores, std, max(len(str(v).partition(".")[2]) for v in alike)))
+            lines.append(PublishedRow(table, printed, scores, std, max(len(str(v).partition(".")[2]) for v in alike)))
     return Published(_mapping(content["papers"], str, where), places, tuple(lines))
 
 
@@ -225,7 +227,7 @@ def _mapping(value: Any, kind: type, where: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Cell:
+class BesideCell:
     """One of our values beside a published one."""
 
     task: str  # or AVERAGE
@@ -235,12 +237,12 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BesidePublished:
     """One of our rows beside one published row."""
 
     ours: Row
-    line: Line
-    cells: tuple[Cell, ...]
+    line: PublishedRow
+    cells: tuple[BesideCell, ...]
 
     @property
     def compared(self) -> list[str]:
@@ -261,12 +263,12 @@ class Comparison:
         return "; ".join(parts) if self.compared else f"not comparable: {'; '.join(parts)}"
 
 
-def compare(table: Table) -> list[Comparison]:
+def beside_published(table: Table) -> list[BesidePublished]:
     """Return our rows beside the published ones; none for a trial, which nothing can be compared with."""
     return [] if table.partial else beside(table, published().lines)
 
 
-def beside(table: Table, lines: Sequence[Line]) -> list[Comparison]:
+def beside(table: Table, lines: Sequence[PublishedRow]) -> list[BesidePublished]:
     """Return our rows beside some of the published ones, those of trials as well."""
     book, suite = published(), table.suite
     in_suite = []
@@ -278,8 +280,8 @@ def beside(table: Table, lines: Sequence[Line]) -> list[Comparison]:
 
 
 def _compare_row(
-    suite: Suite, row: Row, lines: Sequence[tuple[Line, list[tuple[str, dict[str, Any]]], Mapping[str, Any]]]
-) -> Iterator[Comparison]:
+    suite: Suite, row: Row, lines: Sequence[tuple[PublishedRow, list[tuple[str, dict[str, Any]]], Mapping[str, Any]]]
+) -> Iterator[BesidePublished]:
     base, overrides = recipe_of(row.recipe or row.identity)
     for line, recipes, found in lines:
         wanted = [given for name, given in recipes if name == base]
@@ -292,11 +294,11 @@ def _compare_row(
         for task, (column, reasons) in sorted(found.items(), key=lambda item: order.index(item[0])):
             ours, other = _counterpart(line, row.average if task == AVERAGE else row.values[task])
             missing = "ours is n/a" if ours.mean is None else ""
-            cells.append(Cell(task, column, ours, _reasons(*shared, *reasons, missing or other)))
-        yield Comparison(row, line, tuple(cells))
+            cells.append(BesideCell(task, column, ours, _reasons(*shared, *reasons, missing or other)))
+        yield BesidePublished(row, line, tuple(cells))
 
 
-def _counterpart(line: Line, ours: Value) -> tuple[Value, str]:
+def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
     """Return what of ours stands beside a printed value, and why the two are not comparable, if so.
 
     Beside the best or the worst of several seeds that is ours of as many; of fewer, the best is lower by that alone.
@@ -313,7 +315,7 @@ def _counterpart(line: Line, ours: Value) -> tuple[Value, str]:
     return ours, ""
 
 
-def _row_reasons(line: Line, row: Row, ours: Mapping[str, Any], wanted: list[dict[str, Any]]) -> Reasons:
+def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, Any], wanted: list[dict[str, Any]]) -> Reasons:
     """Return why nothing of a printed row can be compared with our row of the same recipe."""
     printed = line.row
     suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
@@ -343,22 +345,22 @@ def plain_backbone(name: str) -> str:
     return name
 
 
-def cited(suite: Suite) -> list[tuple[Line, dict[str, tuple[str, Reasons]]]]:
+def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
     """Return the published rows without a recipe that have columns in `suite`, each with what `columns` says."""
     return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
 
 
-def slips(suite: Suite) -> list[Line]:
+def slips(suite: Suite) -> list[PublishedRow]:
     """Return the published rows of `suite` in which something is wrong."""
     return [line for line, _ in _in_suite(suite) if line.row.slip]
 
 
-def _in_suite(suite: Suite) -> list[tuple[Line, dict[str, tuple[str, Reasons]]]]:
+def _in_suite(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
     book = published()
     return [(line, columns) for line in book.lines if (columns := book.columns(line, suite))]
 
 
-def _about(line: Line) -> dict[str, Any]:
+def _about(line: PublishedRow) -> dict[str, Any]:
     return {
         "paper": line.table.paper,
         "table": line.table.table,
@@ -375,7 +377,7 @@ def _about(line: Line) -> dict[str, Any]:
     }
 
 
-def entry(comparison: Comparison) -> dict[str, Any]:
+def entry(comparison: BesidePublished) -> dict[str, Any]:
     """Return a comparison as plain values: the printed row, its scores by our tasks, what is compared, the verdict."""
     line = comparison.line
     return {

@@ -6,11 +6,11 @@ from typing import Any
 
 from benchmark.leaderboard.conditions import backbone_of
 from benchmark.leaderboard.markdown import markdown_row
-from benchmark.leaderboard.published import AVERAGE, Comparison, cited, published, slips
+from benchmark.leaderboard.published import AVERAGE, BesidePublished, cited, published, slips
 from benchmark.leaderboard.rows import Table
 
 
-def published_markdown(table: Table, comparisons: list[Comparison]) -> str:
+def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
     """Return a table's rows beside their published counterparts, as Markdown."""
     suite = table.suite
     columns, keys = [*suite.columns, "Avg."], [*suite.tasks, AVERAGE]

@@ -22,7 +22,7 @@ from benchmark.leaderboard.conditions import (
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
-from benchmark.leaderboard.published import Comparison
+from benchmark.leaderboard.published import BesidePublished
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.values import shown
@@ -36,7 +36,7 @@ def table_files(table: Table) -> dict[str, str]:
     Where any row has a published counterpart, <suite>-published.md is among them.
     """
     stem = table.stem
-    comparisons = published.compare(table)
+    comparisons = published.beside_published(table)
     files = {
         f"{stem}.md": without_orders(markdown(table)),
         f"{stem}.csv": _csv(table),
@@ -157,10 +157,10 @@ def _csv(table: Table) -> str:
     return csv_table(list(rows[0]), shown)
 
 
-def as_dict(table: Table, comparisons: Sequence[Comparison] | None = None) -> dict[str, Any]:
+def as_dict(table: Table, comparisons: Sequence[BesidePublished] | None = None) -> dict[str, Any]:
     """Return the table as plain values, the published ones with them (None: looked up)."""
     beside: dict[str, list[dict[str, Any]]] = {row.name: [] for row in table.rows}
-    for comparison in published.compare(table) if comparisons is None else comparisons:
+    for comparison in published.beside_published(table) if comparisons is None else comparisons:
         beside[comparison.ours.name].append(published.entry(comparison))
     return {
         "suite": table.suite.name,

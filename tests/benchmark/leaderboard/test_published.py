@@ -15,7 +15,7 @@ import pytest
 import yaml
 from fakes import failed, make_record
 
-from benchmark.leaderboard.published import AVERAGE, Comparison, compare, parse, published, recipe_of
+from benchmark.leaderboard.published import AVERAGE, BesidePublished, beside_published, parse, published, recipe_of
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import as_dict, write_tables
@@ -44,14 +44,14 @@ def records(name: str, tasks: Sequence[str], backbone: str = BERT, main: float =
     return made
 
 
-def comparisons(name: str, suite_name: str = "sts", **changes: Any) -> dict[str, Comparison]:
+def comparisons(name: str, suite_name: str = "sts", **changes: Any) -> dict[str, BesidePublished]:
     """Our row beside each printed row, by "source: printed name"."""
     (table,) = build_tables(records(name, suite(suite_name).tasks, **changes), [suite(suite_name)])
-    found = compare(table)
+    found = beside_published(table)
     return {f"{c.line.table.source()}: {c.line.row.method} on {c.line.row.backbone}": c for c in found}
 
 
-def one(name: str, place: str, suite_name: str = "sts", **changes: Any) -> Comparison:
+def one(name: str, place: str, suite_name: str = "sts", **changes: Any) -> BesidePublished:
     (found,) = [c for key, c in comparisons(name, suite_name, **changes).items() if key.startswith(place)]
     return found
 
@@ -196,7 +196,11 @@ def test_tables_of_wmean_stand_beside_wmean() -> None:
     for record in made:
         record["scores"] |= {"wmean": {"spearman": 0.5}, "subsets": {"a": {"n": 2}, "b": {"n": 3}}}
     (table,) = build_tables(made, [suite("sts")], aggregation="wmean")
-    found = [c for c in compare(table) if "repo log" in c.line.table.source() and "STS12" in {x.task for x in c.cells}]
+    found = [
+        c
+        for c in beside_published(table)
+        if "repo log" in c.line.table.source() and "STS12" in {x.task for x in c.cells}
+    ]
     assert [c.verdict() for c in found] == [
         "not comparable: aggregation all",
         "compared (theirs: one checkpoint)",
@@ -204,9 +208,9 @@ def test_tables_of_wmean_stand_beside_wmean() -> None:
     ]
 
 
-def _all(name: str) -> dict[str, Comparison]:
+def _all(name: str) -> dict[str, BesidePublished]:
     (table,) = build_tables(records(name, suite("sts").tasks), [suite("sts")])
-    return {f"{i}: {c.line.table.source()}": c for i, c in enumerate(compare(table))}
+    return {f"{i}: {c.line.table.source()}": c for i, c in enumerate(beside_published(table))}
 
 
 def seeds(count: int, place: int) -> tuple[float | None, str]:
@@ -215,7 +219,7 @@ def seeds(count: int, place: int) -> tuple[float | None, str]:
     for seed in range(count):
         made += records("simcse", suite("sts").tasks, main=0.4 + 0.1 * seed, seed=seed, row="r")
     (table,) = build_tables(made, [suite("sts")])
-    found = [c for c in compare(table) if c.line.table.table == "10"][place]
+    found = [c for c in beside_published(table) if c.line.table.table == "10"][place]
     return round(found.cells[0].ours.mean or 0.0, 6), found.verdict()
 
 
@@ -235,7 +239,7 @@ def test_extremes_over_seeds_and_other_metrics_are_not_means() -> None:
         (40.0, "compared (theirs: worst of 10 seeds)"),
     ]
     (table,) = build_tables(records("ptbert", suite("transfer").tasks), [suite("transfer")])
-    f1 = next(c for c in compare(table) if c.line.row.metric == "f1")
+    f1 = next(c for c in beside_published(table) if c.line.row.metric == "f1")
     assert f1.verdict() == "not comparable: F1, ours is accuracy"
 
 
@@ -250,7 +254,7 @@ def test_a_value_that_we_do_not_have_is_not_compared() -> None:
     made = records("avg-last", suite("sts").tasks)
     made[3] = failed(made[3], "no data", "n/a")
     (table,) = build_tables(made, [suite("sts")])
-    found = next(c for c in compare(table) if c.line.table.table == "5")
+    found = next(c for c in beside_published(table) if c.line.table.table == "5")
     assert {c.task: c.reasons for c in found.cells if c.reasons} == {
         "STS15": ("ours is n/a",),
         AVERAGE: ("ours is n/a",),
@@ -269,7 +273,7 @@ def test_files_stand_beside_the_table_and_hold_what_they_should(tmp_path: Path) 
     (table,) = build_tables(made, [suite("sts")])
     write_tables([table], tmp_path)
     text = (tmp_path / "sts-published.md").read_text(encoding="utf-8")
-    assert text == published_markdown(table, compare(table))
+    assert text == published_markdown(table, beside_published(table))
     assert "50.00 / 78.50" in text and "nothing-published" not in text
     assert "- BURT, table 2, BERT_CLS (bert-base (case not stated)): the averages of CLS and MEAN are swapped" in text
     lines = text.splitlines()
