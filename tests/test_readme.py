@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import subprocess
@@ -53,14 +54,29 @@ def differences(folder: Path, files: dict[str, str], left_out: tuple[str, ...] =
     return found + [f"{name} is made of no record" for name in sorted(tables - set(files) - NOT_TABLES)]
 
 
-def test_the_readmes_table_is_the_top_of_the_leaderboard() -> None:
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_readmes_table_has_the_cells_of_the_leaderboard() -> None:
+    """All rows of the published table in their order: some of the columns, and the group of the row."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.search(r"<!-- top of leaderboards/zoo-mini/sts.md -->\n(.*?)<!-- end -->", readme, re.DOTALL)
+    shown = re.search(r"<!-- columns of leaderboards/zoo-small/sts.md -->\n(.*?)<!-- end -->", readme, re.DOTALL)
     assert shown is not None
-    table = rows((ROOT / "leaderboards/zoo-mini/sts.md").read_text(encoding="utf-8"))
-    lines = rows(shown[1])
-    assert len(lines) > 10
-    assert lines == table[: len(lines)]
+    folder = ROOT / "leaderboards/zoo-small"
+    names, _, *lines = [cells(line) for line in rows((folder / "sts.md").read_text(encoding="utf-8"))]
+    table = [dict(zip(names, line, strict=True)) for line in lines if len(line) == len(names)]
+    with (folder / "sts.csv").open(encoding="utf-8", newline="") as file:
+        stated = {row["method"]: row for row in csv.DictReader(file)}
+    columns, _, *ours = [cells(line) for line in rows(shown[1])]
+    expected = [{**row, "Group": stated[row["Method"]]["group"]} for row in table if row["Method"] in stated]
+    assert len(ours) == len(stated) == len(expected) >= 10
+    assert [dict(zip(columns, line, strict=True)) for line in ours] == [
+        {column: row[column] for column in columns} for row in expected
+    ]
+    trained = [row for row in stated.values() if row["dev_task"]]
+    for said in {row["ancestry"] for row in stated.values()} | {f"{int(r['corpus_sentences']):,}" for r in trained}:
+        assert said in shown.string[: shown.start()], "what holds for all rows stands above the table"
 
 
 def cases() -> list[Any]:
