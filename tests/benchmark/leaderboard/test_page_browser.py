@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fakes import failed, make_record
-from page_fakes import EVIL, method_records, renamed, training, wide_table
+from fakes import make_record
+from page_chromium import Browser
+from page_fakes import EVIL, method_records, training
 
 from benchmark.analysis.report import make_report
 from benchmark.data.sources import DataSource
@@ -24,108 +22,10 @@ from benchmark.tasks.suites import suite
 
 pytestmark = pytest.mark.slow
 
-webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")
+pytest.importorskip("selenium.webdriver", reason="pip install selenium")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
-    " --disable-component-update --disable-sync"
-).split()
-SHOWN = "section:not([hidden]) "
-
-
-class Browser:
-    """A page in Chromium, and what a reader does to it."""
-
-    def __init__(self, driver: Any) -> None:
-        self.driver = driver
-
-    def open(self, path: Path, width: int = 1300, **media: str) -> None:
-        """Load a page in a window of this width; `media` are preferences such as prefers_color_scheme."""
-        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        self.driver.get("about:blank")
-        self.driver.get(path.as_uri())
-
-    def run(self, script: str, *values: Any) -> Any:
-        return self.driver.execute_script(script, *values)
-
-    def all(self, selector: str) -> list[Any]:
-        return list(self.driver.find_elements(By.CSS_SELECTOR, SHOWN + selector))
-
-    def one(self, selector: str) -> Any:
-        return self.driver.find_element(By.CSS_SELECTOR, SHOWN + selector)
-
-    def column(self, label: str) -> list[str]:
-        """The texts of a column's visible cells, from top to bottom, without the spread."""
-        script = """
-        const table = document.querySelector("section:not([hidden]) table");
-        const heads = [...table.querySelectorAll("thead th")];
-        const at = heads.findIndex((head) => head.textContent === arguments[0]);
-        return [...table.querySelectorAll("tbody tr:not([hidden]):not(.group)")].map((line) => {
-          const cell = line.children[at].cloneNode(true);
-          cell.querySelectorAll(".sd").forEach((sd) => sd.remove());
-          return cell.textContent;
-        });"""
-        return list(self.run(script, label))
-
-    def head(self, label: str) -> Any:
-        """The button that sorts by a column."""
-        return next(button for button in self.all("thead button") if button.text == label)
-
-    def tip(self) -> str:
-        """The lines of the tooltip, if it is there."""
-        script = "const tip = document.getElementById('tip'); return tip.hidden ? [] : [...tip.children];"
-        return "\n".join(line.text for line in self.run(script))
-
-    def problems(self) -> list[Any]:
-        return list(self.driver.get_log("browser"))
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Chromium, once for all tests here."""
-    chromium, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
-    if chromium is None or chromedriver is None:
-        pytest.skip("no Chromium here (on Debian: apt-get install chromium chromium-driver)")
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=chromedriver))
-    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # a window nobody looks at has none
-    try:
-        yield Browser(driver)
-    finally:
-        driver.quit()
-
-
-@pytest.fixture(scope="module")
-def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 methods and 40 tasks."""
-    path = tmp_path_factory.mktemp("page") / "wide.html"
-    write_page([wide_table(60, 40)], path)
-    return path
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    """Two suites: three seeds with curves, one value, a gap, and a name that is HTML."""
-    curve = training({"250": 50.25, "1000": 51.5})
-    pairs = ["pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics"]
-    records = method_records("alpha", 0.4, range(3), training=curve) + method_records("beta", 0.6)
-    records += [failed(make_record("gamma", "STS12"), "no data for STS12 here", "n/a")]
-    records += method_records("gamma", 0.7, tasks=suite("sts").tasks[1:]) + method_records("alpha", 0.5, tasks=pairs)
-    tables = build_tables(records, [suite("sts"), suite("pocket")])
-    tables[0].legend = "≈: not told apart from the best."
-    tables[0].rows[1].mark = "≈"
-    write_page([renamed(tables[0], 0, EVIL), tables[1]], tmp_path / "page.html", records)
-    return tmp_path / "page.html"
 
 
 def numbers(texts: list[str]) -> list[float]:
@@ -398,105 +298,6 @@ def test_paper_holds_the_whole_table(browser: Browser, wide: Path, preferred: st
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": scheme})
     assert browser.all(".sheet") == [] and browser.one(".box").is_displayed()
     assert browser.run("return document.documentElement.dataset.theme") == preferred
-    assert browser.problems() == []
-
-
-def points(browser: Browser) -> list[str]:
-    """The rows that the first plot shows."""
-    return list(
-        browser.run("return [...document.querySelectorAll('figure:first-child .point')].map((one) => one.row.name)")
-    )
-
-
-def test_a_plot_zooms_by_keyboard_and_buttons(browser: Browser, wide: Path) -> None:
-    """+ shows fewer points, the focus stays with its own; 0, the button and the address go back and forth."""
-    browser.open(wide)
-    every = points(browser)
-    assert len(every) == 54
-    point = browser.all("figure:first-child .point")[30]
-    browser.run("arguments[0].setAttribute('tabindex', 0); arguments[0].focus()", point)
-    ActionChains(browser.driver).send_keys("+").send_keys("+").perform()
-    some = points(browser)
-    assert 0 < len(some) < len(every)
-    assert browser.run("return document.activeElement.closest('svg') !== null")
-    address = browser.run("return location.hash")
-    assert "zoom-training=" in address
-    ActionChains(browser.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
-    assert points(browser) != some
-    ActionChains(browser.driver).send_keys("0").perform()
-    assert points(browser) == every and "zoom" not in browser.run("return location.hash")
-    browser.driver.get("about:blank")
-    browser.driver.get(wide.as_uri() + address)
-    assert points(browser) == some
-    next(one for one in browser.all("figure:first-child .zoom button") if one.text == "Reset").click()
-    assert points(browser) == every
-    assert browser.problems() == []
-
-
-def test_a_rectangle_is_zoomed_to(browser: Browser, wide: Path) -> None:
-    """By the mouse; the wheel scrolls the page until the plot was clicked; a double click goes back."""
-    browser.open(wide)
-    every = points(browser)
-    svg = browser.one("figure:first-child svg")
-    browser.run("arguments[0].scrollIntoView({ block: 'center' })", svg)
-    actions = ActionChains(browser.driver).move_to_element_with_offset(svg, 0, -60).click_and_hold()
-    actions.move_by_offset(120, 90).release().perform()
-    box = """
-    const inner = document.querySelector("figure:first-child clipPath rect").getBBox();
-    return [...document.querySelectorAll("figure:first-child .mark")].every((one) => {
-      const at = one.getBBox();
-      return at.x + at.width >= inner.x && at.y >= inner.y - 8 && at.y <= inner.y + inner.height;
-    });"""
-    assert 0 < len(points(browser)) < len(every) and browser.run(box)
-    assert browser.all(".drag") == []
-    browser.run(
-        "arguments[0].dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))",
-        browser.one("figure:first-child svg"),
-    )
-    assert points(browser) == every
-    script = """
-    const svg = document.querySelector("figure:first-child svg");
-    const at = svg.getBoundingClientRect();
-    const event = new WheelEvent("wheel", { deltaY: -100, bubbles: true, cancelable: true,
-      clientX: at.left + at.width / 2, clientY: at.top + at.height / 2 });
-    svg.dispatchEvent(event);
-    return event.defaultPrevented;"""
-    browser.run("document.activeElement.blur()")
-    assert not browser.run(script) and points(browser) == every
-    browser.run("document.querySelector('figure:first-child svg').focus()")
-    assert browser.run(script) and len(points(browser)) < len(every)
-    assert browser.problems() == []
-
-
-def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tmp_path: Path) -> None:
-    """One row near 0 does not press forty near 50 into a line; zooming out shows it. Names stay within the axes."""
-    records = [record for i in range(40) for record in method_records(f"row-{i}", 0.44 + i / 500)]
-    records += method_records("nothing", 0.0)
-    for record in records:
-        record["encoding"] = (
-            {"texts_per_second": 1000.0 + 37 * int(record["method"]["name"].rpartition("-")[2] or 0)}
-            if ("row" in record["method"]["name"])
-            else {"texts_per_second": 500.0}
-        )
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
-    browser.open(tmp_path / "page.html")
-    assert len(points(browser)) == 40 and "nothing" not in points(browser)
-    assert "1 row is far below" in browser.one("figure:first-child").text
-    script = """
-    const [svg, inner, ...labels] = ["svg", "clipPath rect", ".label"].flatMap(
-      (what) => [...document.querySelectorAll(`figure:first-child ${what}`)]).map((one) => {
-      const { x, y, width, height } = one.matches("svg") ? { x: 0, y: 0, width: 0, height: 0 } : one.getBBox();
-      return { left: x, right: x + width, top: y, bottom: y + height };
-    });
-    const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 3 || b.bottom <= a.top + 3;
-    return [labels.length, labels.every((one) => one.left >= inner.left - 1 && one.right <= inner.right + 1),
-      labels.every((a, i) => labels.slice(i + 1).every((b) => apart(a, b)))];"""
-    count, within, apart = browser.run(script)
-    assert count >= 3 and within and apart
-    out = next(one for one in browser.all("figure:first-child .zoom button") if one.text == "−")
-    while out.is_enabled():
-        out.click()
-    assert "nothing" in points(browser)
     assert browser.problems() == []
 
 

@@ -23,8 +23,8 @@ FOLDERS = ("pretrained:model=/data/run-a/MiniLM", "pretrained:model=/data/run-b/
     [
         ("simcse", "simcse"),
         ("simcse:epochs=2:pooler=mean", "simcse:epochs=2:pooler=mean"),
-        ("pretrained:model=/root/models/all-MiniLM-L6-v2", "pretrained:all-MiniLM-L6-v2"),
-        ("pretrained:model=/root/models/all-MiniLM-L6-v2/:pooling=cls", "pretrained:all-MiniLM-L6-v2:pooling=cls"),
+        ("pretrained:model=/home/user/models/all-MiniLM-L6-v2", "pretrained:all-MiniLM-L6-v2"),
+        ("pretrained:model=/home/user/models/all-MiniLM-L6-v2/:pooling=cls", "pretrained:all-MiniLM-L6-v2:pooling=cls"),
         ("pretrained:model='../my models/a'", "pretrained:a"),
         ("pretrained:model=C:\\models\\x:pooling=cls", "pretrained:x:pooling=cls"),
         ("pretrained:model=sentence-transformers/all-MiniLM-L6-v2", "pretrained:all-MiniLM-L6-v2"),

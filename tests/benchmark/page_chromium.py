@@ -1,0 +1,85 @@
+"""A page in headless Chromium, and what a reader does to it with mouse and keyboard."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking"
+    " --disable-component-update --disable-sync"
+).split()
+SHOWN = "section:not([hidden]) "
+
+
+class Browser:
+    """A page in Chromium, and what a reader does to it."""
+
+    def __init__(self, driver: Any) -> None:
+        self.driver = driver
+
+    def open(self, path: Path, width: int = 1300, **media: str) -> None:
+        """Load a page in a window of this width; `media` are preferences such as prefers_color_scheme."""
+        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.driver.get("about:blank")
+        self.driver.get(path.as_uri())
+
+    def run(self, script: str, *values: Any) -> Any:
+        return self.driver.execute_script(script, *values)
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.driver.find_elements("css selector", SHOWN + selector))
+
+    def one(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", SHOWN + selector)
+
+    def column(self, label: str) -> list[str]:
+        """The texts of a column's visible cells, from top to bottom, without the spread."""
+        script = """
+        const table = document.querySelector("section:not([hidden]) table");
+        const heads = [...table.querySelectorAll("thead th")];
+        const at = heads.findIndex((head) => head.textContent === arguments[0]);
+        return [...table.querySelectorAll("tbody tr:not([hidden]):not(.group)")].map((line) => {
+          const cell = line.children[at].cloneNode(true);
+          cell.querySelectorAll(".sd").forEach((sd) => sd.remove());
+          return cell.textContent;
+        });"""
+        return list(self.run(script, label))
+
+    def head(self, label: str) -> Any:
+        """The button that sorts by a column."""
+        return next(button for button in self.all("thead button") if button.text == label)
+
+    def tip(self) -> str:
+        """The lines of the tooltip, if it is there."""
+        script = "const tip = document.getElementById('tip'); return tip.hidden ? [] : [...tip.children];"
+        return "\n".join(line.text for line in self.run(script))
+
+    def problems(self) -> list[Any]:
+        return list(self.driver.get_log("browser"))
+
+
+def chromium(profile: Path) -> Iterator[Browser]:
+    """Start Chromium, and end it; skips the tests where it cannot be had."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="pip install selenium")
+    binary, chromedriver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or chromedriver is None:
+        pytest.skip("no Chromium here (on Debian: apt-get install chromium chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=chromedriver))
+    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})  # a window nobody looks at has none
+    try:
+        yield Browser(driver)
+    finally:
+        driver.quit()
