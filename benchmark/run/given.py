@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmark.run.plan import ResolvedMethod, unstated
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
-from zoo.errors import ContractError, UsageError
+from zoo.errors import ContractError, Interrupted, UsageError
 from zoo.methods.pretrained import Pretrained
 from zoo.provenance import probe_digest
 
@@ -43,7 +43,14 @@ class Given(Encoder[GivenRecipe]):
         self.dim = self.inner_now.dim
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors (n, dim) that the encoder gives."""
+        """Return the vectors (n, dim) that the encoder gives; raises Interrupted after a signal.
+
+        An encoder that has a recipe asks for signals, and is given texts in the same blocks as its recipe is: their
+        batches decide about the last digits.
+        """
+        number = None if isinstance(self.inner_now, _Function) else self.runtime.stop_signal()
+        if number:
+            raise Interrupted(f"stopped by signal {number}; the same call goes on from here.", number)
         return self.inner_now.encode(texts)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:

@@ -107,7 +107,7 @@ class EncoderMeasurement:
             asked = self._stop.asked
             probe(encoder, self.plan.shown)
             if self._stop.asked == asked:
-                self._blocks.follow_time()
+                self._blocks.shorten()
             self._encoder, self._stats_before = encoder, dict(encoder.encoding_stats())
         return self._encoder
 

@@ -19,8 +19,7 @@ from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError
 
 _BLOCK = 8192  # texts that are encoded, and kept in the embedding cache, at a time
-_FIRST = 32  # of an encoder that does not ask whether to stop
-_SHORT, _LONG = 1.0, 4.0  # seconds: its blocks grow or shrink where one takes less or more
+_SILENT = 256  # of an encoder that does not ask whether to stop; fixed, for another block may be other last digits
 _UNKEPT = 60.0  # seconds after which small blocks go to the cache too: each time makes a file
 _MISSING = 10  # words that a record names; never sentences, which are the data sets' own
 
@@ -49,23 +48,15 @@ class Timed:
 class Blocks:
     """How many texts are encoded at a time; `check` raises Interrupted between two blocks after a signal.
 
-    An encoder that asks for signals itself is given large blocks; those of another follow its speed.
+    An encoder that asks for signals itself is given large blocks, another one small ones.
     """
 
     check: Callable[[], None] = lambda: None
     size: int = _BLOCK
-    by_time: bool = False
 
-    def follow_time(self) -> None:
-        """Begin with few texts, as nothing is known of the encoder's speed."""
-        self.by_time, self.size = True, _FIRST
-
-    def took(self, seconds: float) -> None:
-        """Learn from the time of a block how large the next one is to be."""
-        if self.by_time and seconds < _SHORT:
-            self.size = min(2 * self.size, _BLOCK)
-        elif self.by_time and seconds > _LONG:
-            self.size = max(self.size // 2, 1)
+    def shorten(self) -> None:
+        """Take small blocks from now on."""
+        self.size = _SILENT
 
 
 class VectorStore:
@@ -126,10 +117,8 @@ class VectorStore:
             while done < len(texts):
                 self.blocks.check()  # before the first one too: to load a model takes a while
                 block = texts[done : done + self.blocks.size]
-                before = self.timed.seconds
                 self._keep(block, *self._encode(encoder, block))
                 done += len(block)
-                self.blocks.took(self.timed.seconds - before)
                 if done - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
                     to_cache()
                     cached, last = done, time.monotonic()

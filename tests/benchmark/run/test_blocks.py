@@ -68,7 +68,7 @@ def test_a_signal_is_acted_on_within_blocks(slow: type[Slow], tmp_path: Path) ->
         Runner(tmp_path, Runtime(), cache=EmbeddingCache(say=said.append)).run(plan)
     assert stopped.value.exit_code == 128 + signal.SIGTERM and said == []
     probed, blocks = Slow.calls[:5], Slow.calls[5:]
-    assert probed == [8, 8, 3, 1, 4] and sum(blocks) <= 2 * STOPS_AT + 32
+    assert probed == [8, 8, 3, 1, 4] and sum(blocks) == 256
     assert Records(tmp_path).all() == []
 
     Slow.calls, Slow.stopping = [], False
@@ -89,7 +89,7 @@ def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: 
     Slow.calls = []
     entry = EmbeddingCache().entry(plan.encoders[0].key, "code", None, "cpu")
     blocks = Blocks()
-    blocks.follow_time()
+    blocks.shorten()
     store = VectorStore(Failing(Failing.Recipe(), Runtime()), "failing", lambda: entry, blocks=blocks)
     texts = [f"text {i}" for i in range(500)]
     with pytest.raises(RuntimeError, match="enough"):
@@ -100,21 +100,13 @@ def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: 
     assert np.array_equal(found.vectors[found.known], plain[found.known])
 
 
-def test_blocks_follow_the_speed_of_a_method() -> None:
-    blocks = Blocks()
-    blocks.took(100)
-    assert blocks.size == 8192, "of one that asks for itself they stay as they are"
-    blocks.follow_time()
-    sizes = []
-    for _ in range(9):
-        sizes.append(blocks.size)
-        blocks.took(0.1)
-    assert sizes == [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192] and blocks.size == 8192
-    blocks.took(2)
-    assert blocks.size == 8192
-    for _ in range(20):
-        blocks.took(5)
-    assert blocks.size == 1
+def test_blocks_are_the_same_at_any_speed(slow: type[Slow], tmp_path: Path) -> None:
+    """A method that never asks is given few texts at a time, as many whatever they take: batches decide last digits."""
+    plan = planned()
+    Slow.calls = []
+    Runner(tmp_path, Runtime(), cache=EmbeddingCache()).run(plan)
+    *whole, last = Slow.calls[5:]
+    assert set(whole) == {256} and 0 < last <= 256
 
 
 def test_a_method_on_a_backbone_asks_for_itself(tiny_bert: Path) -> None:
