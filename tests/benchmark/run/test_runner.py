@@ -92,8 +92,7 @@ def test_nan_in_the_task_texts_names_how_many_and_the_first(cli: Cli, tmp_path: 
     task = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)[0]
     assert task.data is not None
     texts = list(dict.fromkeys(task.data.texts()))
-    assert len(texts) > 32, "more than the first block"
-    assert f"2 of 32 vectors have NaN or infinity, first for {texts[3]!r}" in record["reason"]
+    assert f"2 of {len(texts)} vectors have NaN or infinity, first for {texts[3]!r}" in record["reason"]
 
 
 def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Path) -> None:
