@@ -45,12 +45,12 @@ class Given(Encoder[GivenRecipe]):
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors (n, dim) that the encoder gives; raises Interrupted after a signal.
 
-        An encoder that has a recipe asks for signals, and is given texts in the same blocks as its recipe is: their
-        batches decide about the last digits.
+        All but a function ask for signals, and so are given texts in the large blocks that built-in methods are given:
+        what is in a batch can change the last digits of its vectors.
         """
         number = None if isinstance(self.inner_now, _Function) else self.runtime.stop_signal()
         if number:
-            raise Interrupted(f"stopped by signal {number}; the same call goes on from here.", number)
+            raise Interrupted(f"stopped by signal {number}; nothing of this block is kept.", number)
         return self.inner_now.encode(texts)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError
 
 _BLOCK = 8192  # texts that are encoded, and kept in the embedding cache, at a time
-_SILENT = 256  # of an encoder that does not ask whether to stop; fixed, for another block may be other last digits
+_SILENT = 256  # of an encoder that does not ask whether to stop; fixed: blocks of another size can change last digits
 _UNKEPT = 60.0  # seconds after which small blocks go to the cache too: each time makes a file
 _MISSING = 10  # words that a record names; never sentences, which are the data sets' own
 

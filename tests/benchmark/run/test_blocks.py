@@ -101,7 +101,7 @@ def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: 
 
 
 def test_blocks_are_the_same_at_any_speed(slow: type[Slow], tmp_path: Path) -> None:
-    """A method that never asks is given few texts at a time, as many whatever they take: batches decide last digits."""
+    """A method that never asks is given 256 texts at a time, however long that takes: sizes can change last digits."""
     plan = planned()
     Slow.calls = []
     Runner(tmp_path, Runtime(), cache=EmbeddingCache()).run(plan)
