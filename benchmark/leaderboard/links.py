@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import zoo
 from benchmark.leaderboard.conditions import recipe_of
 from zoo.papers import PAPERS, handbook_page, papers_of
 from zoo.recipe import all_recipes
@@ -39,9 +38,13 @@ def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
 
 
 def handbook_from(folder: Path) -> str:
-    """Return the way from a page in `folder` to the handbook's pages of methods; "" for a folder outside a checkout."""
-    root = Path(zoo.__file__).resolve().parent.parent
-    methods = root / "docs" / "methods"
-    if not methods.is_dir() or not folder.resolve().is_relative_to(root):
-        return ""
-    return Path(os.path.relpath(methods, folder.resolve())).as_posix()
+    """Return the way from a page in `folder` to the handbook's pages of methods; "" for a folder outside a checkout.
+
+    Where zoo is installed does not matter: a wheel writes the same page into a checkout as an editable install.
+    """
+    folder = folder.resolve()
+    for root in folder.parents:
+        methods = root / "docs" / "methods"
+        if methods.is_dir() and (root / "zoo" / "papers.py").is_file():
+            return Path(os.path.relpath(methods, folder)).as_posix()
+    return ""

@@ -12,6 +12,7 @@ import pytest
 from fakes import failed, make_record
 from page_fakes import EVIL, SEVEN, data_of, method_records, renamed, training, wide_table
 
+from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import TEMPLATES, page, write_page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import as_dict, write_tables
@@ -136,6 +137,17 @@ def test_nothing_is_loaded_from_anywhere() -> None:
 
 
 @pytest.mark.slow
+def test_the_handbook_is_found_from_the_pages_folder(tmp_path: Path) -> None:
+    """The checkout around the page decides, also when zoo is installed elsewhere, as from a wheel."""
+    (tmp_path / "clone/docs/methods").mkdir(parents=True)
+    page_folder = tmp_path / "clone/leaderboards/mine"
+    assert handbook_from(page_folder) == "", "any docs/methods is not zoo-bench's"
+    (tmp_path / "clone/zoo").mkdir()
+    (tmp_path / "clone/zoo/papers.py").touch()
+    assert handbook_from(page_folder) == "../../docs/methods"
+    assert handbook_from(tmp_path / "elsewhere") == ""
+
+
 def test_60_methods_and_40_tasks_are_small() -> None:
     """Three seeds each, every seed's score with them: under 3 MB."""
     table = wide_table(60, 40)
