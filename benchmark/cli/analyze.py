@@ -270,6 +270,56 @@ def alignment(**options: Unpack[_Alignment]) -> None:
     _finish(analysis, options, runtime)
 
 
+class _PseudoTokens(_Common):
+    methods: str
+    backbones: tuple[str, ...]
+    corpus: str | None
+    train_sentences: int
+    seeds: int
+    sentences: int
+    suite_name: str | None
+    plugins: tuple[Path, ...]
+
+
+@command.command("pseudo-tokens")
+@methods_option
+@_backbone
+@_corpus
+@click.option(
+    "--train-sentences", type=click.IntRange(1), default=20_000, show_default=True, help="Train on N of them."
+)
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0..N-1.")
+@click.option(
+    "--sentences",
+    type=click.IntRange(1),
+    default=500,
+    show_default=True,
+    help="First N of STS-B's dev split.",
+)
+@click.option("--suite", "suite_name", type=SUITE, help="Also score what was trained at [CLS] and at the mean: sts ...")
+@plugin_option
+@_common
+def pseudo_tokens(**options: Unpack[_PseudoTokens]) -> None:
+    """What PT-BERT's attention over pseudo tokens does, before and after a training."""
+    runtime = _start(options, options["plugins"])
+    from benchmark.analysis.pseudo_tokens import analyse_pseudo_tokens
+    from benchmark.data.corpora import load_corpus
+    from benchmark.data.sources import DataSource
+    from benchmark.records.query import scored_pairs
+    from benchmark.tasks.loaded import load_tasks
+    from benchmark.tasks.suites import suite
+
+    data = DataSource.from_options(options["data"])
+    chosen = suite(options["suite_name"] or "sts")
+    corpus = load_corpus(options["corpus"] or chosen.corpus, data, options["train_sentences"])
+    (dev,) = load_tasks([chosen.dev], data, None)
+    texts = list(dict.fromkeys(scored_pairs(dev, "dev").texts()))[: options["sentences"]]
+    tasks = load_tasks(chosen.tasks, data, None) if options["suite_name"] else []
+    backbones = options["backbones"] or ("zoo-mini",)
+    analysis = analyse_pseudo_tokens(options["methods"], backbones, options["seeds"], corpus, texts, tasks, runtime)
+    _finish(analysis, options, runtime)
+
+
 _kept = options(
     click.option(
         "--methods",

@@ -78,19 +78,21 @@ class PseudoTokenAttention(nn.Module):
         self.heads = heads
         self.dropout = dropout
 
+    def _split(self, x: torch.Tensor) -> torch.Tensor:
+        return x.view(len(x), -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
+
+    def scores(self, queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
+        """queries (n, q, dim), states (n, k, dim) -> what the softmax of Eq. 2 is taken of (n, heads, q, k)."""
+        query, key = self._split(self.query(queries)), self._split(self.key(states))
+        return query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
+
     def forward(self, queries: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         """queries (n, q, dim), states (n, k, dim), mask (n, k) of the states or None -> (n, q, dim) (Eq. 2)."""
-        n, q, dim = queries.shape
-
-        def split(x: torch.Tensor) -> torch.Tensor:
-            return x.view(n, -1, self.heads, dim // self.heads).transpose(1, 2)
-
-        logits = split(self.query(queries)) @ split(self.key(states)).transpose(2, 3)
-        logits = logits / math.sqrt(dim // self.heads)
+        logits = self.scores(queries, states)
         if mask is not None:
             logits = logits.masked_fill(mask[:, None, None, :] == 0, torch.finfo(logits.dtype).min)
         weights = nn.functional.dropout(logits.softmax(-1), self.dropout, self.training)
-        return (weights @ split(self.value(states))).transpose(1, 2).reshape(n, q, dim)
+        return (weights @ self._split(self.value(states))).transpose(1, 2).reshape(queries.shape)
 
 
 class PTBertBranch(nn.Module):
