@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmark.leaderboard.conditions import setting
+from benchmark.leaderboard.conditions import changed_settings, setting
 from benchmark.records.schema import Environment, Record
 from benchmark.tasks.overlap import dev_overlap
 
@@ -136,6 +136,7 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "supervised": learns == "supervised",
         "setting": learns,
         "class": first["method"]["class"],
+        "changed_settings": ", ".join(changed_settings(first["method"])),
         "train_seconds": _train_seconds(trainings),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
         "adapt_seconds": _mean(adapted, "seconds"),

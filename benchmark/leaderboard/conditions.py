@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from benchmark.records.meaning import traits_of
-from zoo.recipe import all_recipes, split_overrides
+from zoo.recipe import SOURCES, all_recipes, split_overrides
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.rows import Row, Table
     from benchmark.records.schema import MethodPart
+    from zoo.recipe import RecipeSpec
 
 CONTROL, UNTRAINED = "control", "untrained backbone"
 GROUPS = {
@@ -34,8 +35,14 @@ def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
 
 
 @functools.cache
+def recipes() -> dict[str, RecipeSpec]:
+    """Return all recipes, read once for the rows of all tables."""
+    return all_recipes()
+
+
+@functools.cache
 def _controls() -> frozenset[str]:
-    return frozenset(name for name, spec in all_recipes().items() if spec.control)
+    return frozenset(name for name, spec in recipes().items() if spec.control)
 
 
 def setting(method: MethodPart) -> str:
@@ -60,6 +67,40 @@ def role(row: Row) -> str:
 def group(row: Row) -> str:
     """Return the condition group of a row, one of GROUPS: controls by themselves, the others by their setting."""
     return "controls" if role(row) == CONTROL else str(row.about["setting"])
+
+
+def changed_settings(method: MethodPart) -> list[str]:
+    """Return the settings that the recipe of a record's name states otherwise today: the record is of an earlier one.
+
+    What a recipe leaves to its method is not looked at: that would import every method for a table.
+    """
+    name, overrides = recipe_of(method.get("recipe_name") or method["name"])
+    spec = recipes().get(name)
+    stated = {} if spec is None else {**spec.parameters, **overrides}
+    recorded = method["recipe"]
+    return [
+        key
+        for key, value in stated.items()
+        if key not in SOURCES and not (key in recorded and _same_setting(recorded[key], value))
+    ]
+
+
+def _same_setting(recorded: Any, stated: Any) -> bool:
+    """Return whether a setting of a record is what a YAML file states: `3e-5` is text there, and a tuple is a list."""
+    if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
+        return len(recorded) == len(stated) and all(map(_same_setting, recorded, stated))
+    if isinstance(stated, str) and isinstance(recorded, float):
+        try:
+            return float(stated) == recorded
+        except ValueError:
+            return False
+    return bool(recorded == stated)
+
+
+def redefined(about: dict[str, Any]) -> str:
+    """Return which settings of a row are no longer those of its name; "" for none."""
+    changed = about["changed_settings"]
+    return f"⚠ measured before its recipe changed ({changed})" if changed else ""
 
 
 def missing_controls(table: Table) -> list[str]:
@@ -121,7 +162,7 @@ def conditions(row: Row) -> str:
     parts = [role(row), backbone_of(about), about["precision"], learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
-    parts += [contamination(about), chosen_on(about)]
+    parts += [contamination(about), chosen_on(about), redefined(about)]
     if about["seeds"] > 1:
         parts.append(f"{about['seeds']} seeds")
     return ", ".join(filter(None, parts))

@@ -14,6 +14,7 @@ from benchmark.leaderboard.conditions import (
     contamination,
     group,
     learned_from,
+    redefined,
 )
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import Value, shown
@@ -92,6 +93,7 @@ def _described(row: Row) -> str:
         learned_from(about),
         contamination(about),
         chosen_on(about),
+        redefined(about),
     ]
     return ", ".join([*filter(None, parts), f"protocol {about['protocol']}"])
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmark.leaderboard.conditions import recipe_of
+from benchmark.leaderboard.conditions import recipe_of, recipes
 from zoo.papers import PAPERS, handbook_page, papers_of
-from zoo.recipe import all_recipes
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.rows import Row
@@ -17,15 +15,10 @@ if TYPE_CHECKING:
 
 def links_of(row: Row) -> dict[str, Any]:
     """Return a row's papers by their names in PAPERS, the most telling first, and its page of the handbook, or None."""
-    spec = _recipes().get(recipe_of(row.recipe or row.identity)[0])
+    spec = recipes().get(recipe_of(row.recipe or row.identity)[0])
     if spec is None:
         return {"papers": [], "page": None}
     return {"papers": papers_of(spec), "page": handbook_page(spec.method)}
-
-
-@functools.cache
-def _recipes() -> dict[str, Any]:
-    return all_recipes()
 
 
 def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
