@@ -31,6 +31,7 @@ def results(part: str, folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["encoders", "mixed"])
 def test_every_kind_of_recipe_passes_the_check(part: str, tmp_path: Path) -> None:
     """In float32, and in bfloat16 by autocast."""
@@ -39,6 +40,7 @@ def test_every_kind_of_recipe_passes_the_check(part: str, tmp_path: Path) -> Non
     assert len(found["gpu"]) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["probes", "training"])
 def test_the_numbers_are_the_cpu_s(part: str, tmp_path: Path) -> None:
     """Kernels differ in their last bits; where all of a GPU is real, a fit may stop an evaluation earlier."""

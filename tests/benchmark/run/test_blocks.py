@@ -57,6 +57,7 @@ def planned() -> Plan:
     return make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=None)
 
 
+@pytest.mark.slow
 def test_a_signal_is_acted_on_within_blocks(slow: type[Slow], tmp_path: Path) -> None:
     """The next run encodes what is left and nothing again."""
     plan = planned()
@@ -100,6 +101,7 @@ def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: 
     assert np.array_equal(found.vectors[found.known], plain[found.known])
 
 
+@pytest.mark.slow
 def test_blocks_are_the_same_at_any_speed(slow: type[Slow], tmp_path: Path) -> None:
     """A method that never asks is given 256 texts at a time, however long that takes: sizes can change last digits."""
     plan = planned()

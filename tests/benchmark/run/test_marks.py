@@ -61,6 +61,7 @@ def statuses(out: Path) -> dict[str, tuple[str, str | None]]:
     return {record["method"]["name"]: (record["status"], record["reason"]) for record in found}
 
 
+@pytest.mark.slow
 def test_leaving_fails_cells_and_a_check(tmp_path: Path) -> None:
     """Also where the plugin took the function by its name when it was loaded."""
     plugin = tmp_path / "plugin.py"
