@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmark.run.plan import ResolvedMethod, unstated
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
-from zoo.errors import ContractError, Interrupted, UsageError
+from zoo.errors import ContractError, UsageError
 from zoo.methods.pretrained import Pretrained
 from zoo.provenance import probe_digest
 
@@ -43,15 +45,9 @@ class Given(Encoder[GivenRecipe]):
         self.dim = self.inner_now.dim
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors (n, dim) that the encoder gives; raises Interrupted after a signal.
-
-        All but a function ask for signals, and so are given texts in the large blocks that built-in methods are given:
-        what is in a batch can change the last digits of its vectors.
-        """
-        number = None if isinstance(self.inner_now, _Function) else self.runtime.stop_signal()
-        if number:
-            raise Interrupted(f"stopped by signal {number}; nothing of this block is kept.", number)
-        return self.inner_now.encode(texts)
+        """Return the vectors (n, dim) that the encoder gives; raises Interrupted after a signal, where it asks."""
+        with _asking(self.inner_now, self.runtime.stop_signal):
+            return self.inner_now.encode(texts)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Return which texts (n,) the encoder knows anything of."""
@@ -59,13 +55,23 @@ class Given(Encoder[GivenRecipe]):
 
     def adapt(self, texts: Sequence[str]) -> Encoder[Any]:
         """Return what the encoder makes of itself for a task's texts."""
-        return type(self)(self.recipe, self.runtime, self.inner_now.adapt(texts))
+        with _asking(self.inner_now, self.runtime.stop_signal):
+            adapted = self.inner_now.adapt(texts)
+        return type(self)(self.recipe, self.runtime, adapted)
+
+    def fitted_rank(self) -> int | None:
+        """Return the encoder's own."""
+        return self.inner_now.fitted_rank()
 
     @classmethod
     def traits(cls, recipe: GivenRecipe) -> Traits:
         """Nothing is to be learned; a transductive encoder still reads a task's texts."""
         own = type(cls.inner).traits(cls.inner.recipe)
-        return Traits(transductive=own.transductive, precision=own.precision or cls.inner.runtime.precision)
+        return Traits(
+            transductive=own.transductive,
+            needs_every_text=own.needs_every_text,
+            precision=own.precision or cls.inner.runtime.precision,
+        )
 
     @classmethod
     def sources(cls, recipe: GivenRecipe, runtime: Runtime) -> dict[str, Any]:
@@ -101,6 +107,40 @@ class Given(Encoder[GivenRecipe]):
     def fingerprint(self) -> str:
         """Return the encoder's own."""
         return self.recipe.fingerprint
+
+
+@contextmanager
+def _asking(encoder: Encoder[Any], stop: Callable[[], int | None]) -> Iterator[None]:
+    """Have an encoder, and those that it is made of, ask this run for signals inside the block.
+
+    Whether it asks also decides how many texts it is given at a time, and that about last digits: so it is given as
+    many as its recipe is.
+    """
+    before = [(part, part.runtime) for part in _parts(encoder, set())]
+    try:
+        for part, own in before:
+            part.runtime = replace(own, stop_signal=functools.partial(_first, stop, own.stop_signal))
+        yield
+    finally:
+        for part, own in before:
+            part.runtime = own
+
+
+def _first(stop: Callable[[], int | None], own: Callable[[], int | None]) -> int | None:
+    return stop() or own()
+
+
+def _parts(encoder: Encoder[Any], seen: set[int]) -> Iterator[Encoder[Any]]:
+    """Yield an encoder and those among its attributes, such as what a whitening maps."""
+    if id(encoder) in seen:
+        return
+    seen.add(id(encoder))
+    inside = getattr(encoder, "__dict__", {})
+    if isinstance(inside.get("runtime"), Runtime):  # a plugin may keep none
+        yield encoder
+    for value in inside.values():
+        if isinstance(value, Encoder):
+            yield from _parts(value, seen)
 
 
 @dataclass(frozen=True)

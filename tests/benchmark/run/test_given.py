@@ -1,0 +1,140 @@
+"""Encoders that are handed over score as their recipes do, to the last digit, where batches decide about digits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Bag, Cli
+
+import benchmark
+import zoo
+from benchmark.records.store import Records
+from benchmark.run.given import given_method
+from zoo.encoder import Encoder, Runtime, Traits
+from zoo.errors import Interrupted
+from zoo.registry import METHODS
+
+WORDS = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0, "quiet": True}
+
+
+class Sized(Bag):
+    """Its last digits depend on how many texts it is given at once, as those of a product of matrices may."""
+
+    blocks: list[int] = []  # noqa: RUF012
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        type(self).blocks.append(len(texts))
+        vectors = super().encode(texts)
+        vectors[:, 1] += len(texts) % 97 * 1e-5
+        return vectors
+
+
+class Asking(Sized):
+    """Asks for signals."""
+
+    blocks: list[int] = []  # noqa: RUF012
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        if number := self.runtime.stop_signal():
+            raise Interrupted("stopped", number)
+        return super().encode(texts)
+
+
+class Around(Sized):
+    """Another encoder inside it asks."""
+
+    blocks: list[int] = []  # noqa: RUF012
+
+    def __init__(self, recipe: Any, runtime: Runtime) -> None:
+        super().__init__(recipe, runtime)
+        self.base = Asking(recipe, runtime)
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        type(self).blocks.append(len(texts))
+        return self.base.encode(texts)
+
+
+class Unknowing(Sized):
+    """A task with a text that it does not know is n/a."""
+
+    blocks: list[int] = []  # noqa: RUF012
+
+    def covers(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([not text.startswith("s") for text in texts])
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        return Traits(needs_every_text=True)
+
+
+@pytest.mark.parametrize(("cls", "block"), [(Sized, 256), (Asking, None), (Around, None)])
+def test_a_plugin_scores_alike_as_recipe_and_as_object(
+    clean_registries: None, cli: Cli, tmp_path: Path, cls: type[Sized], block: int | None
+) -> None:
+    METHODS.register("sized")(cls)
+    cls.blocks.clear()
+    words = ["run", "--methods", "sized", "--tasks", "pocket-words", "--precision", "fp32", "--embedding-cache", "0"]
+    assert cli(*words, "--results", tmp_path).code == 0
+    (command,) = Records(tmp_path).all()
+    ways: list[Any] = ["sized", cls(cls.Recipe(), Runtime())]
+    if cls is Sized:
+        ways.append(cls(cls.Recipe(), Runtime()).encode)  # a function of texts
+    blocks = [size for size in cls.blocks if size > 8]  # the probe's are smaller
+    assert blocks[0] == (block or sum(blocks)) and sum(blocks) > 256
+    for way in ways:
+        cls.blocks.clear()
+        (record,) = benchmark.evaluate(way, **WORDS).records
+        assert [size for size in cls.blocks if size > 8] == blocks
+        assert record["scores"] == command["scores"]
+
+
+def test_a_signal_reaches_what_asks_inside(tmp_path: Path) -> None:
+    own: list[int] = []
+    around = Around(Around.Recipe(), Runtime(stop_signal=lambda: own.append(1)))
+    number: list[int | None] = [None]
+    runtime = Runtime(stop_signal=lambda: number[0])
+    method = given_method(around, None, runtime)
+    given = method.cls(method.recipe, runtime)
+    own.clear()
+    assert given.encode(["a"]).shape == (1, 64) and own == [1], "its owner is asked as well"
+    number[0] = 15
+    with pytest.raises(Interrupted):
+        given.encode(["a"])
+    assert around.encode(["a"]).shape == (1, 64), "outside of a run it is as it was"
+
+
+def test_what_makes_a_cell_empty_is_the_recipe_s(clean_registries: None, tmp_path: Path) -> None:
+    METHODS.register("unknowing")(Unknowing)
+    encoders: list[tuple[str, Encoder[Any]]] = [("unknowing", Unknowing(Unknowing.Recipe(), Runtime()))]
+    encoders.append(("whitening-target", zoo.create("whitening-target")))
+    for recipe, encoder in encoders:
+        found = []
+        for way in (recipe, encoder):
+            folder = tmp_path / f"{recipe}-{isinstance(way, str)}"
+            tasks = WORDS | {"tasks": "pocket-words,pocket-pairs", "limit": 100}
+            try:
+                benchmark.evaluate(way, results=folder, name="it", **tasks)
+            except zoo.errors.MissingError as error:
+                assert "nothing was measured" in str(error)
+            records = Records(folder).all()
+            found.append(
+                sorted((r["task"]["name"], r["status"], r["reason"], (r["adapt"] or {}).get("rank")) for r in records)
+            )
+        assert found[0] == found[1] and "n/a" in [status for _, status, *_ in found[0]]
+
+
+@pytest.mark.slow
+def test_a_model_that_the_library_runs_scores_alike(tiny_bert: Path, tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules as parts
+
+    modules = [parts.Transformer(str(tiny_bert)), parts.Pooling(32), parts.LayerNorm(32)]
+    model = library.SentenceTransformer(modules=modules, device="cpu")
+    model.save(str(tmp_path / "model"))
+    given = benchmark.evaluate(model, **WORDS)
+    recipe = benchmark.evaluate(f"pretrained:model={tmp_path / 'model'}", **WORDS)
+    assert given.records[0]["scores"] == recipe.records[0]["scores"]
