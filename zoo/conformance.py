@@ -80,7 +80,7 @@ def probe(encoder: Encoder, name: str) -> None:
     if off > TOLERANCE[encoder.runtime.precision]:
         raise ContractError(
             f"{name}: vectors depend on the order of the texts (largest deviation {off:.1e}); encode() must"
-            " return one vector per text, in the order given, whatever its neighbours."
+            " return one vector per text, in the order given, which its neighbours do not change."
         )
     for rows in _SUBSETS:
         texts = [PROBES[row] for row in rows]

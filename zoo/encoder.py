@@ -44,7 +44,7 @@ class Traits:
     needs_every_text: bool = False  # a task with a text that it does not cover is n/a
     training_passes: float = 0.0  # forward+backward passes over each sentence, for estimates
     untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
-    released: bool = False  # the weights are finished and were trained elsewhere, on whatever it was
+    released: bool = False  # the weights are finished and were trained elsewhere, perhaps on labels
     fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
     shares_batches: bool = False  # fit() trains in zoo's loop, whose batches several processes may share
     exports: bool = False  # `stock_modules` gives the encoder as modules that sentence-transformers has
@@ -101,7 +101,7 @@ class Run:
     folder: Path | None = None  # None: nothing is written
     seed: int = 0
     checkpoint_seconds: float = 60.0  # resuming is exact from any step, so time, not steps, decides
-    checkpoint_steps: int | None = None  # set: every so many steps instead
+    checkpoint_steps: int | None = None  # set: every N steps instead
     stop_signal: Callable[[], int | None] = lambda: None  # the number of a signal received
     log_values: Callable[[int, Mapping[str, float]], None] | None = None  # also told what the log says of a step
 
@@ -124,7 +124,7 @@ class FitReport:
 
 
 class AnyRecipe(Protocol):
-    """A frozen dataclass, whatever its fields."""
+    """A frozen dataclass with any fields."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 

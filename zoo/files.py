@@ -63,7 +63,7 @@ def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
 
 
 def most_unpacked(packed: int) -> int:
-    """Return how many bytes a compressed text of so many bytes may unpack to."""
+    """Return how many bytes a text of `packed` compressed bytes may unpack to."""
     return _LEAST_BOUND + _MOST_TIMES * packed
 
 

@@ -112,7 +112,7 @@ def _curves(records: Sequence[Record], dev_task: str) -> list[dict[str, Any]]:
                 {"name": f"seed {seed}", "colour": i, "curves": [{"seed": seed, "points": of_seed}]}
                 for i, (seed, of_seed) in enumerate(points.items())
             ]
-            curves.append({"title": f"{title} during training", "caption": f"{about}; a line a seed.", "rows": rows})
+            curves.append({"title": f"{title} during training", "caption": f"{about}; a line per seed.", "rows": rows})
     return curves
 
 

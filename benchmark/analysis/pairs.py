@@ -98,7 +98,7 @@ def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> di
 
 @dataclass(frozen=True)
 class Part:
-    """What a row scored on some pairs of a task: a value a seed, or None and why.
+    """What a row scored on some pairs of a task: a value per seed, or None and why.
 
     spearman: x100, of the pairs alone. error: mean distance between the places (0 to 100) of prediction and gold among
     all pairs of the task; over all of them 33 by chance. bias: the same with sign, above 0 where predictions are too
@@ -254,7 +254,7 @@ def _about(hard: Hard) -> list[str]:
 
 
 def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Scatter]:
-    """Return hard against easy pairs, a point a task."""
+    """Return hard against easy pairs, a point per task."""
     kinds = []
     for i, (name, by_task) in enumerate(drawn):
         values = {

@@ -34,14 +34,14 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 class Renamed(click.Option):
-    """An option whose spellings of before still work: they are in no help, and a line on standard error says so."""
+    """An option whose older spellings still work: they are in no help, and a line on standard error says so."""
 
     def __init__(self, *arguments: Any, before: Sequence[str], **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.before = tuple(before)
 
     def add_to_parser(self, parser: _OptionParser, ctx: click.Context) -> None:
-        """Let the parser know the spellings of before as well, each by a key of its own."""
+        """Let the parser know the older spellings as well, each by a key of its own."""
         super().add_to_parser(parser, ctx)
         for spelling in self.before:
             parser.add_option(obj=self, opts=[spelling], dest=f"{self.name} {spelling}", action="store", nargs=1)
@@ -105,7 +105,7 @@ allow_pickle_option = click.option(
 
 
 def say(text: str = "") -> None:
-    """Print a line on standard output, whatever its encoding can show."""
+    """Print a line on standard output, as far as its encoding can show it."""
     print_safe(text, sys.stdout)
 
 
@@ -141,7 +141,7 @@ def line_width() -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text on one line of at most so many characters; "..." stands for what is left out."""
+    """Return a text on one line of at most N characters; "..." stands for what is left out."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: max(width - 3, 0)].rstrip() + "..."
 

@@ -25,7 +25,7 @@ def overlaps(records: Sequence[Record]) -> dict[str, frozenset[str]]:
 
 
 def counted_sentences(records: Sequence[Record]) -> dict[str, int]:
-    """Return what records of before say: training sentences among all texts of a task, its training part too."""
+    """Return what older records say: training sentences among all texts of a task, its training part too."""
     found = ((r["task"]["name"], (r["training"] or {}).get("corpus_sentences_in_test")) for r in records)
     return {task: count for task, count in found if count is not None}
 
@@ -33,7 +33,7 @@ def counted_sentences(records: Sequence[Record]) -> dict[str, int]:
 def _contamination(records: Sequence[Record]) -> tuple[int | None, bool]:
     """Return how many distinct test texts of all tasks are in the training text, and whether that is exact.
 
-    Where a task has only the count of before, that is added: the sum is no less than the union of the test texts.
+    Where a task has only the count of older records, that is added: the sum is no less than the union.
     """
     trained = [r for r in records if (r["training"] or {}).get("corpus")]
     known = overlaps(trained)
@@ -55,7 +55,7 @@ def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
 def _dev(records: Sequence[Record]) -> dict[str, Any]:
     """Return the development set that picked the checkpoint of a row, and how much of it is test pairs.
 
-    Records of before name the set only; its size and overlap are known where it is one that was measured.
+    Older records name the set only; its size and overlap are known where it is one that was measured.
     """
     for record in records:
         training = record["training"] or {}
@@ -80,7 +80,7 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
 
 
 def _train_seconds(trainings: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean time of a fit; records of before have 0 where a fit without steps was not timed."""
+    """Return the mean time of a fit; older records have 0 where a fit without steps was not timed."""
     timed = [one for one in trainings if one.get("seconds")]
     return _mean(timed, "seconds") if len(timed) == len(trainings) else None
 

@@ -46,7 +46,7 @@ def _controls() -> frozenset[str]:
 
 
 def setting(method: MethodPart) -> str:
-    """Return what a record's method learns from in its run; `released` weights learned elsewhere, whatever it was."""
+    """Return what a record's method learns from in its run; `released`: its weights learned elsewhere."""
     traits = traits_of(method)
     if traits["transductive"]:
         return "transductive"

@@ -103,7 +103,7 @@ def write_leaderboard(
 
 
 def read_completed(records: Records) -> list[Record]:
-    """Return all records of a folder, of a task those on one data; those of before with what overlap.json knows."""
+    """Return a folder's records, each task's of one data set; older ones with what overlap.json knows."""
     return with_overlap(one_digest(read_records(records)), read_overlap(records.folder))
 
 

@@ -27,7 +27,7 @@ def printed_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def short_name(name: str, parts: int = 1) -> str:
-    """Return a name as it is printed: paths and hub ids in it are cut to their last part, or to so many parts.
+    """Return a name as it is printed: paths and hub ids in it are cut to their last part, or to the last N parts.
 
     `pretrained:model=/data/models/all-MiniLM-L6-v2` is `pretrained:all-MiniLM-L6-v2`: a model stands for itself.
     """

@@ -368,7 +368,7 @@ def pairs_of(record: Record) -> PairsPart:
     found = record.get("pairs")
     if not found:
         raise MissingError(
-            f"{record['method']['name']} on {record['task']['name']}: the record is of before pair scores were kept;"
+            f"{record['method']['name']} on {record['task']['name']}: the record was made before pair scores were kept;"
             " delete it and run the method again, which keeps them (without training again where the encoder is still"
             " in the folder)."
         )

@@ -43,7 +43,7 @@ _MANY_PAIRS = 1 << 20  # pairs that a file may hold, or the number that its reco
 
 
 class UnreadableError(CorruptError):
-    """A record that is not a file or that may not be read; whatever it holds may be whole."""
+    """A record that is not a file or that may not be read; what it holds may be undamaged."""
 
 
 @dataclass

@@ -42,7 +42,7 @@ class Remaining:
         return found
 
     def done(self, key: str, seconds: float) -> None:
-        """Count an encoder as done after so many seconds."""
+        """Count an encoder as done after `seconds`."""
         self.spent[key] = self.spent.get(key, 0.0) + seconds
 
     def seconds(self) -> float | None:

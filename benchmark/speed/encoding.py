@@ -132,7 +132,7 @@ def _rows(vectors: Vectors, row: dict[str, int], texts: Sequence[str]) -> Vector
 @click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Folder of the data sets.")
 @click.option("--model", default="zoo-mini", show_default=True, help="A folder or hub id of sentence-transformers.")
 @click.option("--base", is_flag=True, help="Random weights of BERT-base's shape instead.")
-@click.option("--pairs", type=int, help="Only the first so many pairs of each subset.")
+@click.option("--pairs", type=int, help="Only the first N pairs of each subset.")
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--device", default="auto", show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")

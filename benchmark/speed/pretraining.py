@@ -63,7 +63,7 @@ class Side:
         self.state = random_state()
 
     def steps(self, count: int) -> dict[str, Any]:
-        """Train so many more steps; return what they cost."""
+        """Train N more steps; return what they cost."""
         set_random_state(self.state)
         training = self.training
         training.model.train()

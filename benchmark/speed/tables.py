@@ -29,7 +29,7 @@ from zoo.errors import UsageError
 
 
 def copy(source: Pack, count: int, folder: Path) -> int:
-    """Pack so many records of a pack, row by row, into a folder; returns how many name pair scores.
+    """Pack N records of a pack, row by row, into a folder; returns how many name pair scores.
 
     Raises UsageError where there are too few.
     """

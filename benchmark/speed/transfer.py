@@ -60,7 +60,7 @@ def theirs(name: str, setting: str, folder: Path, store: VectorStore) -> dict[st
 
 
 def timed(threads: int, side: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Return what a side found on so many threads, with its process time and wall time in seconds."""
+    """Return what a side found on N threads, with its process time and wall time in seconds."""
     torch.set_num_threads(threads)
     cpu, wall = time.process_time(), time.perf_counter()
     found = side(*arguments)

@@ -107,8 +107,8 @@ def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, in
     """Return the row of each word, and the vectors (words, dim) float32, of a file or of GloVe's package.
 
     A name with `.bin` is word2vec's binary form, any other is text; both may end in .gz or .xz. Text has a word and its
-    numbers on each line, separated by single blanks, with or without word2vec's header. `most`: only so many words, the
-    first of the file (files are sorted by frequency). Raises MissingError, or CorruptError naming the line.
+    numbers on each line, separated by single blanks, with or without word2vec's header. `most`: read only
+    the first N words (files are sorted by frequency). Raises MissingError, or CorruptError naming the line.
     """
     if place == GLOVE_PACKAGE:
         return _read_package(most)

@@ -135,7 +135,7 @@ class BoundTemplate:
         return self.fill(self.sentences(texts, self.room(max_length), MEMORY.tokenise))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
-        """Return where the mask token is (n,) in rows of so many tokens (n,)."""
+        """Return where the mask token is (n,) in rows whose numbers of tokens are given (n,)."""
         after_sentence = self.mask >= len(self.head)
         return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
 
@@ -147,7 +147,7 @@ class BoundTemplate:
         return token_states(model, input_ids, attention_mask, at=at)[0][:, 0].float()
 
     def position_ids(self, sentence_lengths: torch.Tensor, first: int) -> torch.Tensor:
-        """Position ids (n, template) of the template alone, where it stands around sentences of so many tokens (n,).
+        """Return position ids (n, template) of the template alone around sentences of the given lengths (n,).
 
         What follows the sentence is moved by the sentence's length; positions start at `first`.
         """

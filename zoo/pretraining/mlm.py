@@ -61,7 +61,7 @@ class Masking:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, rows: int) -> Masking:
-        """Return that of a tokenizer, for a model with so many token vectors."""
+        """Return that of a tokenizer, for a model with N token vectors."""
         return cls(tokenizer.mask_token_id, tuple(sorted(set(tokenizer.all_special_ids))), min(rows, len(tokenizer)))
 
 

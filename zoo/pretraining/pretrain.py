@@ -37,7 +37,7 @@ _LOADED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_conf
 class Wishes:
     """What is asked of one call beside the recipe."""
 
-    finish: int | None = None  # let the rate fall from the last checkpoint on, over so many steps (0: the recipe's)
+    finish: int | None = None  # let the rate fall from the last checkpoint on, over N steps (0: the recipe's)
     keep_at: tuple[int, ...] = ()  # numbers of tokens after which the model is kept in a folder of its own
     keep_state: bool = False  # and with it the training's state, so that it can be finished from there
     command: Callable[[PretrainRecipe], str] | None = None  # the line that makes the model of a recipe again

@@ -23,7 +23,7 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerBase:
     """Return a transformers tokenizer of `vocabulary` tokens: RoBERTa's (`byte-level-bpe`) or ALBERT's (`unigram`).
 
-    Raises UsageError when the text is too small for so many tokens.
+    Raises UsageError when the text is too small for N tokens.
     """
     train = {"byte-level-bpe": _byte_level_bpe, "unigram": _unigram}[kind]
     progress.say(f"training a {kind} tokenizer of {vocabulary:,} tokens")

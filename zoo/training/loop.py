@@ -307,7 +307,7 @@ class Training:
             self.files.write_best(self.step, self.best_weights)
 
     def _dev_curves(self) -> dict[str, dict[str, float]]:
-        """Return what came with the dev scores, by name and step; the log has it, also of before a resumption."""
+        """Return what came with the dev scores, by name and step; the log has it, also from before a resumption."""
         curves: dict[str, dict[str, float]] = {}
         for line in map(json.loads, self.files.lines):
             if "dev_score" in line:

@@ -258,7 +258,7 @@ function curvePlot(section) {
   const holder = make("div");
   const zoom = makeZoom(() => { redraw(); figure.dispatchEvent(new Event("zoomed", { bubbles: true })); });
   const figure = make("figure", { class: "wide" }, zoom.bar, make("h3", {}, "Dev score during training"), make("figcaption", {},
-    "The score that picks the checkpoint, x100; a line a seed, of the ticked rows that were scored more than once.", how()), holder);
+    "The score that picks the checkpoint, x100; one line per seed, of the ticked rows that were scored more than once.", how()), holder);
   const redraw = () => {
     const rows = section.rows.filter((row) => row.chosen && row.shown && drawable(row));
     zoom.bar.hidden = !rows.length;
