@@ -1,4 +1,4 @@
-"""The benchmark: tasks, runner, records and leaderboards. `evaluate`, `compare` and `leaderboard` are its Python door.
+"""The benchmark: tasks, runner, records and leaderboards. `evaluate`, `compare` and `leaderboard` are its Python API.
 
 Importing this package imports no torch; the names below are loaded when they are first used.
 """
@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Tables(ModuleType):
-    """The subpackage benchmark.leaderboard, which bears the name of a function here and is called as that function."""
+    """The subpackage benchmark.leaderboard, made callable because a function of this package has the same name."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return importlib.import_module("benchmark.api").leaderboard(*arguments, **options)

@@ -1,4 +1,4 @@
-"""`python -m benchmark`: zoo-bench where a launcher wants a module."""
+"""`python -m benchmark`: the command zoo-bench for launchers that need a module."""
 
 from benchmark.cli.main import main
 

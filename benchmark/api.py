@@ -1,4 +1,4 @@
-"""What the commands do, as functions: a notebook calls the same ones.
+"""The Python API: one function for each command; the command line and notebooks call the same functions.
 
 Example:
     >>> import benchmark
@@ -74,7 +74,7 @@ class Finished:
 
 
 def make_runner(prepared: Prepared, options: RunOptions, command: Sequence[str] = ()) -> Runner:
-    """Return what executes a plan in this process as the options say."""
+    """Return a runner that executes a plan in this process with these options."""
     runtime = prepared.runtime
     return Runner(
         options.results,
@@ -98,9 +98,9 @@ def execute(
     claims: Claims | None = None,
     others: Others | None = None,
 ) -> Finished:
-    """Train and measure every cell of a plan that is not finished; `command` is what records say made them.
+    """Train and measure every unfinished cell of a plan; records state `command` as the command that made them.
 
-    A failed cell is recorded and the others go on. Raises Interrupted after a signal, once everything is saved.
+    A failed cell is recorded, and the run continues. Raises Interrupted after a signal, once everything is saved.
     """
     runner = make_runner(prepared, options, command)
     runner.claims, runner.others = claims, others
@@ -111,12 +111,13 @@ def execute(
 def run(
     options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = (), team: Team | None = None
 ) -> tuple[Prepared, Finished]:
-    """Prepare and execute a run where its options say: in this process, in several, on a cluster.
+    """Prepare and execute a run in this process, in several processes or on a cluster, as its options say.
 
-    `team` are the processes that torchrun started, of which this is the first. Raises as `prepare` and `execute` do.
+    `team` stands for the processes that torchrun started; this process is the first of them. Raises the errors of
+    `prepare` and `execute`.
     """
     prepared, finished = _run(options, command, plugins, team)
-    forget(prepared.deaths)  # said in the records now: the next run tries again
+    forget(prepared.deaths)  # the records state them now; the next run tries these methods again
     return prepared, finished
 
 
@@ -130,7 +131,7 @@ def _run(
             leader.begin(prepared)
             return prepared, execute(prepared, options, command=command, others=leader)
     if options.executor is not None:
-        options.ray_address()  # a wrong one ends here
+        options.ray_address()  # raises UsageError for a wrong address
         prepared = prepare(replace(options, device="cpu" if options.device == "cpu" else "auto"))
         return prepared, Finished(*run_on_ray(make_runner, prepared, options, command, plugins))
     prepared = prepare(options)
@@ -140,7 +141,7 @@ def _run(
 
 
 def execute_in_workers(options: RunOptions, *, command: Sequence[str], plugins: Sequence[Path] = ()) -> Finished:
-    """Do what `execute` does in `options.workers` processes of this machine, each with its part of threads or GPUs."""
+    """Execute a run in `options.workers` processes of this machine, each with its share of the threads or GPUs."""
     return Finished(run_workers(_work, options, options.workers, command, plugins))
 
 
@@ -157,10 +158,11 @@ def leaderboard(
     aggregation: Literal["all", "mean", "wmean"] = "all",
     by_condition: bool = False,
 ) -> Leaderboard:
-    """Make the tables of a results folder, of the suites named (comma-separated) or all, and write them to `out`.
+    """Make the tables of a results folder and write them to `out` (default: the results folder).
 
-    Without `out` they go into the results folder. `aggregation` chooses the score of tasks with subsets; `by_condition`
-    splits each table by what its rows learned from. Raises MissingError where there is no record of these suites.
+    `suites` (comma-separated) chooses the tables; the default is all. `aggregation` chooses the score of tasks with
+    subsets; `by_condition` splits each table by the training data of its rows. Raises MissingError where these suites
+    have no record.
     """
     folder = _folder_of(results)
     return write_leaderboard(folder, folder if out is None else Path(out), suites, aggregation, by_condition)
@@ -178,14 +180,14 @@ def compare(
     texts: bool = True,
     data: str | Path | None = None,
 ) -> Compared:
-    """Return how A differs from B pair by pair: differences, intervals and p-values with the noise of pairs and seeds.
+    """Compare A with B pair by pair: differences, intervals and p-values, which include the noise of pairs and seeds.
 
     A and B are two `Results` of one row each, or the names of two rows of `results` (default: the folder that the
-    command line writes). `suites` or `tasks` (comma-separated) choose what is compared; without either, of two names
-    all suites, and of two `Results` all tasks that both have pair scores of. `pairs` adds the N pairs of each task that
-    differ most, with their texts.
+    command line writes). `suites` or `tasks` (comma-separated) choose what is compared. The default for two names is
+    all suites, and for two `Results` all tasks for which both have pair scores. `pairs=N` adds the N pairs of each task
+    that differ most, with their texts.
 
-    Raises UsageError for names that are not there or mean several rows, MissingError where nothing can be compared.
+    Raises UsageError for unknown names and names of several rows, MissingError where nothing can be compared.
     """
     named: dict[str, Any] = {"suites": suites, "tasks": tasks, "resamples": resamples, "pairs": pairs}
     source = DataSource.from_options(None if data is None else str(data), hub=False) if texts and pairs else None
@@ -212,10 +214,10 @@ def export(
     push_to_hub: str | None = None,
     private: bool = False,
 ) -> Exported:
-    """Write the encoder that a run trained for a row of `results` as a new sentence-transformers folder with a card.
+    """Write the trained encoder of a row of `results` as a new sentence-transformers folder with a model card.
 
-    `push_to_hub` names a repository (OWNER/NAME) that it is uploaded to. Raises MissingError where the results hold no
-    such encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
+    `push_to_hub` names a repository (OWNER/NAME) for the upload. Raises MissingError where the results hold no such
+    encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
     return export_encoder(
         method,
@@ -233,7 +235,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     """Return an encoder as a model for `mteb.evaluate`, with its metadata.
 
     `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
-    model or a function of texts. Raises MissingError without mteb, UsageError for what has to be trained first.
+    model or a function of texts. Raises MissingError without mteb, UsageError for a recipe that needs training.
     """
     try:
         from benchmark.interop.mteb_model import for_mteb as adapted
@@ -248,27 +250,27 @@ def _folder_of(results: str | Path | Results) -> Path:
 
 @dataclass(frozen=True)
 class Results:
-    """What `evaluate` measured. It prints as a table, is a DataFrame, and shows as HTML in a notebook."""
+    """The result of `evaluate`: it prints as a table, shows as HTML in a notebook, and `to_frame` gives a DataFrame."""
 
     tables: list[Table]
     records: list[Record]
     outcome: Outcome
     folder: Path
-    _temporary: TemporaryDirectory[str] | None = None  # lives as long as the results that were not asked to be kept
+    _temporary: TemporaryDirectory[str] | None = None  # the records' folder where none was given; deleted with this
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the scores x100, mean over seeds: a row per method, a column per task, their mean, the conditions."""
+        """Return scores x100, means over seeds: a row per method; columns: each task, their mean and the conditions."""
         return frame_of(self.tables)
 
     def row(self) -> str:
-        """Return the label of its only row; raises UsageError where it has several."""
+        """Return the label of the only row; raises UsageError where there are several rows."""
         labels = sorted({label([record]) for record in self.records})
         if len(labels) > 1:
             raise UsageError(f"the results have several rows ({', '.join(labels)}); name two of them: results=...")
         return labels[0]
 
     def scored_pairs(self) -> set[str]:
-        """Return the tasks whose pair scores are kept: those that two results can be compared on."""
+        """Return the tasks whose pair scores are kept: two results can be compared on these tasks."""
         return {record["task"]["name"] for record in self.records if record.get("pairs")}
 
     def __str__(self) -> str:
@@ -296,14 +298,14 @@ def evaluate(
 ) -> Results:
     """Measure an encoder and return its scores.
 
-    `encoder` is a recipe as `--methods` takes it (it is trained where it needs to be), a `zoo.Encoder`, a
+    `encoder` is a recipe as for `--methods` (it is trained if it needs training), a `zoo.Encoder`, a
     sentence-transformers model, or a function that takes a list of texts and returns an array (n, dim). `tasks` names
     suites or tasks, also with globs. `options` are the fields of `RunOptions`: data, seeds, backbone, corpus,
-    train_sentences, device, precision, limit ... Records are kept in the folder `results` where one is given, and what
-    is measured there is not measured again. Progress goes to standard error unless `quiet`.
+    train_sentences, device, precision, limit ... With `results`, records are kept in that folder, and cells that are
+    already measured there are not measured again. Progress goes to standard error unless `quiet`.
 
-    Raises UsageError for unknown names, MissingError where nothing could be measured, and the reason of the first
-    failed cell.
+    Raises UsageError for unknown names, MissingError where nothing could be measured, and ZooError with the reason of
+    the first failed cell.
     """
     from benchmark.tasks.suites import all_suites
 

@@ -1,1 +1,1 @@
-"""Records of what was measured: the one door to a results folder."""
+"""Records of what was measured: all reading and writing of a results folder goes through this package."""

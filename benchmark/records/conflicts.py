@@ -1,6 +1,7 @@
 """Records that contradict each other: two of one cell, or one column of a table measured on different data.
 
-None of them wins in silence: a cell with two scores has none, and a column has the rows of one digest of the data.
+No record wins silently: a cell with two different scores counts as failed, and a column keeps only the rows of one
+data digest.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 from benchmark.records.schema import Record
 
 Cell = tuple[str, str, str]  # method, task, key
-_Digest = str | tuple[str | None, int]  # of a gold file; or of a task's data, with the task's version
+_Digest = str | tuple[str | None, int]  # sha256 of the gold scores; or of a task's data, with the task's version
 
 
 class Found(NamedTuple):
@@ -21,11 +22,11 @@ class Found(NamedTuple):
 
     record: Record
     place: str
-    digest: str = ""  # sha256 of its line, where it is packed
+    digest: str = ""  # sha256 of its line in the pack; "" for a loose record
 
 
 def cell_of(record: Record) -> Cell:
-    """Return what a cell is known by: its key, under the name of the method as it was asked for."""
+    """Return the identity of a cell: the method's name as the user gave it, the task and the cell's key."""
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
@@ -34,16 +35,16 @@ def _text(found: Found) -> str:
 
 
 def _measured(record: Record) -> tuple[Any, ...]:
-    """Return what two measurements of a cell must have in common."""
+    """Return what two measurements of a cell must agree on."""
     task, pairs = record["task"], record.get("pairs")
     return record["scores"], task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None
 
 
 def settle(several: Sequence[Found]) -> list[Found]:
-    """Return which records of one cell count: one, or those that contradict each other.
+    """Return the records of one cell that count: a single one, or all those that contradict each other.
 
-    A record that names the packed record that it replaces takes its place. A measured record counts before a failed
-    one. Of equal scores the one that was measured first counts, of failures the last.
+    A record that another one replaces does not count. A measured record takes precedence over a failed one. Of records
+    with equal scores the earliest counts, of failed ones the latest.
     """
     replaced = {digest for one in several for digest in one.record.get("replaces", ())}
     left = [one for one in several if one.digest not in replaced] or list(several)
@@ -59,7 +60,7 @@ def settle(several: Sequence[Found]) -> list[Found]:
 def settled(found: Iterable[Found]) -> tuple[list[Record], list[str]]:
     """Return one record per cell, and a sentence for each cell whose records contradict each other.
 
-    Such a cell is a failed one, whose reason names the files.
+    Such a cell is returned as failed, with a reason that names the files.
     """
     cells: dict[Cell, list[Found]] = defaultdict(list)
     for one in found:
@@ -88,10 +89,11 @@ def _gold(record: Record) -> str | None:
 
 
 def one_digest(records: Sequence[Record]) -> list[Record]:
-    """Return the records; those of a task whose data differs from that of most rows are n/a, and say so.
+    """Return the records; where a task's data differs from that of most rows, the record becomes n/a with the reason.
 
-    Data: the sha256 of the files and the task's version, then the gold scores where they are known. A row with several
-    is left to its table, which has no value for it. Trials (--limit) are apart.
+    Compared are the sha256 of the files with the task's version, then the gold scores where they are known. A row that
+    has several digests of its own is returned unchanged; its table has no value for it. Trials (--limit) are compared
+    separately.
     """
     by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
     for record in records:
@@ -112,7 +114,7 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 def _others(
     task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
 ) -> dict[int, str]:
-    """Return, by id, why records of a task are not those of most rows; {} where all agree."""
+    """Return, by the record's id(), why its data differs from that of most rows; {} where all agree."""
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:

@@ -1,6 +1,6 @@
-"""Test texts in the training texts of older records: kept beside them in overlap.json, which a command writes.
+"""The overlap of test and training texts for older records, read from overlap.json in their results folder.
 
-Records written since have their own. overlap.json: corpus sha256 -> task -> {"sha256" of the task's data, "texts",
+Newer records state their own overlap. overlap.json: corpus sha256 -> task -> {"sha256" of the task's data, "texts",
 "digests"}; `zoo-bench data overlap` makes it from the data.
 """
 
@@ -20,7 +20,7 @@ FILE = "overlap.json"
 
 
 def read_overlap(results: Path) -> dict[str, Any]:
-    """Return what the file of a results folder holds, {} without one; raises CorruptError for a damaged one."""
+    """Return the content of a results folder's overlap.json, {} without one; raises CorruptError for a damaged one."""
     try:
         found = read_mapping(results / FILE)
     except MissingError:
@@ -42,7 +42,7 @@ def _is_entry(entry: object) -> bool:
 
 
 def with_overlap(records: Iterable[Record], known: Mapping[str, Any]) -> list[Record]:
-    """Return the records; those without an overlap of their own have what is known of their corpus and task data."""
+    """Return the records; those without an overlap get the known one for their corpus and task data, if any."""
     return [_completed(record, known) for record in records]
 
 

@@ -1,4 +1,4 @@
-"""What older records mean: traits that they do not state, and scores that are n/a by the rules of today."""
+"""How older records are read: traits that they do not state, and scores that are n/a by today's rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _POOLED = ("zoo.methods.pooled.Cls", "zoo.methods.pooled.Maximum", "zoo.methods.
 def traits_of(method: Mapping[str, Any]) -> dict[str, Any]:
     """Return the traits of a record's `method`: needs_corpus, needs_pairs, ignores_labels, untrained, released ...
 
-    Records made before a trait existed do not state it. Their methods were then told by class and recipe.
+    Records made before a trait existed do not state it; for them it is derived from the method's class and recipe.
     """
     traits, recipe, name = method["traits"], method["recipe"], method["class"]
     before = {
@@ -31,22 +31,22 @@ def traits_of(method: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_meaning(record: Record) -> str | None:
-    """Return why a record's score says nothing of its method, or None.
+    """Return why a record's score says nothing about its method, or None.
 
-    Older records of whitening that was fitted to the task's texts kept their score and had the rank among their facts.
-    They count the scored texts only, which in tasks with one part are all that it was fitted to.
+    Older records of whitening that was fitted on the task's texts kept such a score and stated the rank in their facts.
+    Their coverage counts only the scored texts; in tasks with one part, whitening was fitted on exactly these.
     """
     if record["status"] != "ok" or not record["method"]["traits"]["transductive"] or record.get("adapt"):
         return None
     coverage = record.get("coverage")
-    rank, kept = record["facts"].get("rank"), record["facts"].get("k")
-    if not isinstance(rank, int) or not isinstance(kept, int) or not coverage or not coverage["texts"]:
+    rank, components = record["facts"].get("rank"), record["facts"].get("k")
+    if not isinstance(rank, int) or not isinstance(components, int) or not coverage or not coverage["texts"]:
         return None
-    return simplex(min(rank, kept), coverage["texts"])
+    return simplex(min(rank, components), coverage["texts"])
 
 
 def judged(records: Iterable[Record]) -> list[Record]:
-    """Return the records, those without meaning as n/a with the reason."""
+    """Return the records; those whose score says nothing about its method become n/a with the reason."""
     found = []
     for record in records:
         reason = without_meaning(record)

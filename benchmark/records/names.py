@@ -1,6 +1,6 @@
-"""Row names as people read them: the own name of a folder, file or model in place of the path to it.
+"""Row names as they are printed: the last part of a folder, file or model instead of its whole path.
 
-A row's identity stays the name that its records have; what is printed of it has no path of this machine.
+A row's identity remains the name in its records; the printed name contains no path of this machine.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping
 
 from zoo.recipe import SOURCES, parts_of
 
-_ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")  # how a path begins that is no hub id
-_CACHED = re.compile(r"models--.+?--(.+)")  # how the hub's cache calls the folder of a model
+_ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of a path that cannot be a hub id
+_CACHED = re.compile(r"models--.+?--(.+)")  # the name of a model's folder in the hub's cache
 _GENERIC = re.compile(r"(0_Transformer|best|checkpoint[-_]?\d*|encoder|final|last|model|output|snapshots|step[-_]?\d+)")
 
 
 def printed_names(names: Iterable[str]) -> dict[str, str]:
-    """Return how each name is printed; no two alike: more of a path tells them apart, or else the start of a digest."""
+    """Return a distinct printed form for each name; clashing ones get more of their path or the start of a digest."""
     every = list(dict.fromkeys(names))
     found = {name: short_name(name) for name in every}
     for parts in (2, 3):
@@ -27,9 +27,9 @@ def printed_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def short_name(name: str, parts: int = 1) -> str:
-    """Return a name as it is printed: paths and hub ids in it are cut to their last part, or to the last N parts.
+    """Return a name as it is printed: each path and hub id in it is cut to its last `parts` parts.
 
-    `pretrained:model=/data/models/all-MiniLM-L6-v2` is `pretrained:all-MiniLM-L6-v2`: a model stands for itself.
+    `pretrained:model=/data/models/all-MiniLM-L6-v2` is `pretrained:all-MiniLM-L6-v2`: `model=` is left out.
     """
     base, settings = parts_of(name)
     shown = [base]
@@ -42,11 +42,11 @@ def short_name(name: str, parts: int = 1) -> str:
 
 
 def _own_name(place: str, parts: int) -> str:
-    """Return the last part of a path or hub id, with those before it that a name such as `checkpoint-500` needs."""
+    """Return the last part of a path or hub id, and earlier parts where it is as general as `checkpoint-500`."""
     steps = [step for step in re.split(r"[\\/]+", place) if step not in ("", ".", "..", "~")]
     for i, step in enumerate(steps):
         if (cached := _CACHED.fullmatch(step)) and steps[i + 1 : i + 2] == ["snapshots"]:
-            steps = [*steps[:i], cached[1], *steps[i + 3 :]]  # a commit's folder says nothing
+            steps = [*steps[:i], cached[1], *steps[i + 3 :]]  # leaves out the folder named by a commit
             break
     wanted = parts
     while wanted < len(steps) and _GENERIC.fullmatch(steps[-wanted]):
@@ -55,7 +55,7 @@ def _own_name(place: str, parts: int) -> str:
 
 
 def _alike(found: Mapping[str, str]) -> list[str]:
-    """Return the names that are printed like another one."""
+    """Return the names whose printed form is also that of another name."""
     counted = Counter(found.values())
     return [name for name, shown in found.items() if counted[shown] > 1]
 

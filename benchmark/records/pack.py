@@ -1,7 +1,7 @@
-"""`zoo-bench pack`: joins the loose records of a results folder, and the scores of their pairs, into one file.
+"""`zoo-bench pack`: joins the loose records of a results folder, and their pair scores, into one file.
 
-Nothing is removed before the whole pack has been read back from the disk. Whenever it is stopped, each record is in a
-file of its own, in the pack, or in both; packing again goes on.
+Nothing is removed before the whole pack has been read back from the disk. If packing is stopped at any moment, each
+record is in its own file, in the pack, or in both; packing again continues.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Kept = Literal["scores", "order", "none"]
-_LEFTOVER = ".packed"  # of a file that was about to be removed
+_LEFTOVER = ".packed"  # the suffix of a file that is about to be removed
 _PRESET = 6
 
 _Rows = dict[tuple[str, str], dict[str, "NDArray[Any]"]]  # kind, gold -> sha256 of a pair file -> predictions (n,)
@@ -53,22 +53,22 @@ _Rows = dict[tuple[str, str], dict[str, "NDArray[Any]"]]  # kind, gold -> sha256
 
 @dataclass
 class Packing:
-    """What packing did: how many records the pack has, how many of them are new, why others stay loose."""
+    """What packing did: the number of records in the pack, how many of them are new, and why others stay loose."""
 
     records: int = 0
     added: int = 0
-    lessened: int = 0  # packed before, with more of their pair scores than now
+    lessened: int = 0  # records in the pack that kept more of their pair scores before than now
     removed: int = 0
     left: list[str] = field(default_factory=list)
 
 
 class _Loose(NamedTuple):
-    """A record that is a file of its own."""
+    """A record in a file of its own."""
 
     record: Record
     path: Path
     sha256: str
-    pairs: Path | None  # its pair scores, where they are here
+    pairs: Path | None  # the file of its pair scores; None where it is absent
 
 
 def pack(
@@ -79,12 +79,12 @@ def pack(
     keep: bool = False,
     replace: bool = False,
 ) -> Packing:
-    """Pack the chosen loose records of a results folder into what is packed there, then remove them (not with `keep`).
+    """Add the chosen loose records of a results folder to its pack, then remove their files (not with `keep`).
 
-    `pairs`: what is kept of pair scores: float32 scores, each pair's place among the distinct scores, or nothing; of a
-    chosen record that is packed already no more than that either. With
-    `replace`, a loose record takes the place of a packed one of its cell with another score; without, it is left.
-    Raises MissingError where there is nothing to pack, CorruptError where the pack that is there is damaged.
+    `pairs` says what is kept of pair scores: float32 scores, each pair's place among the distinct scores, or nothing.
+    Chosen records that are already packed lose whatever exceeds that. With `replace`, a loose record takes the place of
+    a packed record of the same cell with another score; without, it stays loose. Raises MissingError where there is
+    nothing to pack, CorruptError where the existing pack is damaged.
     """
     from filelock import FileLock
 
@@ -127,7 +127,7 @@ class _Packer:
         return self.done
 
     def _put_back(self) -> None:
-        """Give back their names to files that an interrupted packing was removing."""
+        """Restore the names of files that an interrupted packing was about to remove."""
         for leftover in (self.folder / "records").glob(f"*/*{_LEFTOVER}"):
             original = leftover.with_name(leftover.name.removesuffix(_LEFTOVER))
             _rename_to_nothing(leftover, original)
@@ -141,7 +141,7 @@ class _Packer:
         return found
 
     def _read_pairs(self, loose: list[_Loose]) -> tuple[list[_Loose], dict[str, _Rows], dict[str, NDArray[Any]]]:
-        """Return the records whose pair scores are whole or absent, the predictions by task, and the gold scores."""
+        """Return the records whose pair scores are valid or absent, the predictions by task, and the gold scores."""
         whole: list[_Loose] = []
         rows: dict[str, _Rows] = defaultdict(lambda: defaultdict(dict))
         golds: dict[str, NDArray[Any]] = {}
@@ -161,7 +161,7 @@ class _Packer:
         return whole, rows, golds
 
     def _merge(self, lines: dict[bytes, Record], loose: list[_Loose]) -> list[_Loose]:
-        """Add records to the lines of the pack; returns those that are in it now, as they are."""
+        """Add loose records to the lines of the pack; returns those that the pack now contains unchanged."""
         cells: dict[Cell, list[bytes]] = defaultdict(list)
         for line, record in lines.items():
             cells[cell_of(record)].append(line)
@@ -184,7 +184,7 @@ class _Packer:
     def _lessened(
         self, before: Pack | None, records: Iterable[Record], chosen: Callable[[Record], bool]
     ) -> dict[str, set[str]]:
-        """Return by task the packed rows of which less is to be kept than now, as the sha256 of their pair files."""
+        """Return, by task, the sha256 of the pair files of packed records whose pair scores are to be reduced."""
         wanted: dict[str, dict[bool, set[str]]] = defaultdict(lambda: {True: set(), False: set()})
         for record in records if self.kind != SCORES else ():
             if said := record.get("pairs"):
@@ -205,7 +205,7 @@ class _Packer:
         rows: dict[str, _Rows],
         golds: dict[str, NDArray[Any]],
     ) -> Iterator[tuple[str, bytes]]:
-        """Yield each task with pair scores and its member of the new pack."""
+        """Yield each task that has pair scores, with the bytes of its member in the new pack."""
         wanted: dict[str, set[str]] = defaultdict(set)
         for record in records:
             if said := record.get("pairs"):
@@ -221,7 +221,7 @@ class _Packer:
                 yield task, _pair_bytes(merged, {**(there.golds if there is not None else {}), **golds})
 
     def _verify(self, lines: dict[bytes, Record], packed: Iterable[_Loose]) -> None:
-        """Read the pack again as others will; raises ZooError unless all of it is there."""
+        """Read the pack from the disk as any reader will; raises ZooError unless it is complete."""
         again = read_pack(self.folder)
         if again is None or sorted(again.lines) != sorted(lines):
             raise ZooError(f"{self.folder / RECORDS} was not written as it should be; nothing was removed.")
@@ -239,17 +239,17 @@ class _Packer:
     def _remove(self, packed: Iterable[_Loose]) -> None:
         """Remove the files of packed records, unless a run has written new ones meanwhile."""
         for one in packed:
-            if one.pairs is not None:  # before the record: a stop in between leaves no file that nothing names
+            if one.pairs is not None:  # before the record, so that a stop in between leaves no unreferenced pair file
                 _remove_file(one.pairs, pairs_of(one.record)["sha256"])
             self.done.removed += _remove_file(one.path, one.sha256)
-            with contextlib.suppress(OSError):  # not empty
+            with contextlib.suppress(OSError):  # the folder is not empty
                 one.path.parent.rmdir()
         with contextlib.suppress(OSError):
             (self.folder / "records").rmdir()
 
 
 def _why_not(there: list[Found], one: _Loose) -> str | None:
-    """Return why a loose record does not take the place of packed ones of its cell, or None where it does."""
+    """Return why a loose record does not replace the packed records of its cell, or None where it does."""
     left = settle([*there, Found(one.record, one.path.name)])
     if len(left) > 1:
         return "conflict: the pack has another score of this cell"
@@ -262,7 +262,7 @@ def _why_not(there: list[Found], one: _Loose) -> str | None:
 def _remove_file(path: Path, sha256: str) -> bool:
     """Remove a file if it still has this content; returns whether it is gone.
 
-    Under another name first, so that what a run writes there meanwhile is not removed unread.
+    The file is renamed first, so that a file which a run writes there meanwhile is not removed.
     """
     aside = path.with_name(path.name + _LEFTOVER)
     try:
@@ -279,16 +279,16 @@ def _remove_file(path: Path, sha256: str) -> bool:
 
 
 def _rename_to_nothing(aside: Path, path: Path) -> None:
-    """Give a file its name back; where that has been written anew, the older file goes."""
+    """Rename a file back to `path`; if a new file has been written there, remove the older one instead."""
     with contextlib.suppress(FileExistsError):
         os.link(aside, path)
     aside.unlink()
 
 
 def _joined(there: PairFile | None, new: _Rows, wanted: set[str], less: set[str], kind: Kept) -> _Rows:
-    """Return the predictions of a task's old member and the new ones, of the records that are wanted, one row of each.
+    """Join a task's packed predictions with the new ones: one row for each wanted record.
 
-    Of the rows in `less` no more is kept than `kind`.
+    Rows in `less` keep no more than `kind`.
     """
     joined: _Rows = defaultdict(dict)
     have: set[str] = set()
@@ -310,7 +310,7 @@ def _joined(there: PairFile | None, new: _Rows, wanted: set[str], less: set[str]
 
 
 def _pair_bytes(rows: _Rows, golds: dict[str, NDArray[Any]]) -> bytes:
-    """Return a member of pair scores: the same rows give the same bytes."""
+    """Return the bytes of a member of pair scores; the same rows give the same bytes."""
     from safetensors.numpy import save
 
     arrays: dict[str, NDArray[Any]] = {}
@@ -321,7 +321,7 @@ def _pair_bytes(rows: _Rows, golds: dict[str, NDArray[Any]]) -> bytes:
             order, bases = _alike(matrix)
             keys, matrix = [keys[row] for row in order], matrix[order].astype(np.int64)
             matrix[1:] -= matrix[bases[1:]]
-            matrix = (matrix << 1) ^ (matrix >> 63)  # 0, -1, 1, -2, 2 ... as 0, 1, 2, 3, 4
+            matrix = (matrix << 1) ^ (matrix >> 63)  # zigzag code: 0, -1, 1, -2, 2 ... as 0, 1, 2, 3, 4
             arrays[f"bases.{gold}"] = bases
         matrix = matrix.astype("<f4" if kind == SCORES else "<u2" if matrix.max(initial=0) < 1 << 16 else "<u4")
         planes = matrix.view(np.uint8).reshape(*matrix.shape, matrix.itemsize)
@@ -332,10 +332,10 @@ def _pair_bytes(rows: _Rows, golds: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _alike(places: NDArray[Any]) -> tuple[list[int], NDArray[np.uint32]]:
-    """Return an order of rows (n,), and for each row but the first the place of the earlier row that is most like it.
+    """Return an order of the rows (n,), and for each row but the first the position of the most similar earlier row.
 
-    Prim's minimum spanning tree. Of tasks up to some 200,000 pairs the distances are whole numbers that float64 holds
-    exactly, so that it is the same everywhere.
+    This is Prim's minimum spanning tree. For tasks of up to about 200,000 pairs the distances are integers that float64
+    holds exactly, so that the order is the same on every machine.
     """
     numbers = places.astype(np.float64)
     products = numbers @ numbers.T
@@ -365,7 +365,7 @@ def write_pack(folder: Path, pairs: Iterable[tuple[str, bytes]], lines: Iterable
 
 
 def _stored(name: str) -> zipfile.ZipInfo:
-    """Return a member as it is everywhere and at any time: no clock, Unix rights, not compressed."""
+    """Return a zip member's header that is the same everywhere: fixed time, Unix permissions, no compression."""
     member = zipfile.ZipInfo(name)
     member.create_system, member.external_attr = 3, 0o644 << 16
     return member
@@ -377,7 +377,7 @@ def _places(predicted: NDArray[Any]) -> NDArray[np.uint32]:
 
 
 def _line(record: Record) -> bytes:
-    """Return a record as a line, in which its key is the first."""
+    """Return a record as one line of JSON that begins with the record's key."""
     line = json.dumps(record, separators=(",", ":"), ensure_ascii=False).encode("utf-8")
     if key_in(line) != record["key"]:
         line = json.dumps({"key": record["key"], **record}, separators=(",", ":"), ensure_ascii=False).encode("utf-8")

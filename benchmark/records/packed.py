@@ -1,11 +1,11 @@
-"""Reads packed results: records.zip, whose members are the records and, per task, the scores of their pairs.
+"""Reads packed results: records.zip, whose members are the records and, for each task, their pair scores.
 
 The first line of the member records.jsonl.xz names the tasks with pair scores and the sha256 of their members; each
 further line is a record as JSON. pair_scores/<task>.xz is xz around safetensors: for each gold standard (known by the
 sha256 of its float32 values) the gold scores once, and one row of predictions per record, known by the sha256 of the
-record's own pair file. All first bytes of the predictions stand before all second ones and so on, because xz makes that
-smaller; places are differences from the places of an earlier, similar row. The zip compresses nothing itself, so that a
-reader takes only the members that it needs.
+record's own pair file. Predictions are stored as byte planes (all first bytes, then all second bytes and so on),
+because xz compresses that better; places are stored as differences from those of an earlier, similar row. The zip
+itself does not compress, so that a reader reads only the members that it needs.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
 RECORDS = "records.zip"
-LINES = "records.jsonl.xz"  # the member of the records
+LINES = "records.jsonl.xz"  # the member that holds the records
 PAIRS = "pair_scores"
 PACK_VERSION = 1
-FORM = "zoo-bench pack"  # the header's key for that version
+FORM = "zoo-bench pack"  # the header's key for the format's version
 
 MOST_RECORDS_BYTES = 1 << 30  # unpacked; ten thousand records have 30 MB
 MOST_PAIRS_BYTES = 1 << 29  # unpacked, per task
 _CACHED_BYTES = 1 << 28  # of unpacked pair scores that stay in memory
-_MEMORY = 1 << 27  # that xz may take for its dictionary
+_MEMORY = 1 << 27  # bytes that xz may use for its dictionary
 _KEY = re.compile(rb'"key":"([0-9a-f]{64})"')
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-# What zipfile raises where the bytes are not those of a zip that it can read.
+# The errors of zipfile for bytes that are not a readable zip file.
 _ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, ValueError, LookupError, OverflowError)
 
 # How predictions are kept: as float32, or as each pair's place among the row's distinct scores (all that
@@ -74,7 +74,7 @@ def _member(path: Path, name: str, most_bytes: int) -> bytes:
 
 
 def unpack(content: bytes, most_bytes: int, where: str) -> bytes:
-    """Return what one whole xz stream holds; raises CorruptError where it is damaged or holds too much."""
+    """Return the content of one complete xz stream; raises CorruptError where it is damaged or too large."""
     decoder = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY)
     try:
         unpacked = decoder.decompress(content, max_length=most_bytes + 1)
@@ -88,7 +88,7 @@ def unpack(content: bytes, most_bytes: int, where: str) -> bytes:
 
 
 def key_in(line: bytes) -> str:
-    """Return the first key in a line, which is the record's: a pack's writer sees to that."""
+    """Return the first key in a line: a pack's writer puts the record's key first."""
     found = _KEY.search(line)
     return found[1].decode() if found else ""
 
@@ -103,13 +103,13 @@ class PairFile:
     size: int = 0
 
     def scores(self, sha256: str) -> PairScores:
-        """Return predicted and gold scores (n,), float32, of a row; raises KeyError where it is not here."""
+        """Return predicted and gold scores (n,), float32, of a row; raises KeyError for an unknown sha256."""
         kind, gold, row = self.rows[sha256]
         return self.values[kind, gold][row].astype(np.float32), self.golds[gold]
 
 
 def parse_pairs(content: bytes, where: str) -> PairFile:
-    """Return the pair scores in a member's bytes; raises CorruptError."""
+    """Return the pair scores in a member's bytes; raises CorruptError where they are damaged."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -136,7 +136,7 @@ def parse_pairs(content: bytes, where: str) -> PairFile:
 
 
 def _numbers(kind: str, planes: NDArray[Any], gold: NDArray[Any], bases: NDArray[Any] | None) -> NDArray[Any]:
-    """Return predictions (rows, pairs) from their bytes (bytes of a number, rows, pairs); raises ValueError."""
+    """Return predictions (rows, pairs) from byte planes (bytes per number, rows, pairs); raises ValueError."""
     widths = {SCORES: (4,), ORDER: (2, 4)}[kind]
     if planes.dtype != np.uint8 or planes.ndim != 3 or planes.shape[0] not in widths or gold.dtype != np.float32:
         raise ValueError(f"{kind} of the shape {planes.shape}")
@@ -146,8 +146,8 @@ def _numbers(kind: str, planes: NDArray[Any], gold: NDArray[Any], bases: NDArray
     numbers = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(f"<{'f' if kind == SCORES else 'u'}{width}")[..., 0]
     if kind == SCORES:
         return numbers
-    later = np.arange(1, len(numbers))
-    if bases is None or bases.dtype != np.uint32 or bases.shape != (len(numbers),) or (bases[1:] >= later).any():
+    indices = np.arange(1, len(numbers))
+    if bases is None or bases.dtype != np.uint32 or bases.shape != (len(numbers),) or (bases[1:] >= indices).any():
         raise ValueError("places without the rows that they are differences from")
     places = (numbers >> 1).astype(np.int32) ^ -(numbers & 1).astype(np.int32)  # even: above, odd: below
     for row in range(1, len(places)):
@@ -156,7 +156,7 @@ def _numbers(kind: str, planes: NDArray[Any], gold: NDArray[Any], bases: NDArray
 
 
 def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
-    """Raise CorruptError unless pair scores (n,) are finite and have the gold that their record says."""
+    """Raise CorruptError unless pair scores (n,) are finite and their gold scores are those that the record states."""
     what = f"{path}: {record['method']['name']} on {record['task']['name']}"
     if hashlib.sha256(gold.tobytes()).hexdigest() != pairs_of(record)["gold_sha256"]:
         raise CorruptError(f"{what}: its pair scores have another gold than the record says; measure it again.")
@@ -166,7 +166,7 @@ def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], recor
 
 @dataclass
 class Pack:
-    """A packed results folder; `read_pack` makes it."""
+    """A packed results folder, as `read_pack` returns it."""
 
     folder: Path
     pairs: dict[str, str]  # task -> sha256 of its member
@@ -217,7 +217,7 @@ class Pack:
         try:
             return said["sha256"] in self._file(record["task"]["name"]).rows
         except CorruptError:
-            return True  # asking for them says what is wrong
+            return True  # `pair_scores` reports what is wrong with them
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,) of a record's pairs; raises MissingError or CorruptError."""

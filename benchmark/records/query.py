@@ -1,6 +1,6 @@
-"""What a results folder keeps of pairs: rows by their names, their pair scores, and the texts where the data is here.
+"""Finds rows of a results folder by name, with their pair scores, and the pairs' texts where the data is available.
 
-Imports no torch and no scipy: `compare` and `report` start light.
+This module imports neither torch nor scipy, so that `compare` and `report` start quickly.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ Ranks = NDArray[np.float64]
 
 
 def label(records: Sequence[Record]) -> str:
-    """Return a row's name as tables print it where several share it: the method and the start of the row's key."""
+    """Return a row's label, which tables print where rows share a name: the method and the start of the row's key."""
     return f"{short_name(records[0]['method']['name'])} [{records[0]['row_key'][:8]}]"
 
 
 def split_label(text: str) -> tuple[str, str]:
-    """Return the name and the start of the row's key that a label has; the key is "" where `text` is a name only."""
+    """Split a label into the name and the start of the row's key; the key is "" where `text` is only a name."""
     found = re.fullmatch(r"(.*) \[([0-9a-f]{8})\]", text)
     return (found[1], found[2]) if found else (text, "")
 
 
 def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[list[Record]]:
-    """Return the records of each measured row of this name: the method's, the printed one, or a label.
+    """Return the records of each measured row with this name: a method's name, a printed name or a label.
 
-    Globs (`simcse*`) match names. Where some of the rows have a score of one of `tasks`, those only. Raises UsageError
-    where there is none.
+    Globs (`simcse*`) match names. If some of these rows have a score of one of `tasks`, only those are returned. Raises
+    UsageError where there is no such row.
     """
     called = printed_names(record["method"]["name"] for record in found)
     wanted, key = split_label(name)
@@ -67,7 +67,7 @@ def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collecti
 
 
 def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collection[str] = ()) -> list[Record]:
-    """Return the records of the one row of this name (see `rows_named`); raises UsageError where there are several."""
+    """Return the records of the one row with this name (see `rows_named`); raises UsageError unless there is one."""
     rows = rows_named(found, name, folder, tasks)
     if len(rows) > 1:
         labels = ", ".join(repr(label(row)) for row in rows)
@@ -76,14 +76,14 @@ def row_named(found: Sequence[Record], name: str, folder: Path, tasks: Collectio
 
 
 def of_task(records: Sequence[Record], task: str, store: Records) -> list[Record]:
-    """Return a row's records of one task, every seed; raises MissingError or UsageError where pairs are not kept."""
+    """Return a row's records of one task, for every seed; raises MissingError or UsageError without pair scores."""
     name, seeds = label(records), {r["seed"] for r in records}
     mine = [r for r in records if r["task"]["name"] == task]
     missing = seeds - {r["seed"] for r in mine if r["status"] == "ok"}
     if missing:
         reasons = [r["reason"] for r in mine if r["seed"] in missing and r["reason"]] or ["not run"]
         raise MissingError(f"{name} has no score of {task} ({reasons[0]}); run it, or name other tasks.")
-    mine = [r for r in mine if r["status"] == "ok"]  # a cell without data has a record and key of its own
+    mine = [r for r in mine if r["status"] == "ok"]  # an n/a record of a cell without data has another key
     if len(mine) > len(seeds):
         raise UsageError(f"{name} on {task}: records of different data or protocol; keep one kind in {store.folder}.")
     metric = scores_of(mine[0])["main_metric"]
@@ -110,12 +110,12 @@ class Kept:
 
     @functools.cached_property
     def gold_places(self) -> Ranks:
-        """The gold scores' places (n,) from 0 to 100 in the task: the share of pairs that are below, ties halved."""
+        """The percentile ranks (n,), 0 to 100, of the gold scores: the share of pairs below, ties counted half."""
         return _places(self.gold)
 
     @functools.cached_property
     def places(self) -> Ranks:
-        """The same (seeds, n) of the predictions."""
+        """The percentile ranks (seeds, n) of the predictions."""
         return np.array([_places(of_seed) for of_seed in self.predicted])
 
 
@@ -124,7 +124,7 @@ def _places(values: NDArray[Any]) -> Ranks:
 
 
 def read_kept(name: str, records: Sequence[Record], task: str, store: Records) -> Kept:
-    """Return what a row kept of a task; raises MissingError, UsageError or CorruptError."""
+    """Return the pair scores that a row has for a task; raises MissingError, UsageError or CorruptError."""
     mine = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in mine]
     if len({pairs_of(record)["gold_sha256"] for record in mine}) > 1:
@@ -133,7 +133,7 @@ def read_kept(name: str, records: Sequence[Record], task: str, store: Records) -
 
 
 def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
-    """Return the scored pairs of one split or of all; raises MissingError or UsageError where there are none."""
+    """Return the scored pairs of one split or of all splits; raises MissingError or UsageError where there are none."""
     data = task.data
     if data is None:
         raise MissingError(task.reason or f"{task.name} has no data here.")
@@ -158,7 +158,7 @@ def scored_pairs(task: LoadedTask, split: Split) -> Pairs:
 
 
 class PairTexts:
-    """The texts of records' pairs, each task's read once, from `data` (None: none are wanted)."""
+    """The texts of records' pairs; each task is read once from `data` (None: no texts are wanted)."""
 
     def __init__(self, data: DataSource | None) -> None:
         self.data = data
@@ -167,7 +167,7 @@ class PairTexts:
     def of(self, record: Record) -> Pairs:
         """Return the texts in the order of the record's pair scores; raises MissingError, UsageError, CorruptError.
 
-        Data with other gold scores than the record's (another copy, say) is refused.
+        Data whose gold scores differ from the record's (another copy, for example) is refused.
         """
         key = (record["task"]["name"], record["limit"], pairs_of(record)["gold_sha256"])
         if key not in self._read:

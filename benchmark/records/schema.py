@@ -1,7 +1,7 @@
-"""The shape of a record, one measured cell, for the type checker and for what is read from files.
+"""The schema of a record (one measured cell), for the type checker and for checking files.
 
 `Record` and its parts are TypedDicts: plain dictionaries at run time, whose keys mypy checks in every reader.
-`record.schema.json` states the same for files, with bounds; `parse_record` lets nothing else through.
+`record.schema.json` states the same for files, with bounds; `parse_record` accepts nothing else.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from zoo.files import sha256_json
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_VERSION = 1
-PROTOCOL_VERSION = 1  # raised when the same vectors on the same data would score differently
+PROTOCOL_VERSION = 1  # increased whenever the same vectors on the same data would score differently
 
-MOST_BYTES = 1 << 24  # of a record's JSON; the largest that a run has written has 40 kB
-_DEEPEST = 40  # levels of lists and objects inside each other; a run writes seven
-_LARGEST = 1e100  # of any number: sums and squares of such numbers are finite too
+MOST_BYTES = 1 << 24  # of a record's JSON; the largest one that a run has written has 40 kB
+_DEEPEST = 40  # levels of nested lists and objects; a run writes seven
+_LARGEST = 1e100  # the largest number allowed: sums and squares of such numbers are finite too
 
 Status = Literal["ok", "failed", "n/a"]
 
@@ -53,7 +53,7 @@ MethodPart = TypedDict(
     "MethodPart",
     {
         "name": str,
-        "recipe_name": NotRequired[str],  # what a label stands for
+        "recipe_name": NotRequired[str],  # the recipe's own name, where `name` is a label
         "class": str,
         "recipe": dict[str, Any],
         "sources": dict[str, Source],
@@ -140,13 +140,13 @@ class TrainingPart(TypedDict, total=False):
     dev_pairs: int  # of the development set that picked the checkpoint
     dev_pairs_in_test: int | None  # how many of them are test pairs of STS12-16 or STS-B; None: not measured
     peak_from_mb: float | None
-    processes: int  # that shared the batches; one where it is not said
+    processes: int  # the number of processes that shared the batches; absent: one
     overlap: OverlapPart
     corpus_sentences_in_test: int  # older records: training sentences among all texts of the task
 
 
 class Encoding(TypedDict, total=False):
-    """What the measuring itself encoded; `cached` texts came from the embedding cache."""
+    """What was encoded for measuring (not for training); `cached` texts came from the embedding cache."""
 
     texts: int
     tokens: int
@@ -162,7 +162,7 @@ class Encoding(TypedDict, total=False):
 
 
 class Adapt(TypedDict):
-    """The fit of a transductive method to the texts of the task."""
+    """The fit of a transductive method on the texts of the task."""
 
     seconds: float
     texts: int
@@ -182,14 +182,14 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict):
-    """What made the score: the commit of a source checkout, and a digest of the code that the method runs through."""
+    """The code that made the score: the commit of a source checkout, and a digest of the code that the method runs."""
 
     commit: str | None
     digest: str
 
 
 class RunFilePart(TypedDict):
-    """The run file that the run was described by: its name as it was typed, and the sha256 of its text."""
+    """The run file that described the run: its name as it was typed, and the sha256 of its text."""
 
     name: str
     sha256: str
@@ -202,7 +202,7 @@ class Record(TypedDict):
     protocol: int
     key: str  # content key of the cell: everything the score depends on
     encoder_key: str  # of the (trained) encoder, seed included
-    row_key: str  # without task and seed: the records of one table row share it
+    row_key: str  # depends on neither task nor seed: the records of one table row share it
     status: Status
     reason: str | None
     method: MethodPart
@@ -224,12 +224,12 @@ class Record(TypedDict):
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
     run_file: NotRequired[RunFilePart]
-    replaces: NotRequired[list[str]]  # sha256 of the lines of packed records of this cell, which count no longer
+    replaces: NotRequired[list[str]]  # sha256 of lines of packed records of this cell that no longer count
     traceback: NotRequired[str]
 
 
 class MeasuredPart(TypedDict, total=False):
-    """The fields of a record that depend on what measuring gave."""
+    """The fields of a record that depend on the outcome of measuring."""
 
     scores: ScoresPart | None
     coverage: Coverage | None
@@ -239,18 +239,18 @@ class MeasuredPart(TypedDict, total=False):
     facts: dict[str, Any]
     seconds: float
     run_file: RunFilePart
-    pairs: PairsPart | None  # added when the record is written, as is what it replaces
+    pairs: PairsPart | None  # added when the record is written, as is `replaces`
     replaces: list[str]
     traceback: str
 
 
 class NewerRecordError(CorruptError):
-    """A whole record of a schema that this version does not know; it is left as it is."""
+    """An undamaged record of a schema that this version does not know; its file is left as it is."""
 
 
 @functools.cache
 def _validator() -> Callable[[object], Mapping[str, Any]]:
-    import fastjsonschema  # compiles the schema: ten thousand records are read in a moment
+    import fastjsonschema  # compiles the schema, which makes checking thousands of records fast
 
     # It knows drafts up to 7; the schema uses nothing that is newer.
     schema = json.loads(SCHEMA.read_text(encoding="utf-8")) | {"$schema": "http://json-schema.org/draft-07/schema#"}
@@ -289,7 +289,7 @@ def check_record(record: object, where: str) -> TypeGuard[Record]:
 def parse_record(content: bytes, where: str) -> Record:
     """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`.
 
-    The sha256 that a file of one record ends with, over all the rest, is checked; a record without one is read too.
+    If the record has the field `sha256` over its other fields, that is checked; a record without it is read too.
     """
     try:
         text = content.decode("utf-8")
@@ -335,7 +335,7 @@ _DECODER = json.JSONDecoder(parse_float=_number, parse_int=_whole, parse_constan
 
 
 def _depth(value: object) -> int:
-    """Return how many levels of lists and objects are inside each other, without recursion."""
+    """Return the nesting depth of lists and objects, computed without recursion."""
     deepest, level = 0, [value]
     while level:
         deepest += 1
@@ -364,7 +364,7 @@ def main_score(record: Record) -> float:
 
 
 def pairs_of(record: Record) -> PairsPart:
-    """Return what a record says of its pair scores; raises MissingError where none were kept."""
+    """Return a record's statement about its pair scores; raises MissingError where none were kept."""
     found = record.get("pairs")
     if not found:
         raise MissingError(
@@ -376,7 +376,7 @@ def pairs_of(record: Record) -> PairsPart:
 
 
 def plain(value: object) -> Any:
-    """Return a value as standard JSON has it: tuples as lists, numpy numbers as numbers; NaN and infinity as None."""
+    """Convert a value to standard JSON types: tuples to lists, numpy numbers to numbers, NaN and infinity to None."""
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -386,5 +386,5 @@ def plain(value: object) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # a lone surrogate is no text
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")  # replaces lone surrogates
     return value

@@ -1,7 +1,7 @@
-"""A results folder: one JSON record per cell, written atomically, validated when written and when read; or packed.
+"""A results folder: one JSON record per cell, loose or packed, written atomically, validated on writing and reading.
 
 A run writes loose records; `zoo-bench pack` joins them into one file. Every reader reads both, also beside each other.
-Reading renames nothing and needs no right to write. A run alone (`set_aside=True`) moves a damaged record aside.
+Reading renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from zoo.progress import print_safe
 if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
-_PAIRS_SPARE = 4096  # bytes of a pair file beside its numbers
-_MANY_PAIRS = 1 << 20  # pairs that a file may hold, or the number that its record states
+_PAIRS_SPARE = 4096  # bytes that a pair file may have beside its numbers
+_MANY_PAIRS = 1 << 20  # pairs that a file may hold, unless its record states more
 
 
 class UnreadableError(CorruptError):
-    """A record that is not a file or that may not be read; what it holds may be undamaged."""
+    """A record that is not a regular file or cannot be read; its content may be undamaged."""
 
 
 @dataclass
 class Records:
-    """A folder of records; `corrupt` lists what was left out while reading, with a sentence for each.
+    """A folder of records; `corrupt` lists the files that reading left out, each with a sentence that says why.
 
-    Where there is a pack, every method raises CorruptError if that is damaged.
+    If the folder has a pack and that is damaged, every method raises CorruptError.
     """
 
     folder: Path
-    set_aside: bool = False  # True: a damaged record whose cell is asked for is renamed to *.corrupt
+    set_aside: bool = False  # True: a damaged record is renamed to *.corrupt when its cell is read
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
     _pack: tuple[object, Pack | None] = field(default=(None, None), repr=False, compare=False)
 
     def packed(self) -> Pack | None:
-        """Return the packed records of the folder (None: there are none), read again when their file has changed."""
+        """Return the folder's pack (None: there is none), which is read again when its file has changed."""
         try:
             status = (self.folder / RECORDS).stat()
         except OSError:
@@ -74,13 +74,13 @@ class Records:
         return self.folder.joinpath("records", *_place(name, task, key))
 
     def encoder_folder(self, name: str, encoder_key: str) -> Path:
-        """Return the folder of an encoder that learned something: `encoder`, fit.json and the training's log."""
+        """Return the folder of a fitted encoder, which holds `encoder`, fit.json and the training's log."""
         return self.folder / "encoders" / f"{slug(name)}-{encoder_key[:16]}"
 
     def finished(self, name: str, task: str, key: str) -> Record | None:
         """Return the record of a cell that was measured, else None (failed and n/a cells are tried again).
 
-        Raises UsageError where a later version of zoo-bench measured it: its record is not for us to write over.
+        Raises UsageError where a later version of zoo-bench measured it: that record must not be overwritten.
         """
         loose, path = [], self.path(name, task, key)
         try:
@@ -105,7 +105,7 @@ class Records:
         return [] if pack is None else [(r, digest) for r, digest in pack.with_key(cell[2]) if cell_of(r) == cell]
 
     def _aside(self, path: Path) -> Path:
-        """Rename a damaged record where that is wanted; returns where it is now."""
+        """Rename a damaged record if `set_aside` says so; returns its present path."""
         if not self.set_aside:
             return path
         aside = path.with_name(path.name + ".corrupt")
@@ -116,9 +116,9 @@ class Records:
         return aside
 
     def write(self, record: Mapping[str, object], pairs: PairScores | None = None) -> Path:
-        """Validate and write a record, and first, beside it, the scores of its pairs; returns the record's path.
+        """Validate and write a record, after the file of its pair scores; returns the record's path.
 
-        Raises CorruptError for what is no record.
+        Raises CorruptError where `record` does not follow the schema or pair scores are not finite in float32.
         """
         given = {**record, "pairs": None} if pairs is not None else record
         content, checked = _as_json(given, "the record")
@@ -127,7 +127,7 @@ class Records:
             record = {**record, "replaces": replaced}
             content, checked = _as_json({**given, "replaces": replaced}, "the record")
         if pairs is not None:
-            with np.errstate(over="ignore"):  # what float32 cannot hold is refused in the next line
+            with np.errstate(over="ignore"):  # numbers too large for float32 are refused in the next line
                 predicted, gold = (side.astype("float32") for side in pairs)
             if not (np.isfinite(predicted).all() and np.isfinite(gold).all()):
                 raise CorruptError("the scores of its pairs are not all finite in float32.")
@@ -140,14 +140,14 @@ class Records:
         return path
 
     def pairs_file(self, record: Record) -> Path | None:
-        """Return the file of a record's pair scores, or None where there is none (any more)."""
+        """Return the file of a record's pair scores, or None where it does not exist."""
         if not record.get("pairs"):
             return None
         file = self._path_of(record).with_name(pairs_of(record)["file"])
         return file if file.is_file() else None
 
     def has_pairs(self, record: Record) -> bool:
-        """Return whether the pair scores of a record are here."""
+        """Return whether the folder has the pair scores of a record."""
         pack = self.packed()
         return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
 
@@ -182,16 +182,16 @@ class Records:
         return predicted, gold
 
     def _path_of(self, record: Record) -> Path:
-        """Return where a record lies, or would if it were not packed."""
+        """Return the path of a record's own file, which does not exist if the record is packed."""
         return self.path(record["method"]["name"], record["task"]["name"], record["key"])
 
     def all(self) -> list[Record]:
-        """Return one record per cell, loose or packed, by method, task and key; `corrupt` names what was left out.
+        """Return one record per cell, loose or packed, sorted by method, task, key; `corrupt` lists what is left out.
 
-        A cell whose records contradict each other is a failed one that says so.
+        A cell whose records contradict each other is returned as failed, with the reason.
         """
         with pause_garbage_collection():
-            # Loose ones first: what is packed while they are listed is then found in the pack.
+            # Loose records first: a record that is packed while they are listed is then found in the pack.
             records, conflicts = settled([*self.loose(), *self._from_pack()])
             records.sort(key=self.place)
         self.corrupt += [(self.folder, sentence) for sentence in conflicts]
@@ -205,7 +205,7 @@ class Records:
         return records
 
     def loose(self) -> Iterator[Found]:
-        """Yield the records that are files of their own; those that cannot be read are added to `corrupt`."""
+        """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""
         for path in sorted((self.folder / "records").glob("*/*.json")):
             try:
                 yield Found(_read(path), f"records/{path.parent.name}/{path.name}")
@@ -224,7 +224,7 @@ class Records:
                 self.corrupt.append((pack.path, str(error)))
 
     def place(self, record: Record) -> tuple[str, str]:
-        """Return what records are sorted by: the folder and the name of the file, loose or not."""
+        """Return the sort key of a record: the folder and name of its file, as they would be if it were loose."""
         return _place(record["method"]["name"], record["task"]["name"], record["key"])
 
 
@@ -236,7 +236,7 @@ def _place(name: str, task: str, key: str) -> tuple[str, str]:
 
 
 def read_records(store: Records) -> list[Record]:
-    """Return all records of a folder, those without meaning as n/a; what was left out is named on standard error."""
+    """Return all records of a folder, meaningless ones as n/a; those left out are reported on standard error."""
     found = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
@@ -260,19 +260,19 @@ def _read(path: Path) -> Record:
 
 
 def _as_json(record: Mapping[str, object], where: str) -> tuple[str, Record]:
-    """Return a record as a file holds it, and as it is read again; raises CorruptError where it is none."""
+    """Return the text of a record's file, and the record as it is read from it; raises CorruptError for no record."""
     try:
         values = plain({key: value for key, value in record.items() if key != "sha256"})
         values["sha256"] = sha256_json(values)
         content = json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         return content, parse_record(content.encode("utf-8"), where)
-    except (TypeError, ValueError, RuntimeError) as error:  # RecursionError is one
+    except (TypeError, ValueError, RuntimeError) as error:  # RecursionError is a RuntimeError
         raise CorruptError(f"{where} cannot be kept as JSON: {error}.") from error
 
 
 @contextmanager
 def pause_garbage_collection() -> Iterator[None]:
-    """Pause the search for cycles: JSON has none, and with a million new dictionaries it takes half the time."""
+    """Pause Python's cycle collector: JSON has no cycles, and with a million dictionaries it takes half the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:

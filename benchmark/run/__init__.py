@@ -1,1 +1,1 @@
-"""From a plan to records: obtain each encoder, measure it, write what was measured."""
+"""Makes and executes a plan: obtains each encoder, measures it and writes the records."""

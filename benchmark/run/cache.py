@@ -1,10 +1,10 @@
-"""Vectors of encoded texts, kept between runs: another results folder, a new task or a deleted record encodes nothing.
+"""The embedding cache: keeps vectors between runs, so that a text is not encoded again by the same encoder.
 
-An entry belongs to one encoder: its plan's key (recipe, sources, seed, corpus, precision ...), the files it was fitted
-to, the code of the methods, the versions of what computes, and the kind of device. An entry is a folder of segments;
-each holds texts' digests (never the texts), their vectors in float32, and a checksum, so that nothing has to be locked:
-a segment is whole or absent. In bfloat16 a vector depends, in its last bits, on the batch that it was encoded in; the
-cache gives those of the first time.
+An entry belongs to one encoder, identified by its plan's key (recipe, sources, seed, corpus, precision ...), its fitted
+files, the code of the method, the versions of the libraries, and the kind of device. An entry is a folder of segments;
+each holds digests of texts (not the texts), their vectors in float32, and a checksum. A segment is complete or absent,
+so that no lock is needed. In bfloat16 the last bits of a vector depend on the batch in which it was encoded; the cache
+returns the vectors of the first time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from zoo.files import atomic_path, sha256_json
 from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
-_SEGMENT_BYTES = 2**26  # of vectors: bounds the memory of writing, and what is read for a few texts
+_SEGMENT_BYTES = 2**26  # of vectors: limits the memory for writing, and what must be read for a few texts
 _DIGEST = 16  # bytes of a text's digest
 _COMPUTING = ("torch", "transformers", "tokenizers", "numpy")
 
 
 def embeddings_folder() -> Path:
-    """Return where the vectors are kept: a part of the cache folder (`ZOO_BENCH_CACHE`) that may always be deleted."""
+    """Return the folder of the vectors, in the cache folder (`ZOO_BENCH_CACHE`); it can be deleted at any time."""
     return cache_folder() / "embeddings"
 
 
@@ -48,7 +48,7 @@ def cache_bytes() -> int:
 
 @functools.cache
 def _libraries() -> dict[str, str]:
-    """Return the versions of the libraries that make vectors: others may round differently."""
+    """Return the versions of the libraries that compute vectors: other versions may round differently."""
     import importlib.metadata
 
     return {name: importlib.metadata.version(name) for name in _COMPUTING}
@@ -56,7 +56,7 @@ def _libraries() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class CachedVectors:
-    """What the cache knows of n texts: their vectors (n, dim), which are `covered` (n,), which are `known` (n,)."""
+    """The cache's content for n texts: vectors (n, dim), those the encoder covers (n,), those in the cache (n,)."""
 
     vectors: Vectors
     covered: NDArray[np.bool_]
@@ -65,7 +65,7 @@ class CachedVectors:
 
 
 class EmbeddingCache:
-    """The vectors of all encoders on this machine, up to `gigabytes`; the longest unused go first."""
+    """The vectors of all encoders on this machine, up to `gigabytes`; the least recently used are deleted first."""
 
     def __init__(self, gigabytes: float = DEFAULT_GB, say: Callable[[str], None] = print) -> None:
         if not math.isfinite(gigabytes):
@@ -77,14 +77,14 @@ class EmbeddingCache:
     def entry(self, encoder_key: str, code: str, fitted: dict[str, str] | None, device: str) -> Entry:
         """Return the entry of an encoder; `code` is the digest of the code that makes its vectors.
 
-        `fitted` has the sha256 of each file that was fitted, None for no fit.
+        `fitted` has the sha256 of each file of a fitted encoder; None where nothing was fitted.
         """
         place = {"encoder": encoder_key, "code": code, "fitted": fitted, "device": device.partition(":")[0]}
         inputs = {**place, **_libraries()}
         return Entry(self, self.folder / sha256_json(inputs)[:32])
 
     def make_room(self) -> None:
-        """Delete the segments that were not used for longest until the rest is within the limit."""
+        """Delete the least recently used segments until the rest is within the limit."""
         files = sorted(_files(self.folder))
         left = sum(size for _, size, _ in files)
         for _, size, path in files:
@@ -92,7 +92,7 @@ class EmbeddingCache:
                 return
             path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
-                path.parent.rmdir()  # not empty, mostly
+                path.parent.rmdir()  # fails, as it should, unless the folder is empty
             left -= size
 
 
@@ -104,7 +104,7 @@ class Entry:
     folder: Path
 
     def find(self, texts: Sequence[str]) -> CachedVectors | None:
-        """Return what is known of distinct texts, or None where nothing is; damaged segments are set aside."""
+        """Return the known vectors of distinct texts, or None where none is known; damaged segments are set aside."""
         from safetensors import SafetensorError
 
         wanted = {digest: i for i, digest in enumerate(map(_digest, texts))}
@@ -124,9 +124,9 @@ class Entry:
                 found.vectors[places], found.covered[places] = vectors[here], covered[here]
                 found.known[places] = True
                 with contextlib.suppress(OSError):
-                    os.utime(path)  # used now
+                    os.utime(path)  # marks the segment as used now
             except FileNotFoundError:
-                continue  # another process made room
+                continue  # another process deleted it to make room
             except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
                 self._set_aside(path, error)
         return found
@@ -134,12 +134,12 @@ class Entry:
     def _segments(self) -> list[Path]:
         try:
             return sorted(self.folder.glob("*.safetensors"))
-        except OSError as error:  # a folder that may not be read, or whose name is too long
+        except OSError as error:  # a folder that cannot be read, or whose name is too long
             self.cache.say(f"warning: the embedding cache {self.folder} is not read: {error.strerror or error}.")
             return []
 
     def add(self, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: dict[str, Any]) -> None:
-        """Keep the vectors (n, dim) of distinct texts; a cache that cannot be written gives a warning alone."""
+        """Keep the vectors (n, dim) of distinct texts; if the cache cannot be written, there is only a warning."""
         if vectors.nbytes > self.cache.most_bytes:
             return
         size = max(_SEGMENT_BYTES // (4 * max(vectors.shape[1], 1)), 1)
@@ -179,12 +179,12 @@ def _write(
     said = json.dumps(plain(facts), allow_nan=False)
     with atomic_path(path) as temporary:
         named: dict[str, NDArray[Any]] = dict(zip(("digests", "vectors", "covered"), parts, strict=True))
-        # The library's own writing has other errors, which do not say that the disk is full.
+        # The errors of the library's own writer would not say that the disk is full.
         temporary.write_bytes(save(named, metadata={"facts": said, "sha256": _checksum(*parts, said)}))
 
 
 def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[np.bool_], dict[str, Any]]]]:
-    """Return a segment's digests, and what reads the rest: vectors, covered, facts, whose checksum it checks."""
+    """Return a segment's digests and a function that reads vectors, covered and facts and checks their checksum."""
     from safetensors import safe_open
 
     with safe_open(str(path), framework="numpy") as file:
@@ -201,7 +201,7 @@ def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[
 
 
 def _files(folder: Path) -> list[tuple[float, int, Path]]:
-    """Return (last used, bytes, path) of every file; one that vanishes meanwhile is not there."""
+    """Return (time of last use, bytes, path) of every file; files that are deleted meanwhile are left out."""
     found = []
     with contextlib.suppress(OSError):
         for path in folder.glob("*/*"):

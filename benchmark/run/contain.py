@@ -1,4 +1,4 @@
-"""What a method changes of the process that it runs in is put back, so that the methods after it find it unchanged."""
+"""Restores what a method changed in its process, so that the next methods find the process unchanged."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from zoo.exits import told_exits
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Put back, after the block, the working folder, streams, signal handlers, and the settings of numpy and torch.
+    """Restore, after the block, the working folder, streams, signal handlers, and the settings of numpy and torch.
 
-    Inside it `os._exit` raises ContractError.
+    Inside the block, `os._exit` raises ContractError.
     """
     import numpy as np
     import torch
@@ -32,7 +32,7 @@ def contained() -> Iterator[None]:
     finally:
         sys.stdout, sys.stderr = streams
         sys.setrecursionlimit(deepest)
-        with suppress(OSError):  # the folder is gone
+        with suppress(OSError):  # the folder no longer exists
             os.chdir(folder)
         for number, handler in handlers.items():
             if signal.getsignal(number) is not handler and not _is_default(number):
@@ -49,5 +49,5 @@ def contained() -> Iterator[None]:
 
 
 def _is_default(number: int) -> bool:
-    # After a first signal the run itself puts the default handler there, so that a second one ends it.
+    # After a first signal the run itself installs the default handler, so that a second signal ends the process.
     return signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)

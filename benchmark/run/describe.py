@@ -1,4 +1,4 @@
-"""What a record says beside its scores: the cell's identity, its conditions, the code and the machine."""
+"""Builds records: the scores of a cell with its identity, its conditions, the code and the machine."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ from benchmark.run.plan import EncoderPlan
 from zoo.files import read_mapping
 
 _CHARACTERS_PER_TOKEN = 4.3
-_UTILISATION = 0.35  # of a plain matrix product's speed, what encoding and training reach
+_UTILISATION = 0.35  # the fraction of a matrix product's speed that encoding and training reach
 
 
 def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
-    """Parameters in matrix products a token passes through, from the backbone's config; None when unknown."""
+    """Return the parameters in matrix products per token, from the backbone's config; None where unknown."""
     from zoo.engine.backbone import find_backbone
 
     name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
@@ -24,7 +24,7 @@ def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
 
 
 def parameters_of(path: Path) -> int | None:
-    """Return the same from a transformer's config.json; None where it does not say."""
+    """Return the parameters in matrix products per token, from a config.json; None where it does not say."""
     if not path.is_file():
         return None
     config = read_mapping(path)
@@ -37,7 +37,7 @@ def parameters_of(path: Path) -> int | None:
 def estimate_seconds(
     encoder_plan: EncoderPlan, records: Records, speed: float, allow_pickle: bool = False
 ) -> float | None:
-    """Return the seconds left for one encoder (0 when every cell is finished), or None when its size is unknown."""
+    """Return the seconds left for one encoder (0 where every cell is finished), or None where its size is unknown."""
     pending = [c for c in encoder_plan.cells if records.finished(encoder_plan.name, c.task.name, c.key) is None]
     if not pending:
         return 0.0
@@ -53,7 +53,7 @@ def estimate_seconds(
 
 
 def seconds_of(parameters: int, characters: float, tokens: float, passes: float, speed: float) -> float:
-    """Return the seconds to encode the characters and to train `passes` times on the tokens (once to fit)."""
+    """Return the seconds for encoding the characters and training `passes` epochs on the tokens (1 for a fit)."""
     work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
     work += max(6.0 * passes, 2.0) * parameters * tokens
     return work / (_UTILISATION * speed) + 2.0

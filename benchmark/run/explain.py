@@ -1,4 +1,4 @@
-"""One recipe in full: settings with defaults and reasons, paper against code, conditions, cost on this machine."""
+"""Explains one recipe: settings with defaults and reasons, paper against code, conditions, cost on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MILLION = 1_000_000
 
 
 def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runtime, speed: float) -> dict[str, Any]:
-    """Return what is known of a recipe, as plain values; `speed` is FLOP/s of a matrix product on this machine.
+    """Return what is known about a recipe as plain values; `speed` is the FLOP/s of a matrix product here.
 
     Raises UsageError for a recipe that is wrong.
     """
@@ -62,7 +62,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
 
 
 def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, RecipeSpec]) -> dict[str, Any] | None:
-    """Return where the paper's form and the released code's (NAME and NAME-repo) differ; None without a counterpart."""
+    """Return how the recipes of the paper and of its code (NAME and NAME-repo) differ; None without a counterpart."""
     base = spec.name.split(":")[0]
     name = base.removesuffix("-repo") if base.endswith("-repo") else f"{base}-repo"
     if name not in recipes or recipes[name].method != spec.method:
@@ -77,7 +77,7 @@ def other_form(spec: RecipeSpec, recipe: AnyRecipe, recipes: Mapping[str, Recipe
 
 
 def conditions_of(traits: Traits) -> list[str]:
-    """Return what a method needs and reads, in sentences: the conditions of its rows."""
+    """Return sentences on what a method needs and reads: the conditions of its rows."""
     said = {
         "Its weights are finished and were trained elsewhere.": traits.released,
         "It is a backbone's own states, pooled; nothing is trained.": traits.untrained,
@@ -97,7 +97,7 @@ def conditions_of(traits: Traits) -> list[str]:
 
 
 def cost(recipe: AnyRecipe, traits: Traits, runtime: Runtime, speed: float) -> dict[str, Any]:
-    """Return an estimate for this machine from sizes and a matrix product's speed; `unknown` says why there is none."""
+    """Return a cost estimate for this machine from sizes and a matrix product's speed, or `unknown` with the reason."""
     from zoo.engine.backbone import find_backbone
 
     here = {"device": runtime.device, "precision": traits.precision or runtime.precision}

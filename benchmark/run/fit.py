@@ -1,4 +1,4 @@
-"""One encoder of a plan: read from the results folder where it was fitted before, else fitted and saved there."""
+"""Obtains one encoder of a plan: reads it from the results folder if it is there, else fits it and saves it there."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from zoo.saved import check_files, save
 
 
 class Others(Protocol):
-    """Processes beside this one, which fit an encoder at the same time; see benchmark.run.executors.ranks."""
+    """The other processes that fit an encoder together with this one; see benchmark.run.executors.ranks."""
 
     @property
     def size(self) -> int:
@@ -33,13 +33,13 @@ class Others(Protocol):
     def fit_too(
         self, plan: EncoderPlan, fit: Callable[[], FitReport], device: str, stop: Callable[[], int | None]
     ) -> FitReport:
-        """Return what `fit` gives here while the others fit the same encoder."""
+        """Return the result of `fit` in this process while the others fit the same encoder."""
         ...
 
 
 @dataclass(frozen=True)
 class Fitter:
-    """Obtains the encoders of a run: what they need beside their plan."""
+    """Obtains the encoders of a run; it holds what they need beside their plan."""
 
     runtime: Runtime
     dev: LoadedTask | None
@@ -49,9 +49,9 @@ class Fitter:
     others: Others | None = None  # processes that share the batches of a training
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
-        """Return the encoder that `folder` keeps, or fit it and keep it there if it learned something.
+        """Return the encoder saved in `folder`, or fit it and save it there if fitting learned something.
 
-        `peak_from_mb`, the memory in use when counting its peak began, goes into the record of the training.
+        `peak_from_mb`, the memory in use when the peak's measurement began, goes into the record of the training.
         """
         saved = self._load_saved(plan, folder)
         if saved is not None:
@@ -65,10 +65,10 @@ class Fitter:
             report = self.others.fit_too(plan, own, self.runtime.device, self.stop_signal)
         if not report.fitted:
             return encoder
-        if not report.seconds:  # a fit without steps does not time itself
+        if not report.seconds:  # a fit without training steps does not time itself
             report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
         place = folder / "encoder"  # with sub-folders: a transform's base has one
-        shutil.rmtree(place, ignore_errors=True)  # what an interrupted saving left
+        shutil.rmtree(place, ignore_errors=True)  # an interrupted save may have left a part
         save(encoder, place)
         training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb}
         write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
@@ -77,7 +77,7 @@ class Fitter:
         return encoder
 
     def fit(self, encoder: Encoder, plan: EncoderPlan, folder: Path) -> FitReport:
-        """Fit an encoder as its plan says; its checkpoints and log are in `folder`."""
+        """Fit an encoder as its plan says; checkpoints and the log are written to `folder`."""
         run = Run(folder / "training", plan.seed or 0, stop_signal=self.stop_signal, **self.run_options)
         dev_score = self._dev_score(plan)
         if self.trackers is None:
@@ -102,7 +102,7 @@ class Fitter:
         if self.dev is None or self.dev.data is None or not plan.traits.picks_checkpoint:
             return None
         data = self.dev.data
-        # A signal is acted on by the training itself, which first writes its checkpoint.
+        # The training itself reacts to a signal, after it has written its checkpoint.
         quiet = dataclasses.replace(
             self.runtime, progress=type(self.runtime.progress).silent(), stop_signal=lambda: None
         )
@@ -139,7 +139,7 @@ def _checked_fit(saved: object) -> dict[str, Any]:
 
 
 def read_fit(folder: Path) -> dict[str, Any] | None:
-    """Return what the encoder in the folder was fitted to, or None without one; a damaged one is found by loading."""
+    """Return the content of the folder's fit.json, or None where it is absent or damaged (loading reports damage)."""
     try:
         return _checked_fit(read_signed(folder / "fit.json", unsigned=True))
     except (MissingError, CorruptError):

@@ -1,4 +1,4 @@
-"""Encoders that come as objects instead of recipes: ours, a sentence-transformers model, or a function of texts."""
+"""Encoders given as objects instead of recipes: a zoo Encoder, a sentence-transformers model or a function of texts."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenRecipe:
-    """What a record says of an encoder that was handed over: nothing of it can be set."""
+    """The recipe that records state for an encoder given as an object; none of its fields can be set."""
 
     kind: str  # its class, or "function"
     fingerprint: str
 
 
 class Given(Encoder[GivenRecipe]):
-    """An encoder that exists already: it is measured as it is and never trained or saved."""
+    """Wraps an existing encoder object, which is measured as it is and neither trained nor saved."""
 
     Recipe: ClassVar[type] = GivenRecipe
     inner: ClassVar[Encoder[Any]]
-    files: ClassVar[dict[str, Any]]  # what the encoder says that it was made from
+    files: ClassVar[dict[str, Any]]  # the files that the encoder says it was made from
 
     def __init__(self, recipe: GivenRecipe, runtime: Runtime, inner: Encoder[Any] | None = None) -> None:
         super().__init__(recipe, runtime)
@@ -45,27 +45,27 @@ class Given(Encoder[GivenRecipe]):
         self.dim = self.inner_now.dim
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors (n, dim) that the encoder gives; raises Interrupted after a signal, where it asks."""
+        """Return the encoder's vectors (n, dim); raises Interrupted after a signal if the encoder checks for one."""
         with _asking(self.inner_now, self.runtime.stop_signal):
             return self.inner_now.encode(texts)
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) the encoder knows anything of."""
+        """Return which texts (n,) the encoder knows at least in part."""
         return self.inner_now.covers(texts)
 
     def adapt(self, texts: Sequence[str]) -> Encoder[Any]:
-        """Return what the encoder makes of itself for a task's texts."""
+        """Return the encoder adapted to a task's texts."""
         with _asking(self.inner_now, self.runtime.stop_signal):
             adapted = self.inner_now.adapt(texts)
         return type(self)(self.recipe, self.runtime, adapted)
 
     def fitted_rank(self) -> int | None:
-        """Return the encoder's own."""
+        """Return the wrapped encoder's rank."""
         return self.inner_now.fitted_rank()
 
     @classmethod
     def traits(cls, recipe: GivenRecipe) -> Traits:
-        """Nothing is to be learned; a transductive encoder still reads a task's texts."""
+        """Return traits of an encoder that needs no training; a transductive one still reads a task's texts."""
         own = type(cls.inner).traits(cls.inner.recipe)
         return Traits(
             transductive=own.transductive,
@@ -84,19 +84,19 @@ class Given(Encoder[GivenRecipe]):
         return type(cls.inner).code_parts(cls.inner.recipe)
 
     def parameters(self) -> int:
-        """Return the encoder's own count."""
+        """Return the wrapped encoder's number of parameters."""
         return self.inner_now.parameters()
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return the encoder's own."""
+        """Return the wrapped encoder's counts."""
         return self.inner_now.encoding_stats()
 
     def facts(self) -> dict[str, Any]:
-        """Return the encoder's own."""
+        """Return the wrapped encoder's facts."""
         return self.inner_now.facts()
 
     def save(self, folder: Path) -> None:
-        """Raise ContractError: the encoder is its owner's to save."""
+        """Raise ContractError: the caller has to save an encoder of their own."""
         raise ContractError("an encoder that was handed over is not saved; keep it yourself (zoo.save).")
 
     @classmethod
@@ -105,16 +105,16 @@ class Given(Encoder[GivenRecipe]):
         raise ContractError("an encoder that was handed over was not saved.")
 
     def fingerprint(self) -> str:
-        """Return the encoder's own."""
+        """Return the wrapped encoder's fingerprint."""
         return self.recipe.fingerprint
 
 
 @contextmanager
 def _asking(encoder: Encoder[Any], stop: Callable[[], int | None]) -> Iterator[None]:
-    """Have an encoder, and those that it is made of, ask this run for signals inside the block.
+    """Make an encoder, and the encoders that it contains, check for this run's signals inside the block.
 
-    Whether it asks also decides how many texts it is given at a time, and that about last digits: so it is given as
-    many as its recipe is.
+    The number of texts per call depends on whether an encoder checks for signals, and it can change the last digits of
+    vectors. With this, a given encoder gets as many texts at a time as its recipe would.
     """
     before = [(part, part.runtime) for part in _parts(encoder, set())]
     try:
@@ -131,12 +131,12 @@ def _first(stop: Callable[[], int | None], own: Callable[[], int | None]) -> int
 
 
 def _parts(encoder: Encoder[Any], seen: set[int]) -> Iterator[Encoder[Any]]:
-    """Yield an encoder and those among its attributes, such as what a whitening maps."""
+    """Yield an encoder and the encoders among its attributes, such as the base of a whitening."""
     if id(encoder) in seen:
         return
     seen.add(id(encoder))
     inside = getattr(encoder, "__dict__", {})
-    if isinstance(inside.get("runtime"), Runtime):  # a plugin may keep none
+    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
         yield encoder
     for value in inside.values():
         if isinstance(value, Encoder):
@@ -149,7 +149,7 @@ class _FunctionRecipe:
 
 
 class _Function(Encoder[_FunctionRecipe]):
-    """A function of texts as an encoder: it is timed here, and its vectors of fixed texts identify it."""
+    """Wraps a function of texts as an encoder, which times it and identifies it by its vectors of fixed texts."""
 
     Recipe: ClassVar[type] = _FunctionRecipe
 
@@ -192,7 +192,7 @@ def _from_library(model: object) -> TypeGuard[SentenceTransformer]:
 
 
 def _as_pretrained(model: SentenceTransformer, name: str, runtime: Runtime) -> tuple[Encoder[Any], dict[str, Any]]:
-    """Return a sentence-transformers model as `pretrained` runs its files, and the identity of these files."""
+    """Return a sentence-transformers model as the method `pretrained` would run it, and the identity of its files."""
     with tempfile.TemporaryDirectory() as folder:
         model.save(folder)
         encoder = Pretrained(Pretrained.Recipe(model=folder), runtime)

@@ -1,6 +1,6 @@
-"""Marks of what a process works on: where one stays, that process died without a word, and the next run tells.
+"""Mark files that name what a process works on: a mark that remains shows the next run that its process was killed.
 
-A mark is a file beside a lock; the system lets go of the lock of a process that ends, however it ends.
+A mark is a file with a lock beside it; the operating system releases the lock of a process however it ends.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from pathlib import Path
 from zoo.errors import ZooError
 from zoo.files import read_mapping, slug, write_json
 
-_ANSWER = 0.3  # seconds: another process looks at a lock for a moment only, one that works holds it on
+_ANSWER = 0.3  # seconds to wait for a lock: a process that only checks it releases it sooner, one at work does not
 
 
 def mark_of(folder: Path) -> Path:
-    """Return the mark of an encoder's folder; its lock is the encoder's."""
+    """Return the mark of an encoder's folder; the encoder's lock also guards the mark."""
     return folder.with_name(folder.name + ".begun")
 
 
 @contextmanager
 def marked(mark: Path, what: str) -> Iterator[None]:
-    """Keep a mark that names `what` while the block lasts; only a process that dies in the block leaves it.
+    """Keep a mark that names `what` during the block; it remains only if the process dies inside the block.
 
-    Whoever enters holds the lock.
+    The caller must hold the lock.
     """
     begun = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    with suppress(ZooError):  # a full disk is told by what is written next, and not for the sake of a mark
+    with suppress(ZooError):  # a full disk is reported by the next important write, not because of a mark
         write_json(mark, {"encoder": what, "process": os.getpid(), "begun": begun})
     try:
         yield
@@ -41,7 +41,7 @@ def marked(mark: Path, what: str) -> Iterator[None]:
 
 
 def begun(mark: Path) -> str:
-    """Return when a mark was made, as a part of a sentence; nothing where it does not say."""
+    """Return " (begun TIME)" of a mark, for use in a sentence; "" where the mark does not state the time."""
     try:
         return f" (begun {read_mapping(mark)['begun']!s:.40})"
     except (ZooError, KeyError):
@@ -50,18 +50,18 @@ def begun(mark: Path) -> str:
 
 @dataclass
 class Asked:
-    """Marks of the methods that are asked what they are while a run is planned.
+    """Marks of the plugin methods whose code runs while a plan is made, to find out their properties.
 
-    A method that a process died in meanwhile is not asked again before a run has ended: no plan would ever be made.
+    If a process died in such a method, it is not asked again until a run has ended; else no plan could ever be made.
     """
 
-    folder: Path  # of the marks
-    write: bool = True  # False: those of other processes are looked at
-    left: list[Path] = field(default_factory=list)  # marks of dead processes
+    folder: Path  # where the marks are
+    write: bool = True  # False: only the marks of other processes are read
+    left: list[Path] = field(default_factory=list)  # marks of dead processes that were found
 
     @contextmanager
     def asking(self, name: str) -> Iterator[str | None]:
-        """Keep a mark while the block lasts; yields the sentence on a process that died there before, else None."""
+        """Keep a mark during the block; yields a sentence if a process died in this method before, else None."""
         sentence = self._death(name)
         if sentence is not None or not self.write:
             yield sentence
@@ -98,7 +98,7 @@ def _lock_of(mark: Path) -> Path:
 
 
 def forget(marks: Iterable[Path]) -> None:
-    """Delete marks of dead processes and their locks, once what they mean was said."""
+    """Delete marks of dead processes and their locks, once these deaths were reported."""
     for mark in marks:
         for path in (mark, _lock_of(mark)):
             with suppress(OSError):

@@ -29,7 +29,7 @@ from zoo.hardware import forget_peak_memory, peak_memory_mb
 
 @dataclass(frozen=True)
 class Measured:
-    """What measuring a cell gave: `more` has the fields of its record that depend on the outcome."""
+    """The outcome of measuring a cell; `more` has the fields of its record that depend on the outcome."""
 
     cell: Cell
     status: Status
@@ -50,7 +50,7 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
 
 
 def failed(cell: Cell, error: BaseException) -> Measured:
-    """Return a failed cell: an error of this project by its sentence, any other with its traceback."""
+    """Return a failed cell; its reason is the message of this project's errors, else the traceback."""
     if isinstance(error, ZooError):
         return Measured(cell, "failed", str(error))
     details = {"traceback": "".join(traceback.format_exception(error))}
@@ -58,7 +58,7 @@ def failed(cell: Cell, error: BaseException) -> Measured:
 
 
 class Overlap:
-    """Which test texts are in the training text; a corpus is normalised once for all cells."""
+    """Finds the test texts that are in the training text; a corpus is normalised once for all cells."""
 
     def __init__(self) -> None:
         self._corpus: Corpus | None = None
@@ -88,7 +88,7 @@ class EncoderMeasurement:
         self.plan = plan
         self.folder = folder
         self._fitter = fitter
-        self._cache = None if plan.traits.transductive else cache  # fitted on each task's texts: not in the cache
+        self._cache = None if plan.traits.transductive else cache  # vectors that depend on the task are not cached
         self._stop = stop
         self._overlap = overlap
         self._encoder: Encoder | None = None
@@ -96,12 +96,12 @@ class EncoderMeasurement:
         self._timed = Timed()
         self._blocks = Blocks(stop.check)
         self._store = VectorStore(self.encoder, plan.shown, self._entry, self._timed, self._blocks)
-        self._adapted: tuple[list[str], VectorStore] | None = None  # the texts that it was fitted on last
-        self._adaptation: dict[str, Any] | None = None  # what records say of that fit
+        self._adapted: tuple[list[str], VectorStore] | None = None  # the texts of the last fit, and their vectors
+        self._adaptation: dict[str, Any] | None = None  # what records state about that fit
         self._peak_from_mb: float | None = None
 
     def encoder(self) -> Encoder:
-        """Return the encoder, obtained when it is first needed."""
+        """Return the encoder; the first call loads or fits it."""
         if self._encoder is None:
             encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
             asked = self._stop.asked
@@ -118,13 +118,13 @@ class EncoderMeasurement:
         return self._cache.entry(self.plan.key, self.plan.code, fitted, self._fitter.runtime.device)
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
-        """Yield each cell once it is measured; raises Interrupted after a signal. Every cell must have data."""
+        """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
         runtime = self._fitter.runtime
-        self._peak_from_mb = forget_peak_memory(runtime.device)  # without the memory of the encoders before
+        self._peak_from_mb = forget_peak_memory(runtime.device)  # leaves out the peak of earlier encoders
         try:
             if self.plan.traits.transductive:
                 self.encoder()
-                # Tasks on the same texts follow each other, for what is fitted on them serves all.
+                # Tasks on the same texts follow each other, so that one fit on these texts serves them all.
                 cells = sorted(cells, key=lambda cell: (cell.task.task.dataset, cell.task.task.form))
             else:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
@@ -147,11 +147,11 @@ class EncoderMeasurement:
                 yield failed(cell, error)
 
     def _vectors_for(self, texts: list[str]) -> VectorStore:
-        """Return the vectors to score a data set of these unlabelled texts with."""
+        """Return the vectors for scoring a data set with these unlabelled texts."""
         if not self.plan.traits.transductive:
             return self._store
         if self._adapted is None or self._adapted[0] != texts:
-            self._adapted = None  # frees the one before
+            self._adapted = None  # frees the previous one
             encoder, started = self.encoder(), time.perf_counter()
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)
@@ -206,14 +206,14 @@ class EncoderMeasurement:
         return {**facts, "parameters": None} if "parameters" in self.plan.unstated else facts
 
     def _encoding(self) -> dict[str, Any]:
-        """Return what the measuring itself encoded: without the probe and the dev scores of training.
+        """Return counts and speed of the encoding for measuring, without the probe and the dev scores of training.
 
-        Texts from the embedding cache were not encoded; the cache does not know how many of them were truncated.
+        Texts from the embedding cache do not count; the cache does not know how many of them were truncated.
         """
         result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
         if self._encoder is not None:
             result = dict(self._encoder.encoding_stats())
-            if "seconds" not in result:  # a plugin that counts nothing is timed from outside
+            if "seconds" not in result:  # a plugin that does not count is timed here
                 result |= {"texts": self._timed.texts, "seconds": self._timed.seconds}
                 self._stats_before |= {"texts": 0, "seconds": 0.0}
             for name in ("texts", "tokens", "truncated", "seconds"):

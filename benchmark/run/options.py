@@ -1,4 +1,4 @@
-"""What a run is asked for, as one typed value: the command line, a notebook and a job on another machine make it."""
+"""The options of a run as one typed value, for the command line, notebooks and jobs on other machines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESULTS = Path("zoo-bench-results")
 
 @dataclass(frozen=True, kw_only=True)
 class NamedRunFile:
-    """The run file that options came from, as records name it."""
+    """The run file from which options were read, as records state it."""
 
     name: str  # as it was typed
     sha256: str
@@ -29,7 +29,7 @@ class RunOptions:
     methods: str  # names, globs, files, name:key=value; comma-separated
     suites: str | None = None  # None: the suites that have `tasks`, else pocket
     tasks: str | None = None
-    label: str | None = None  # what rows are called: a name for each method, comma-separated
+    label: str | None = None  # the names of rows: one for each method, comma-separated
     seeds: int | None = None  # seeds 0..N-1
     backbone: str | None = None
     revision: str | None = None
@@ -46,7 +46,7 @@ class RunOptions:
     allow_missing: bool = False
     allow_pickle: bool = False
     fail_fast: bool = False
-    remeasure: bool = False  # measure again what other code measured
+    remeasure: bool = False  # measure again the cells that were measured with different code
     embedding_cache: float = 4.0  # gigabytes; 0: none
     tracker: str | None = None  # tensorboard, wandb, mlflow ... or all; comma-separated
     tracker_folder: Path | None = None  # for trackers that write files; None: `trackers` in the results folder
@@ -56,7 +56,7 @@ class RunOptions:
     shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
 
     def part(self) -> tuple[int, int]:
-        """Return which part of how many is to be run, from 0; raises UsageError for a shard that is none."""
+        """Return (index from 0, number of parts) of the part to run; raises UsageError for an invalid shard."""
         if self.shard is None:
             return 0, 1
         number, _, count = self.shard.partition("/")
@@ -65,7 +65,7 @@ class RunOptions:
         return int(number) - 1, int(count)
 
     def trackers(self) -> Trackers | None:
-        """Return the trackers to report to; raises UsageError or MissingError for one that is not here."""
+        """Return the trackers to report to; raises UsageError or MissingError for one that is not available."""
         if self.tracker is None:
             return None
         from benchmark.run.tracking import find_trackers
@@ -73,13 +73,13 @@ class RunOptions:
         return find_trackers(self.tracker, self.tracker_folder or self.results / "trackers")
 
     def ray_address(self) -> str | None:
-        """Return the address of the Ray cluster, None for the one that runs here; raises UsageError for no such."""
+        """Return the address of the Ray cluster, None for a local one; raises UsageError for an invalid executor."""
         kind, _, address = (self.executor or "").partition("://")
         if kind != "ray" or (self.executor != "ray" and not address):
             raise UsageError(f"--executor {self.executor}: give ray, or ray://HOST:PORT.")
         return self.executor if address else None
 
     def recipe_defaults(self) -> dict[str, str]:
-        """Return what fills the fields that a recipe leaves open: `backbone` and `revision`, where they are given."""
+        """Return values for fields that a recipe leaves open: `backbone` and `revision`, where they are given."""
         given = {"backbone": self.backbone, "revision": self.revision}
         return {name: value for name, value in given.items() if value}

@@ -1,4 +1,4 @@
-"""Makes overlap.json for a results folder whose records do not name the test texts that they were trained on."""
+"""Makes overlap.json for a results folder whose records do not state which test texts were in the training text."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from zoo.files import write_json
 
 
 def write_overlap(results: Path, data: DataSource) -> tuple[Path, list[str]]:
-    """Write overlap.json beside records that lack an overlap; returns its path and why some of them stay without.
+    """Write overlap.json for records without an overlap; returns its path, and the reasons for records left out.
 
-    A training text is made again as the record's command made it, and left out where its sha256 differs. Raises
-    MissingError where no record lacks an overlap.
+    A training text is made again from the record's command, and left out where its sha256 differs. Raises MissingError
+    where no record lacks an overlap.
     """
     lacking = [r for r in Records(results).all() if _lacks(r)]
     if not lacking:
@@ -58,7 +58,7 @@ def _corpus_of(record: Record) -> CorpusPart:
 
 
 def _corpus(records: Sequence[Record], sha256: str, data: DataSource) -> Corpus:
-    """Return the training text of records as their commands made it; raises MissingError where no command does."""
+    """Return the training text of records, made again from their commands; raises MissingError where none fits."""
     about = _corpus_of(records[0])
     option, load = ("--train-sentences", load_corpus) if "sentences" in about else ("--train-pairs", load_pairs)
     for count in _counts([r["command"] for r in records], option):
@@ -69,7 +69,7 @@ def _corpus(records: Sequence[Record], sha256: str, data: DataSource) -> Corpus:
 
 
 def _counts(commands: Iterable[Sequence[Any]], option: str) -> list[int | None]:
-    """Return the different values of an option, None for a command without it."""
+    """Return the distinct values of an option in the commands; None stands for a command without it."""
     counts: dict[int | None, None] = {}
     for command in commands:
         given = [str(word) for word in command]

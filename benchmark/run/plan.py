@@ -1,8 +1,9 @@
-"""Methods x seeds x tasks -> cells with content keys. Nothing is trained or encoded here.
+"""Makes a plan: methods x seeds x tasks give cells with content keys. Nothing is trained here.
 
 A key is a sha256 over the method's name and version, the resolved recipe, the sha256 of weights, texts and data, the
-seed, the precision and the protocol. It holds no path and no name of a user's file. A finished cell is not run again; a
-changed input is another cell. Code is not part of a key: records have a digest of it, and a run says where it differs.
+seed, the precision and the protocol. It contains no path and no name of a user's file. A finished cell is not run
+again; a changed input gives another cell. The code is not part of the key: records hold a digest of it, and a run
+reports where it differs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from zoo.registry import METHODS, method_identity
 
 @dataclass(frozen=True)
 class ResolvedMethod:
-    """A recipe with its method's class and its frozen dataclass; nothing is loaded yet."""
+    """A recipe with its method's class and the frozen dataclass of its values; no model is loaded yet."""
 
     name: str
     cls: type[Encoder]
@@ -37,12 +38,12 @@ class ResolvedMethod:
     traits: Traits
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
-    failed: str | None = None  # what went wrong where it was asked for its traits
+    failed: str | None = None  # the error that asking for its traits raised
 
 
 @dataclass(frozen=True)
 class TrainingTexts:
-    """Sentences or labelled pairs to train on; without any, `missing` says why there are none."""
+    """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
 
     corpus: Corpus | None = None
     missing: str | None = None
@@ -50,7 +51,7 @@ class TrainingTexts:
 
 @dataclass(frozen=True)
 class Cell:
-    """One encoder to be measured on one task; the result is one record."""
+    """One encoder and one task to measure it on; the result is one record."""
 
     task: LoadedTask
     key: str
@@ -58,7 +59,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class EncoderPlan:
-    """One encoder to obtain (train, fit or just load), and the cells measured with it."""
+    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
 
     name: str
     cls: type[Encoder]
@@ -70,13 +71,13 @@ class EncoderPlan:
     row_key: str
     cells: tuple[Cell, ...]
     code: str  # digest of the code that makes the vectors
-    missing: str | None = None  # why it cannot run at all (backbone not here, say): its cells are n/a
-    failed: str | None = None  # what went wrong where the method was asked what it is: its cells have failed
+    missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
+    failed: str | None = None  # the error that the method's code raised while planning: its cells have failed
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, Any] | None = None
     recipe_name: str | None = None  # the recipe's, where `name` is a label
-    unstated: tuple[str, ...] = ()  # what nothing states of a plugin: records leave it open
-    called: str = ""  # the name as it is printed, where that is shorter
+    unstated: tuple[str, ...] = ()  # what a plugin does not state (see `unstated`): records leave it open
+    called: str = ""  # the printed name, where that is shorter
 
     @property
     def shown(self) -> str:
@@ -115,9 +116,9 @@ _DEFAULT_SOURCES = getattr(Encoder.sources, "__func__", None)
 
 
 def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
-    """Return which of sources, precision and parameters a plugin's class leaves open: defaults say nothing of it.
+    """Return which of sources, precision and parameters a plugin's class does not state itself.
 
-    What is built on a method of ours has them from there; a built-in method leaves nothing open.
+    A plugin derived from a built-in method inherits its statements; a built-in method states them all.
     """
     if _is_builtin(cls):
         return ()
@@ -146,7 +147,7 @@ def encoder_inputs(
     precision: str,
     limit: int | None,
 ) -> dict[str, Any]:
-    """Return everything but the seed that an encoder's vectors depend on: what its key hashes."""
+    """Return the inputs except the seed on which an encoder's vectors depend; its key is a hash of these."""
     left_out = added_at_default(recipe)
     named = {kind: _without_own_name(source) for kind, source in sources.items()}
     fields = portable_recipe(recipe, named)
@@ -163,7 +164,7 @@ def encoder_inputs(
 
 
 def _without_own_name(source: Any) -> Any:
-    """Return a source's identity with the sha256 in place of the name where the name is that of a user's file."""
+    """Return a source's identity, in which the sha256 replaces the name of a user's file."""
     if not isinstance(source, dict) or not source.get("local"):
         return source
     return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
@@ -177,7 +178,7 @@ def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked_sources(sources: Any) -> dict[str, Any]:
-    """Return what `sources` gave; raises ContractError for what is no mapping of names to plain values."""
+    """Return the result of `sources()`; raises ContractError unless it maps names to plain values."""
     try:
         sha256_json(sources)
         if isinstance(sources, dict) and all(isinstance(name, str) for name in sources):
@@ -207,9 +208,9 @@ def make_plan(
     pairs: TrainingTexts | None = None,
     asked: Asked | None = None,
 ) -> Plan:
-    """Return every method and seed as encoders and cells; `asked` notes which method of a plugin is asked what it is.
+    """Return the encoders and cells of all methods and seeds; `asked` marks the plugin method whose code is running.
 
-    A backbone that is not here, or a text that is missing, makes the cells of the methods that need it n/a.
+    Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
     """
     plan = Plan()
     called = printed_names(method.name for method in methods)
@@ -219,7 +220,7 @@ def make_plan(
         kind = "pairs" if method.traits.needs_pairs else "corpus" if method.traits.needs_corpus else ""
         sources, missing, failed = {}, texts[kind].missing, method.failed
         text, identity = texts[kind].corpus, None
-        row_key = sha256_json({"method": method.name, "failed": True})  # where the method does not say what it is
+        row_key = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
         code = row_key
         noted = ExitStack()
         try:
@@ -254,7 +255,7 @@ def make_plan(
             code = code_digest(method.cls.code_parts(method.recipe))
         except ZooError as error:
             if _is_builtin(method.cls) and not isinstance(error, CorruptError):
-                raise  # what is asked for is wrong, and not one model that is damaged
+                raise  # the request itself is wrong; this is not merely one damaged model
             failed = failed or str(error)
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
             failed = failed or f"the method cannot say what it is: {said(error)}"

@@ -1,4 +1,4 @@
-"""From options to a plan: methods are resolved, tasks and training texts are read, nothing is trained or written."""
+"""Makes a plan from options: resolves methods and reads tasks and training texts; trains nothing."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from zoo.recipe import all_recipes, parse_methods
 
 @dataclass(frozen=True)
 class Prepared:
-    """A plan, with the development task that picks checkpoints and where to compute."""
+    """A plan, the development task that picks checkpoints, and the runtime (device, precision ...)."""
 
     plan: Plan
     dev: LoadedTask
     runtime: Runtime
-    suites: tuple[str, ...]  # the tables that it fills: names, and files of suites
-    deaths: tuple[Path, ...] = ()  # marks of processes that died while such a plan was made
+    suites: tuple[str, ...]  # the suites whose tables it fills: names or files
+    deaths: tuple[Path, ...] = ()  # marks of processes that died while they made a plan
 
 
 def prepare(
@@ -43,11 +43,11 @@ def prepare(
 ) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
-    With `write`, the results folder is made and tried as well, before anything that takes long. An encoder that is
-    `given` as an object takes the place of the methods; rows call it `name`.
+    With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` is an
+    encoder object that replaces the methods; its rows have the name `name`.
     """
     part, parts = options.part()
-    options.trackers()  # one that is not installed is an error before any work
+    options.trackers()  # raises before any work if one is not installed
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
     methods = []
@@ -56,7 +56,7 @@ def prepare(
         methods = renamed(methods, options.label)
     names = choose_tasks(suite, options.tasks)
     if options.dev is not None:
-        TASKS.get(options.dev)  # a name that no task has ends here
+        TASKS.get(options.dev)  # raises UsageError for an unknown task
     if write:
         check_writable(options.results)
     data = DataSource.from_options(options.data)
@@ -101,7 +101,7 @@ def prepare(
 
 
 def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:
-    """Return the methods under the names that rows are to have; raises UsageError unless there is one for each."""
+    """Return the methods renamed to the given labels; raises UsageError unless there is one label for each."""
     if labels is None:
         return methods
     names = [name.strip() for name in labels.split(",")]
@@ -118,7 +118,7 @@ def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtim
         corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences)
     except MissingError as error:
         if options.corpus and not options.allow_missing:
-            raise  # what was asked for by name is not here
+            raise  # the user asked for this text by name
         return TrainingTexts(
             missing=f"{error} Or name a text with --corpus."
         )  # only the methods that need it go without
@@ -145,7 +145,7 @@ def _dev_task(name: str, loaded: list[LoadedTask], data: DataSource, limit: int 
 
 
 def _check_dev(dev: LoadedTask) -> None:
-    """Raise unless the task that was asked for has development pairs: nothing else takes its place."""
+    """Raise an error unless the chosen task has development pairs; there is no fallback."""
     if dev.data is None:
         raise MissingError(f"--dev {dev.name}: {dev.reason}")
     if dev.data.dev_overlap() is None:

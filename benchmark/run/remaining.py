@@ -1,4 +1,4 @@
-"""How long the rest of a whole run takes: measured times of the encoders that are done, sizes for the others."""
+"""Estimates the time left of a whole run from the measured times of finished encoders and the sizes of the others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from zoo.encoder import Runtime
 from zoo.errors import ZooError
 from zoo.progress import clock
 
-_NOMINAL = 1e11  # FLOP/s, for the first look: only a run that is longer than _LONG by it has the machine timed
+_NOMINAL = 1e11  # FLOP/s assumed at first; the machine is timed only if the run then takes longer than _LONG
 _LONG = 60.0  # seconds
 _DOUBT = 30.0  # seconds of measuring that weigh as much as the estimate from sizes
-_NO_SIZE = 2.0  # seconds of an encoder whose work cannot be counted
+_NO_SIZE = 2.0  # seconds assumed for an encoder whose work cannot be counted
 
 
 @dataclass
 class Remaining:
-    """Seconds left of a plan; tell it of each encoder that is done."""
+    """Estimates the seconds left of a plan; call `done` for each finished encoder."""
 
     expected: dict[str, float] = field(default_factory=dict)  # seconds by encoder key, from sizes
-    timed: bool = False  # whether `expected` is by the machine's own speed
+    timed: bool = False  # whether `expected` uses the machine's measured speed
     names: dict[str, str] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
 
@@ -46,7 +46,7 @@ class Remaining:
         self.spent[key] = self.spent.get(key, 0.0) + seconds
 
     def seconds(self) -> float | None:
-        """Return the seconds left, None while nothing is known; a seed takes what the method's seeds before it took."""
+        """Return the seconds left, None while unknown; earlier seeds of a method predict the time of its later ones."""
         waiting = [key for key in self.expected if key not in self.spent]
         worked = {key: seconds for key, seconds in self.spent.items() if self.expected.get(key, 0.0) > 0}
         if not worked and not self.timed:
@@ -74,6 +74,6 @@ def _seconds(plan: EncoderPlan, records: Records, speed: float, runtime: Runtime
         return 0.0
     try:
         found = estimate_seconds(plan, records, speed, runtime.allow_pickle)
-    except ZooError:  # what is wrong with it is said when the encoder is measured
+    except ZooError:  # the error is reported when the encoder is measured
         return 0.0
     return _NO_SIZE if found is None else found

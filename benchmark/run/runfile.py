@@ -1,4 +1,4 @@
-"""Run files: YAML that describes a run with the words of the command line, whose options win over the file's."""
+"""Run files: YAML that states the options of a run under their command-line names; typed options override the file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_file, resource_folder, user_path
 from zoo.recipe import build, read_yaml
 
-_LISTS = ("methods", "suites", "tasks", "label", "tracker")  # a list of names or one text with commas
+_LISTS = ("methods", "suites", "tasks", "label", "tracker")  # given as a list of names or as one text with commas
 _PATHS = ("results", "tracker_folder")
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Content:
-    """The keys of a run file; each but `about` is an option of `zoo-bench run` (`suites` is --suite)."""
+    """The keys of a run file; each except `about` is an option of `zoo-bench run` (`suites` is --suite)."""
 
     about: str | None = None  # what the run is for; nothing reads it
     methods: str | None = None
@@ -61,7 +61,7 @@ class _Content:
 
 
 def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
-    """Return the options that a run file states, as fields of `RunOptions`, and what records say of the file.
+    """Return the options in a run file as fields of `RunOptions`, and the file's identity for records.
 
     `name` is a path, or the name of a shipped file (`sts-main`, `runs/sts-main.yaml`). Raises UsageError for a file
     that is not there, for an unknown key, and for a value of another kind.
@@ -85,14 +85,14 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
 
 
 def _joined(value: object) -> Any:
-    """Return a list of texts as the command line has it: one text with commas."""
+    """Return a list of texts in the form of the command line: one text with commas."""
     if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return ",".join(value)
     return value
 
 
 def run_file_path(name: str) -> Path:
-    """Return the file that is meant: the path where there is one, else the shipped file of that name."""
+    """Return the path of a run file: `name` itself if it exists, else the shipped file of that name."""
     path = user_path(name)
     if is_file(path):
         return path
@@ -107,7 +107,7 @@ def run_file_path(name: str) -> Path:
 
 
 def overlaid(chosen: Mapping[str, Any], typed: set[str], stated: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run: those that were typed, else those that the file states, else the defaults."""
+    """Return the options of a run; typed options override the file's, and these override the defaults."""
     left = {key: value for key, value in stated.items() if key not in typed}
     if "methods" in typed:
         left.pop("label", None)  # the names are those of the file's methods

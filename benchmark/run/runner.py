@@ -1,4 +1,4 @@
-"""Executes a plan: encoder by encoder under a lock, and writes one record per cell."""
+"""Executes a plan, one encoder after the other, each under a lock, and writes one record per cell."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from zoo.hardware import environment
 
 @dataclass(frozen=True)
 class _Nothing:
-    """In place of a recipe that cannot be written."""
+    """Replaces a recipe that cannot be written to a record."""
 
 
 @dataclass
 class Outcome:
-    """What a run did, cell by cell."""
+    """Counts the cells that a run measured or kept, and lists those that failed or are n/a."""
 
     measured: int = 0
     kept: int = 0
-    other_code: int = 0  # of the kept ones, those that other code made
+    other_code: int = 0  # kept cells that were measured with different code
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
 
@@ -55,15 +55,15 @@ class Runner:
     dev: LoadedTask | None = None
     limit: int | None = None
     fail_fast: bool = False
-    remeasure: bool = False  # cells that other code made are measured again
+    remeasure: bool = False  # measure again the cells that were measured with different code
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
-    trackers: Trackers | None = None  # what trainings report to beside their logs
+    trackers: Trackers | None = None  # trackers to which trainings report, beside their logs
     run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
     claims: Claims | None = None  # None: this process takes every encoder
     others: Others | None = None  # processes that share the batches of a training
-    number: tuple[int, int] | None = None  # of the plan's first encoder, and of how many, where it is part of a run
+    number: tuple[int, int] | None = None  # for a part of a run: the first encoder's number, and the whole run's total
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
@@ -71,10 +71,10 @@ class Runner:
         self._overlap = Overlap()
         self._remaining = Remaining()
         self._mine: set[str] = set()  # encoders that this process has claimed
-        self._held: set[str] = set()  # encoders that another process was found to work on
+        self._held: set[str] = set()  # encoders on which another process was found at work
 
     def run(self, plan: Plan) -> Outcome:
-        """Execute every cell that is not finished; failures are recorded and the others go on.
+        """Execute every unfinished cell; a failed cell is recorded, and the run continues.
 
         Raises Interrupted after a signal, once everything is saved.
         """
@@ -85,7 +85,7 @@ class Runner:
             waiting = deque(enumerate(self._deadly_last(plan.encoders), first))
             if self.claims is None and self.runtime.progress.enabled and len(waiting) > 1:
                 self._remaining = Remaining.of(plan.encoders, self.records, self.runtime)
-            held = 0  # encoders in a row that other processes work on
+            held = 0  # consecutive encoders on which other processes work
             while waiting:
                 stop.check()
                 number, encoder_plan = waiting.popleft()
@@ -93,7 +93,7 @@ class Runner:
                     continue
                 head = f"[{number}/{total}] {_named(encoder_plan)}"
                 started = time.monotonic()
-                # With nothing else to do it waits; otherwise the next encoder is taken first.
+                # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
                 with contained():
                     done = self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0)
                 if done:
@@ -107,7 +107,7 @@ class Runner:
         return self.outcome
 
     def _claimed(self, plan: EncoderPlan) -> bool:
-        """Return whether the encoder is for this process, now or because it claimed it before and had to wait."""
+        """Return whether this process has claimed the encoder, now or earlier before it had to wait."""
         if self.claims is None or plan.key in self._mine:
             return True
         if self.claims.take(plan.key):
@@ -128,7 +128,7 @@ class Runner:
         return pending
 
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
-        """Measure the pending cells of one encoder; returns False where another process has it, for now."""
+        """Measure the pending cells of one encoder; returns False while another process works on it."""
         say = self.runtime.progress.say
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
@@ -148,7 +148,7 @@ class Runner:
         folder = self.records.encoder_folder(plan.name, plan.key)
         with self._lock(folder, patience) as mine:
             if not mine:
-                self.outcome.kept -= len(plan.cells) - len(pending)  # counted again when its turn comes
+                self.outcome.kept -= len(plan.cells) - len(pending)  # counted again when the encoder is tried again
                 if plan.key not in self._held:
                     say(f"{head}: another process works on it")
                 self._held.add(plan.key)
@@ -164,14 +164,14 @@ class Runner:
         return True
 
     def _deadly_last(self, plans: Sequence[EncoderPlan]) -> list[EncoderPlan]:
-        """Return the encoders, those last that a process died on, which are named: they may end this one as well."""
+        """Move encoders on which a process died to the end, with a warning: they may kill this process as well."""
         deadly = set()
         for plan in plans:
             folder = self.records.encoder_folder(plan.name, plan.key)
             if not mark_of(folder).is_file():
                 continue
             with self._lock(folder, 0.0) as mine:
-                # Under the lock a mark is nobody's; one of a process at work was not to be counted.
+                # A mark counts only if its lock is free: otherwise it belongs to a process at work.
                 if not mine or not mark_of(folder).is_file():
                     continue
                 if all(self.records.finished(plan.name, cell.task.name, cell.key) for cell in plan.cells):
@@ -191,9 +191,9 @@ class Runner:
 
     @contextmanager
     def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
-        """Hold the encoder's lock inside the block, or yield False after waiting that long for another process.
+        """Hold the encoder's lock inside the block, or yield False after waiting `patience` seconds for it.
 
-        An encoder folder that stays empty is removed.
+        The encoder's folder is removed afterwards if it is empty.
         """
         from filelock import FileLock, Timeout
 
@@ -208,7 +208,7 @@ class Runner:
             yield True
         finally:
             lock.release()
-            with suppress(OSError):  # it holds what was learned, or another process removed it or works in it
+            with suppress(OSError):  # it is not empty, or another process removed it or works in it
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, *, bare: bool = False) -> None:
@@ -223,7 +223,7 @@ class Runner:
         )
         try:
             self.records.write(record, measured.pairs)
-        except CorruptError as error:  # a plugin's word for its recipe, files or cost is no plain value
+        except CorruptError as error:  # a plugin's recipe, sources or facts are not plain values
             if bare:
                 raise
             reason = f"it cannot be recorded: {said(error)}"

@@ -12,13 +12,13 @@ from zoo.progress import print_safe
 
 
 class Stop:
-    """Whether SIGINT or SIGTERM has come; training, encoding and the runner ask after each batch."""
+    """Records whether SIGINT or SIGTERM has arrived; training, encoding and the runner check it after each batch."""
 
     def __init__(self, *, tell: bool = True, launched: bool = False) -> None:
         self.number: int | None = None
-        self.asked = 0  # how often it was asked: an encoder that never asks is given few texts at a time
-        self.tell = tell  # False: another process says that the signal was heard
-        # One Ctrl-C reaches what torchrun launched twice: from the terminal, and from torchrun, which ends by force.
+        self.asked = 0  # the number of checks: an encoder that never checks is given few texts at a time
+        self.tell = tell  # False: another process prints that the signal arrived
+        # One Ctrl-C reaches a process of torchrun twice: from the terminal and from torchrun, which kills it later.
         self.launched = launched
 
     def __call__(self) -> int | None:
@@ -27,7 +27,7 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Handle the signals inside the block, and say at once that the first one was heard."""
+        """Handle the signals inside the block, and print a line as soon as the first one arrives."""
 
         def handle(number: int, _: object) -> None:
             self.number = number
@@ -47,6 +47,6 @@ class Stop:
                 signal.signal(number, handler)
 
     def check(self) -> None:
-        """Raise Interrupted when a signal came."""
+        """Raise Interrupted if a signal has arrived."""
         if self.number is not None:
             raise Interrupted(f"stopped by signal {self.number}; the same command goes on from here.", self.number)

@@ -1,4 +1,4 @@
-"""Training curves for the trackers that accelerate knows: TensorBoard, W&B, MLflow and others that are installed."""
+"""Reports training curves to the trackers that accelerate supports: TensorBoard, W&B, MLflow and others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LogValues = Callable[[int, Mapping[str, float]], None]
 
 @dataclass(frozen=True)
 class Trackers:
-    """Which trackers trainings report to, and the folder for those that write files."""
+    """The trackers to which trainings report, and the folder for those that write files."""
 
     names: tuple[str, ...]
     folder: Path
 
     @contextmanager
     def following(self, run: str, settings: AnyRecipe, runtime: Runtime) -> Iterator[LogValues]:
-        """Yield what takes a training's values; `run` names the training, whose `settings` (a dataclass) are stored.
+        """Yield a function that logs a training's values; `run` names the training, and `settings` are stored.
 
         Trackers show it as the run `run` of the project `zoo-bench`, TensorBoard as a folder of that name.
         """
@@ -35,7 +35,7 @@ class Trackers:
 
         from zoo.training.processes import own_process
 
-        own_process(runtime)  # accelerate's trackers write in the first of several processes only, and ask for that
+        own_process(runtime)  # accelerate's trackers need its process state: they write only in the first process
         classes: dict[str, Any] = LOGGER_TYPE_TO_CLASS
         trackers: list[Any] = []
         for name in self.names:
@@ -62,7 +62,7 @@ class Trackers:
 
 
 _RUN_NAMES = {"wandb": "name", "mlflow": "run_name", "trackio": "name", "swanlab": "experiment_name"}
-"""How a tracker is told what a run in its project is called."""
+"""The keyword by which each tracker takes the name of a run."""
 
 
 def _run_name(tracker: str, run: str) -> dict[str, str]:
@@ -70,13 +70,13 @@ def _run_name(tracker: str, run: str) -> dict[str, str]:
 
 
 def plain_settings(settings: AnyRecipe) -> dict[str, bool | int | float | str]:
-    """Return the fields of a recipe as values that every tracker stores; others become texts."""
+    """Return the fields of a recipe as types that every tracker can store; other types become texts."""
     fields = dataclasses.asdict(settings)
     return {key: value if isinstance(value, bool | int | float | str) else str(value) for key, value in fields.items()}
 
 
 def find_trackers(names: str, folder: Path) -> Trackers:
-    """Return the trackers of a comma-separated list, `all` for those that are installed.
+    """Return the trackers of a comma-separated list; `all` stands for those that are installed.
 
     Raises UsageError for one that accelerate does not know, MissingError for one whose package is not installed.
     """

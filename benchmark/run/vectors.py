@@ -1,4 +1,4 @@
-"""The vectors of one encoder in memory: what the embedding cache has, and each other text encoded once."""
+"""Keeps the vectors of one encoder in memory: from the embedding cache where it has them, else encoded once."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from zoo.conformance import check_vectors
 from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError
 
-_BLOCK = 8192  # texts that are encoded, and kept in the embedding cache, at a time
+_BLOCK = 8192  # texts that are encoded, and written to the embedding cache, at a time
 _SILENT = 256  # of an encoder that does not ask whether to stop; fixed: blocks of another size can change last digits
-_UNKEPT = 60.0  # seconds after which small blocks go to the cache too: each time makes a file
-_MISSING = 10  # words that a record names; never sentences, which are the data sets' own
+_UNKEPT = 60.0  # seconds after which smaller blocks are cached too; not more often, because each write makes a file
+_MISSING = 10  # unknown words that a record lists; not sentences, because these belong to the data sets
 
 
 def facts_of(encoder: Encoder) -> dict[str, Any]:
-    """Return what records keep of an encoder: its size, and what its method says of itself."""
+    """Return what records state about an encoder: its size and its method's facts; raises ContractError."""
     facts = {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
     for name, value in facts.items():
         try:
@@ -38,7 +38,7 @@ def facts_of(encoder: Encoder) -> dict[str, Any]:
 
 @dataclass
 class Timed:
-    """How many texts the run had encoded, and in how many seconds."""
+    """The number of texts that the run has encoded, and the seconds it took."""
 
     texts: int = 0
     seconds: float = 0.0
@@ -46,9 +46,9 @@ class Timed:
 
 @dataclass
 class Blocks:
-    """How many texts are encoded at a time; `check` raises Interrupted between two blocks after a signal.
+    """The number of texts that are encoded at a time; `check` raises Interrupted between two blocks after a signal.
 
-    An encoder that asks for signals itself is given large blocks, another one small ones.
+    An encoder that checks for signals itself is given large blocks, any other one small blocks.
     """
 
     check: Callable[[], None] = lambda: None
@@ -62,8 +62,8 @@ class Blocks:
 class VectorStore:
     """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
 
-    Instead of an encoder its maker can be given, which is called when the first text has to be encoded. `entry` is
-    asked for the encoder's place in the embedding cache, if there is one (training changes which it is).
+    `encoder` can also be a function that makes it, called when the first text has to be encoded. `entry` returns the
+    encoder's entry in the embedding cache, if there is one; it is called again after training, which changes the entry.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class VectorStore:
         self.matrix: Vectors = np.empty((0, 0), np.float32)
         self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.cached = 0  # texts whose vectors came from the embedding cache
-        self.cached_facts: dict[str, Any] | None = None  # the encoder's facts as the cache has them
+        self.cached_facts: dict[str, Any] | None = None  # the encoder's facts, from the cache
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder, which is made now where its maker was given."""
+        """The encoder; if a function was given, this calls it."""
         return self._obtain()
 
     def add(self, texts: Sequence[str]) -> None:
@@ -99,12 +99,12 @@ class VectorStore:
             return
         encoder, before = self.encoder, entry
         entry = self._entry()
-        if entry != before:  # it was fitted just now, as it may have been elsewhere before
+        if entry != before:  # it was fitted just now; the cache may have vectors of an equal fit
             new = self._look_up(new, entry)
         self._encode_all(encoder, new, entry)
 
     def _encode_all(self, encoder: Encoder, texts: list[str], entry: Entry | None) -> None:
-        """Encode distinct texts block by block; whatever ends it, what was encoded is in the embedding cache."""
+        """Encode distinct texts block by block; even after an error, all encoded blocks go to the embedding cache."""
         done = cached = 0
 
         def to_cache() -> None:
@@ -115,7 +115,7 @@ class VectorStore:
         last = time.monotonic()
         try:
             while done < len(texts):
-                self.blocks.check()  # before the first one too: to load a model takes a while
+                self.blocks.check()  # before the first block too, because loading a model takes a while
                 block = texts[done : done + self.blocks.size]
                 self._keep(block, *self._encode(encoder, block))
                 done += len(block)
@@ -123,13 +123,13 @@ class VectorStore:
                     to_cache()
                     cached, last = done, time.monotonic()
         except BaseException:
-            with contextlib.suppress(Exception):  # the reason for the end matters more than facts that cannot be kept
+            with contextlib.suppress(Exception):  # the first error matters more than one of writing to the cache
                 to_cache()
             raise
         to_cache()
 
     def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
-        """Take what the cache has; return the texts that are left."""
+        """Take the vectors that the cache has; return the remaining texts."""
         found = None if entry is None or not texts else entry.find(texts)
         if found is None:
             return texts
@@ -150,7 +150,7 @@ class VectorStore:
         covered: object = encoder.covers(texts)
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:
             raise ContractError(f"{self.name}: covers() must return a numpy array of bool of shape ({len(texts)},).")
-        if not covered.all():  # one rule for all methods, whatever vector an encoder gives what it does not know
+        if not covered.all():  # unknown texts get the zero vector under every method
             vectors = np.where(covered[:, None], vectors, np.float32(0))
         return vectors, covered
 
@@ -167,7 +167,7 @@ class VectorStore:
     def coverage(self, texts: Sequence[str]) -> dict[str, Any]:
         """Return how many of the distinct `texts` are covered, and the first ten single words that are not.
 
-        Raises ContractError where a text that is covered has the zero vector: it has no cosine.
+        Raises ContractError where a covered text has the zero vector, for which no cosine is defined.
         """
         distinct = list(dict.fromkeys(texts))
         self.add(distinct)

@@ -1,1 +1,1 @@
-"""Where the encoders of a plan are trained and measured: processes of this machine, of a group, of a cluster."""
+"""Ways to share a plan: processes of this machine (`workers`), of torchrun (`ranks`), of a Ray cluster (`cluster`)."""

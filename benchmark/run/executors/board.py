@@ -1,4 +1,4 @@
-"""Progress of many processes in one place: each tells a board, and the first process reads it."""
+"""Collects the progress of many processes: each writes to a board, and the first process reads it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 from zoo.progress import Bar, Progress
 
 _SECONDS = 2.0  # seconds between two messages about a bar
-_STALE = 30.0  # seconds after which a state is out of date, because its worker was lost for example
+_STALE = 30.0  # seconds after which a state is outdated, for example because its worker was lost
 
 
 class Board:
-    """What was said since it was read last, and where each encoder is; a Ray actor."""
+    """A Ray actor with the lines printed since the last reading, and the state of each encoder."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -25,18 +25,18 @@ class Board:
         self.lines.append(line)
 
     def at(self, key: str, state: str) -> None:
-        """Set where an encoder is."""
+        """Set the state of an encoder."""
         self.states[key] = state, time.monotonic()
 
     def take(self) -> tuple[list[str], dict[str, str]]:
-        """Return the lines since the last call, and the states that were set lately."""
+        """Return the lines since the last call, and the recent states."""
         lines, self.lines = self.lines, []
         now = time.monotonic()
         return lines, {key: state for key, (state, at) in self.states.items() if now - at < _STALE}
 
 
 class Told(Progress):
-    """Progress of one encoder that goes to a board (a Ray actor's handle); its bars are states there."""
+    """Progress of one encoder, written to a board (a Ray actor's handle); bars become states there."""
 
     def __init__(self, board: Any, key: str, before: str) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class Told(Progress):
 
     @contextmanager
     def bar(self, what: str, total: int) -> Iterator[Bar]:
-        """Report progress now and then."""
+        """Yield a bar that updates the board at most every `_SECONDS`."""
         yield _State(self.board, self.key, what, total)
 
 

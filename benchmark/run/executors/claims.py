@@ -8,12 +8,12 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Claims:
-    """A folder that the workers of one run share; it lives as long as the run."""
+    """A folder that the workers of one run share; it is deleted after the run."""
 
     folder: Path
 
     def take(self, encoder_key: str) -> bool:
-        """Return whether this process is the first to ask for the encoder."""
+        """Claim an encoder; returns whether this process is the first to do so."""
         try:
             (self.folder / encoder_key[:32]).mkdir()
         except FileExistsError:

@@ -1,7 +1,7 @@
-"""A plan on the machines of a Ray cluster: an encoder is a Ray task, and Ray says where and when it runs.
+"""Executes a plan on the machines of a Ray cluster: each encoder is one Ray task, which Ray schedules.
 
-The task of an encoder trains and measures it as a run on one machine does. Where it finds the results folder of the
-command, it works in it; elsewhere it works in a folder of its own, and records and pair scores come back through Ray.
+The task trains and measures its encoder as a run on one machine does. If it can access the command's results folder, it
+works there; otherwise it works in a folder of its own, and records and pair scores are returned through Ray.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from zoo.errors import Interrupted, MissingError, UsageError, ZooError
 from zoo.files import write_text
 from zoo.progress import Bar, Progress
 
-_RETRIES = 3  # workers that an encoder may lose
+_RETRIES = 3  # how often an encoder is tried again after its worker was lost
 _FAREWELL = 60.0  # seconds in which trainings write their checkpoints after a signal
-_BASE_BYTES = 1 << 30  # of a process with PyTorch, Transformers and the data
-_COPIES = 6  # of the weights in training: gradients, Adam's two moments, the best, a momentum encoder's
+_BASE_BYTES = 1 << 30  # memory of a process with PyTorch, Transformers and the data
+_COPIES = 6  # of the weights while training: weights, gradients, Adam's two moments, the best, a momentum encoder's
 
 Execute = Callable[[Prepared, RunOptions, Sequence[str]], Runner]
-"""Makes the runner that a plan is executed with; a function of a module, which the workers find by its name."""
+"""Makes the runner that executes a plan; a module's function, so that the workers find it by its name."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One encoder's task: what a worker needs to know."""
+    """What a worker needs for one encoder."""
 
     options: RunOptions
     key: str  # of the encoder
-    cells: frozenset[str]  # keys of those that are not finished
-    number: tuple[int, int]  # of the encoder, and of how many
+    cells: frozenset[str]  # keys of the unfinished cells
+    number: tuple[int, int]  # the encoder's number in the plan, and the number of encoders
     command: tuple[str, ...]
     plugins: tuple[tuple[str, str], ...]  # path and text of each file
     mark: tuple[str, str]  # name and text of a file in the results folder
-    folder: str  # that the command was given in
+    folder: str  # the working folder of the command
     threads: int
     version: str = __version__
 
 
 @dataclass
 class Report:
-    """What a task did; `records` where its results are not in the command's folder: JSON, predicted and gold scores."""
+    """What a task did; `records` (JSON, predicted, gold) is filled if it did not write to the command's folder."""
 
     outcome: Outcome = field(default_factory=Outcome)
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
@@ -70,13 +70,13 @@ class Report:
 
 
 def work(job: Job, execute: Execute, board: Any) -> Report:
-    """Train and measure one encoder: the body of a task.
+    """Train and measure one encoder; this is the function of a Ray task.
 
     Raises ZooError where the worker has another version of the project, other data or other weights.
     """
     if job.version != __version__:
         raise ZooError(f"{_here()} has zoo-bench {__version__} and the command {job.version}: install one everywhere.")
-    with suppress(OSError):  # another file system: only whole paths mean anything there
+    with suppress(OSError):  # on another file system the folder does not exist; only absolute paths can work there
         os.chdir(job.folder)
     import torch
 
@@ -127,7 +127,7 @@ def _packed(records: Records) -> Iterator[tuple[bytes, bytes | None, bytes | Non
 
 
 def keep(records: Records, report: Report) -> None:
-    """Write the records that came through Ray as a run on this machine would have; raises CorruptError for none."""
+    """Write the records returned through Ray to the results folder; raises CorruptError for an invalid record."""
     for content, predicted, gold in report.records:
         record = parse_record(content, "a record from another machine")
         pairs = None
@@ -140,7 +140,7 @@ def _here() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
-@functools.lru_cache(maxsize=1)  # a worker has many encoders of one run, one after the other
+@functools.lru_cache(maxsize=1)  # a worker measures many encoders of one run, one after the other
 def _prepared(options: RunOptions) -> Prepared:
     return prepare(options, write=False, progress=Progress.silent())
 
@@ -168,13 +168,13 @@ def ray_library() -> Any:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Any]:
-    """Give Ray inside the block: the cluster at an address, else one that runs here, else one started for the block.
+    """Yield Ray, connected to the cluster at `address`, else to a running one, else to one started for the block.
 
     Raises MissingError where no cluster answers at the address.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no report to anybody
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends no usage statistics
     ray = ray_library()
-    if ray.is_initialized():  # a notebook's
+    if ray.is_initialized():  # by the caller, for example a notebook
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
@@ -184,7 +184,7 @@ def connected(address: str | None) -> Iterator[Any]:
         except ConnectionError:
             if address or os.environ.get("RAY_ADDRESS"):
                 raise
-            # Its ports are open to this machine alone: whoever reaches them can run code.
+            # Only this machine may reach the ports, because whoever reaches them can run code.
             ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
         where = address or os.environ.get("RAY_ADDRESS") or "this machine"
@@ -200,7 +200,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class Share:
-    """What Ray reserves for one encoder."""
+    """The resources that Ray reserves for one encoder: CPUs, GPUs and bytes of memory."""
 
     cpus: int
     gpus: int
@@ -208,10 +208,10 @@ class Share:
 
     @classmethod
     def of(cls, nodes: Sequence[dict[str, float]], device: str, encoders: int, weights: int) -> Share:
-        """Divide the machines between the encoders, so that each machine can hold one.
+        """Divide the cluster between the encoders, so that each machine can run at least one.
 
-        `nodes` are the resources of each, as Ray names them; `weights` is the size of the largest model in bytes.
-        Raises UsageError where the cluster has nothing to compute with.
+        `nodes` are the machines' resources as Ray names them; `weights` is the size of the largest model in bytes.
+        Raises UsageError where the cluster has no CPU, or no GPU where one is required.
         """
         wanted = [node for node in nodes if node.get("CPU", 0) >= 1]
         with_gpu = [node for node in wanted if node.get("GPU", 0) >= 1]
@@ -234,8 +234,8 @@ def run_on_ray(
 ) -> tuple[Outcome, list[tuple[Path, str]]]:
     """Run the plan on a Ray cluster; return what was done, and the damaged records that were set aside.
 
-    The encoder of a worker that is lost runs again on another one. Raises Interrupted after a signal, once the
-    trainings have written their checkpoints.
+    If a worker is lost, its encoder runs again on another one. Raises Interrupted after a signal, once the trainings
+    have written their checkpoints.
     """
     options = replace(options, results=options.results.resolve())
     with connected(options.ray_address()) as ray, _marked(options.results) as mark:
@@ -276,7 +276,7 @@ def run_on_ray(
 
 @contextmanager
 def _marked(results: Path) -> Iterator[tuple[str, str]]:
-    """Put a file into the results folder, by which a worker sees whether it has the same folder."""
+    """Put a file into the results folder, by which a worker recognises whether it has access to the same folder."""
     token = secrets.token_hex(16)
     path = results / f".shared-{token[:8]}"
     write_text(path, token)
@@ -287,7 +287,7 @@ def _marked(results: Path) -> Iterator[tuple[str, str]]:
 
 
 def _weight_bytes(plan: EncoderPlan) -> int:
-    """Return the size of a plan's backbone on the disk; 0 where it has none here."""
+    """Return the bytes of a plan's backbone on the disk; 0 where there is none."""
     from zoo.engine.backbone import find_backbone
 
     name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
@@ -301,7 +301,7 @@ def _weight_bytes(plan: EncoderPlan) -> int:
 
 
 class _Driver:
-    """Hands the jobs to Ray and gathers what comes back."""
+    """Submits the jobs to Ray and collects their reports."""
 
     def __init__(
         self,
@@ -357,15 +357,15 @@ class _Driver:
             cause = error.cause
             self._failed(job, str(cause) if isinstance(cause, ZooError) else f"{type(cause).__name__}: {cause}")
             return
-        except self.ray.exceptions.RayError as error:  # the worker or its machine is gone, more often than is tried
+        except self.ray.exceptions.RayError as error:  # workers or machines were lost in every try
             lost = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
             self._failed(job, lost)
             return
         if report.stopped and stop() is None and self.tries[job] <= _RETRIES:
-            self._submit(job)  # its machine is being taken away, not the run
+            self._submit(job)  # the signal was for its machine, not for the run
             return
         keep(self.own.records, report)
-        # What such a task finds finished was measured by the one before it, whose worker was lost.
+        # Cells that the task found finished were measured by an earlier try, whose worker was lost.
         outcome.measured += report.outcome.measured + report.outcome.kept
         outcome.failed += report.outcome.failed
         outcome.missing += report.outcome.missing
@@ -378,10 +378,10 @@ class _Driver:
         self.progress.say(f"{plan.shown}{seed}: failed: {reason}")
 
     def _tell(self, bar: Bar, total: int) -> None:
-        """Print what the tasks have said, and where they are."""
+        """Print the lines and states that the tasks have sent to the board."""
         try:
             lines, states = self.ray.get(self.board.take.remote(), timeout=5)
-        except self.ray.exceptions.RayError:  # its machine is gone; Ray starts another one
+        except self.ray.exceptions.RayError:  # the board was lost; Ray starts another one
             return
         for line in lines:
             self.progress.say(line)
@@ -390,7 +390,7 @@ class _Driver:
         bar.update(total - len(self.running), "; ".join(notes[:4]) + (" ..." if len(notes) > 4 else ""))
 
     def _cancel(self) -> None:
-        """Interrupt all tasks, as Ctrl-C would, and end those that do not stop; what they have saved is kept."""
+        """Interrupt all tasks as Ctrl-C would, kill those that do not stop, and keep what they have saved."""
         for ref in self.running:
             self.ray.cancel(ref, force=False)
         until = time.monotonic() + _FAREWELL

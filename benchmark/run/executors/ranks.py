@@ -1,4 +1,4 @@
-"""Processes that torchrun or accelerate launch started: the first plans, measures and writes; all train together."""
+"""Runs in the processes of torchrun or accelerate launch: the first plans, measures and writes; all train together."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from zoo.errors import Interrupted, UsageError, ZooError
 from zoo.progress import Progress
 from zoo.training.team import LeftAloneError, Team
 
-_FAREWELL = 10.0  # seconds to wait for the others to hear that the run is over
-_WORD = 20.0  # seconds to wait, after a signal, for the first process to say that it ends
+_FAREWELL = 10.0  # seconds to wait until the others know that the run is over
+_WORD = 20.0  # seconds to wait, after a signal, for the first process's message that it ends
 
 
 @dataclass
 class Leader:
-    """The first process, which tells the others what to fit."""
+    """The first process, which orders the others to fit encoders."""
 
     team: Team
     orders: int = 0
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
         return self.team.size
 
     def options(self, options: RunOptions) -> RunOptions:
-        """Return the options of this process; raises UsageError for those that start processes themselves."""
+        """Return the options for this process; raises UsageError for --workers and --executor."""
         if options.workers > 1:
             raise UsageError(f"--workers {options.workers}: {self.size} processes were started; give one of both.")
         if options.executor is not None:
@@ -46,18 +46,18 @@ class Leader:
         return own_options(options, self.team)
 
     def begin(self, prepared: Prepared) -> None:
-        """Have the others prepare the same plan; raises UsageError for a method that is trained in one process only."""
+        """Order the others to prepare the same plan; raises UsageError for a method that only one process can train."""
         check_shared(prepared.plan, self.size)
         self._order({"precision": prepared.runtime.precision})
 
     def fit_too(
         self, plan: EncoderPlan, fit: Callable[[], FitReport], device: str, stop: Callable[[], int | None]
     ) -> FitReport:
-        """Return what `fit` gives here while the others fit the same encoder."""
+        """Return the result of `fit` in this process while the others fit the same encoder."""
         return self.team.train(self._order({"fit": plan.key}), device, stop, fit)
 
     def end(self) -> None:
-        """Let the others go, and wait a moment for them where this process holds the store that they ask."""
+        """Order the others to end, and wait for their answers if this process holds the store of the messages."""
         with suppress(LeftAloneError):
             self._order({})
             if not self.team.holds_store:
@@ -73,7 +73,7 @@ class Leader:
 
 @contextmanager
 def leading(team: Team) -> Iterator[Leader]:
-    """Lead the others inside the block; however it ends, they are told."""
+    """Lead the others inside the block; whenever it ends, they are ordered to end."""
     leader = Leader(team)
     try:
         yield leader
@@ -82,7 +82,7 @@ def leading(team: Team) -> Iterator[Leader]:
 
 
 def check_shared(plan: Plan, size: int) -> None:
-    """Raise UsageError for a method whose training cannot be shared; what is fitted without steps one process fits."""
+    """Raise UsageError for a method whose training cannot be shared; a fit without training steps needs no sharing."""
     for encoder in plan.encoders:
         if encoder.traits.training_passes and not encoder.traits.shares_batches:
             raise UsageError(
@@ -92,7 +92,7 @@ def check_shared(plan: Plan, size: int) -> None:
 
 
 def own_options(options: RunOptions, team: Team) -> RunOptions:
-    """Return the options with this process's own GPU; raises UsageError where one is named for all of them."""
+    """Return the options with this process's own GPU; raises UsageError where one GPU is named for all processes."""
     import torch
 
     if options.device.startswith("cuda:"):
@@ -103,9 +103,9 @@ def own_options(options: RunOptions, team: Team) -> RunOptions:
 
 
 def follow(team: Team, options: RunOptions, load_plugins: Callable[[], None]) -> int:
-    """Train what the first process says, silently and writing nothing, until it ends; returns the exit code.
+    """Fit the encoders that the first process orders, without output or files, until it ends; returns the exit code.
 
-    Raises LeftAloneError where the first process has ended without a word.
+    Raises LeftAloneError where the first process has ended without a message.
     """
     with Stop(tell=False, launched=True).listening() as stop:
         try:
@@ -123,7 +123,7 @@ def follow(team: Team, options: RunOptions, load_plugins: Callable[[], None]) ->
                 raise
             return error.exit_code
         except Interrupted as error:
-            return error.exit_code  # the first process says so
+            return error.exit_code  # the first process reports the signal
 
 
 def _orders(team: Team, stop: Stop) -> Iterator[Any]:
@@ -161,7 +161,7 @@ def _fit_as_told(team: Team, options: RunOptions, prepared: Prepared, orders: It
             _fit(team, order["number"], fitter, plan, records.encoder_folder(plan.name, plan.key))
         except Interrupted:
             raise
-        except (Exception, SystemExit):  # in all processes: the first one records it, and the next encoder has its turn
+        except (Exception, SystemExit):  # raised in all processes: the first one records it and goes on
             continue
 
 

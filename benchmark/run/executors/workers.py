@@ -1,4 +1,4 @@
-"""Several processes of one machine that share a plan: `--workers N`. Each encoder is measured by one of them."""
+"""`--workers N`: N processes of one machine share a plan, and each encoder is measured by one of them."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from zoo.files import read_json, write_json
 from zoo.progress import Bar, Progress, print_safe
 
 Work = Callable[[RunOptions, Claims, "Progress", Sequence[str]], Outcome]
-"""Plans and runs what can be claimed; the function is of a module, so that a new process finds it by its name."""
+"""Prepares the plan and runs the encoders it can claim; a module's function, which a new process finds by its name."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """One process, and the file that its outcome comes back in."""
+    """One process, and the file to which it writes its outcome."""
 
     number: int
     process: SpawnProcess
     outcome: Path
 
     def result(self) -> Outcome | None:
-        """Return what the worker did, or None where it ended before it could say."""
+        """Return what the worker did, or None where it ended before it wrote its outcome."""
         if not self.outcome.is_file():
             return None
         found = read_json(self.outcome)
@@ -46,7 +46,7 @@ class Worker:
 
 
 class _Named(Progress):
-    """Says which worker speaks; bars of several processes would overwrite each other, so there are none."""
+    """Prints lines with the worker's number, and no bars: those of several processes would overwrite each other."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class _Named(Progress):
         return Progress.silent()
 
     def say(self, text: str) -> None:
-        """Print one line, the worker's number before it."""
+        """Print one line that begins with the worker's number."""
         print_safe(f"worker {self.number}: {text}", sys.stderr)
 
     @contextmanager
@@ -73,8 +73,8 @@ def run_workers(
 ) -> Outcome:
     """Run the plan of `options` in `count` processes and return what they did together.
 
-    A CPU's threads are divided between them, GPUs are dealt out. What a worker leaves that died is measured by the
-    next call of the same command; it is named here, and counts as failed. Raises Interrupted once all have stopped.
+    The CPU's threads are divided between them, and GPUs are assigned in turn. A worker that died is reported and counts
+    as failed; the same command measures its remaining cells. Raises Interrupted after a signal, once all have stopped.
     """
     with tempfile.TemporaryDirectory(prefix="zoo-bench-claims-") as place, Stop().listening() as stop:
         workers = [_start(number, count, work, options, Path(place), command, plugins) for number in range(count)]
@@ -121,7 +121,7 @@ def _start(
     process = multiprocessing.get_context("spawn").Process(target=_worker, args=arguments)
     before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     try:
-        os.environ.update(dict.fromkeys(before, str(threads)))  # read when the new process imports its libraries
+        os.environ.update(dict.fromkeys(before, str(threads)))  # the new process's libraries read it on import
         process.start()
     finally:
         for name, value in before.items():
@@ -130,7 +130,7 @@ def _start(
 
 
 def _device(device: str, number: int) -> str:
-    """Return the device of one worker: GPUs in turn where there are several."""
+    """Return the device of one worker; several GPUs are assigned in turn."""
     if device not in ("auto", "cuda"):
         return device
     import torch
@@ -142,11 +142,11 @@ def _device(device: str, number: int) -> str:
 def _worker(
     number: int, work: Work, options: RunOptions, place: Path, outcome: Path, command: list[str], plugins: list[str]
 ) -> None:
-    """Run in a process of its own; ends with code 0 once its outcome is written."""
+    """Run one worker in a process of its own, which ends with code 0 once its outcome is written."""
     from benchmark.tasks import TASKS
     from zoo.registry import METHODS, load_plugin_file
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the first process passes on what is to be done
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process handles Ctrl-C and sends SIGTERM to the workers
     for path in plugins:
         load_plugin_file(Path(path), [METHODS, TASKS])
     try:
@@ -157,7 +157,7 @@ def _worker(
     except ZooError as error:
         print_safe(f"worker {number}: {error}", sys.stderr)
         sys.exit(error.exit_code)
-    except Exception:  # told with its place: nobody sees the traceback of another process otherwise
+    except Exception:  # printed with its traceback, which would otherwise be lost with the process
         print_safe(f"worker {number}: {traceback.format_exc()}", sys.stderr)
         sys.exit(1)
     write_json(outcome, dataclasses.asdict(done))
