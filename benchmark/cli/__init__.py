@@ -1,1 +1,1 @@
-"""The command line: one file per command; it parses and prints, and decides nothing."""
+"""The command line: one file per command, which only parses options and prints results."""

@@ -1,4 +1,4 @@
-"""`zoo-bench analyze ...`: options here, everything heavy inside the commands."""
+"""`zoo-bench analyze ...`: this file only defines options; heavy modules are imported inside the commands."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def command() -> None:
 
 
 def _start(options: _Common, plugins: tuple[Path, ...] = ()) -> Runtime:
-    """Check what can be checked before any work, and return the runtime."""
+    """Check the options before any work, and return the runtime."""
     from benchmark.analysis.plots import check_plots
     from zoo.files import check_writable
     from zoo.hardware import make_runtime
@@ -97,7 +97,7 @@ def _start(options: _Common, plugins: tuple[Path, ...] = ()) -> Runtime:
 
 
 def _finish(analysis: Analysis, options: _Common, runtime: Runtime) -> None:
-    """Write the files and print the tables, with what computed them."""
+    """Write the files and print the tables, with the command and environment that computed them."""
     from dataclasses import replace
 
     from zoo.hardware import environment
@@ -369,7 +369,7 @@ def _out(options: _Kept) -> Path:
 
 
 def _start_kept(options: _Kept) -> tuple[dict[str, list[Record]], list[str], Records]:
-    """Check what can be checked first, and return the rows by name, the tasks and the records."""
+    """Check the options before any work, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
     from benchmark.records.names import printed_names
     from benchmark.records.query import label, rows_named

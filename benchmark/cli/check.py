@@ -29,7 +29,7 @@ def command(method: str, backbone: str | None, device: str, precision: str, plug
     runtime = make_runtime(device, precision)
     failures = 0
     for spec in specs:
-        # `pretrained` by itself names no finished encoder; the bundled model with a pooling stands in.
+        # `pretrained` without a model names no encoder; the bundled model with a pooling is used instead.
         extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
         cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
         quiet = Runtime(runtime.device, runtime.precision)
@@ -40,7 +40,7 @@ def command(method: str, backbone: str | None, device: str, precision: str, plug
         if not METHODS.is_builtin(spec.method):
             try:
                 named = bool(cls.sources(recipe, quiet))
-            except (Exception, SystemExit) as error:  # anything a method raises is the finding
+            except (Exception, SystemExit) as error:  # whatever a method raises is reported as the problem
                 problem = said(error)
         if problem is not None:
             failures += 1

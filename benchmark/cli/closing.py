@@ -1,4 +1,4 @@
-"""What `zoo-bench run` adds for people: controls beside the default suite, what was learned, what to do next."""
+"""What `zoo-bench run` adds for human readers: controls in the default suite, a summary, and next commands."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from benchmark.leaderboard.rows import Table
     from benchmark.run.prepare import Prepared
 
-# Take seconds. Not bag-of-words, which has no score on single words: a first run would end with a failed cell.
+# They take seconds. Not bag-of-words, which has no score on single words: a first run would end with a failed cell.
 _CONTROLS = ("random", "avg-last")
 _WHERE = ("results", "device", "precision", "embedding_cache", "workers")
 
 
 def with_controls(options: RunOptions) -> RunOptions:
-    """Return the options with the controls beside the methods, where nothing else is chosen but where to compute.
+    """Add the controls to the methods if nothing else is chosen except where to compute and to write.
 
-    Such a run is a first look at the bundled data, and a score means little beside nothing.
+    Such a run is a first look at the bundled data, where a score means little without a score to compare it with.
     """
     from zoo.recipe import all_recipes, parse_methods
 
@@ -37,7 +37,7 @@ def with_controls(options: RunOptions) -> RunOptions:
 
 
 def show_closing(options: RunOptions, prepared: Prepared, made: Leaderboard) -> None:
-    """Print two or three sentences about each table of the run, and three commands that lead on."""
+    """Print two or three sentences about each table of the run, and three commands to run next."""
     from benchmark.leaderboard.files import read_completed
     from benchmark.leaderboard.learned import learned
     from benchmark.records.store import Records
@@ -76,7 +76,7 @@ def commands(options: RunOptions, table: Table, one: Learned) -> list[tuple[list
         found.append(
             (["report", one.rows[0], *where], f"one page about {one.rows[0]}: curves, seeds, hard and worst pairs")
         )
-    # `run` takes neither a label nor a name that was shortened for print.
+    # `run` accepts neither a label nor a name that was shortened for printing.
     asked = {row.name: row.recipe or row.identity for row in table.rows}
     names = ",".join(dict.fromkeys(asked.get(name, name) for name in one.rows[:2])) or options.methods
     if table.suite.name == "pocket":
@@ -91,7 +91,7 @@ def commands(options: RunOptions, table: Table, one: Learned) -> list[tuple[list
 
 
 def _same(options: RunOptions, table: Table) -> list[str]:
-    """Return the options under which new rows stand in the same table."""
+    """Return the options that put new rows into the same table."""
     given = {
         "--suite": table.suite.name if options.tasks is None else options.suites,
         "--tasks": options.tasks,

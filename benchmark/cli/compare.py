@@ -46,7 +46,7 @@ def command(
     data: str | None,
 ) -> int:
     """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
-    from benchmark import api  # --help and a shell's completion need none of it
+    from benchmark import api  # imported here because --help and shell completion do not need it
 
     found = api.compare(
         a,

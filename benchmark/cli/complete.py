@@ -1,4 +1,4 @@
-"""What a shell offers where a method, task, suite, run file or command is expected. Imports nothing heavy."""
+"""Shell completion for methods, tasks, suites, run files and commands. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _stems(package: str, folder: str) -> list[str]:
 
 
 def recipe_names() -> list[str]:
-    """Return the names of the shipped recipes and of installed plugins, without reading any."""
+    """Return the names of the shipped recipes and of installed plugins, without reading their files."""
     import importlib.metadata
 
     plugins = [point.name for point in importlib.metadata.entry_points(group="zoo_bench.methods")]
@@ -53,7 +53,7 @@ def run_files() -> list[str]:
 
 
 class Named(_Text):
-    """A text whose last name a shell completes; commas separate the names of a list, and files are offered as well."""
+    """A name, or a comma-separated list whose last name is completed; files are offered as well."""
 
     name = "text"
 
@@ -61,7 +61,7 @@ class Named(_Text):
         self.known, self.many, self.files = known, many, files
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """Return the names that go on from what is typed, behind those of the list that are complete."""
+        """Return the names that begin with the last part of `incomplete`, each after the complete part of the list."""
         before, comma, last = incomplete.rpartition(",") if self.many else ("", "", incomplete)
         taken = set(before.split(","))
         names = dict.fromkeys(name for known in self.known for name in known())
@@ -76,13 +76,13 @@ class Named(_Text):
 
 
 class FishLists(FishComplete):
-    """fish's script of click, but a completion may hold commas, as lists of names do."""
+    """click's completion for fish, changed so that a completion may contain commas, as lists of names do."""
 
     source_template = FishComplete.source_template.replace('string split ","', 'string split --max 1 ","')
 
 
 def prepare_shells() -> None:
-    """Put our own scripts in the place of click's, for shells whose script would not do."""
+    """Replace click's completion scripts by our own for shells where click's would not work."""
     add_completion_class(FishLists)
 
 

@@ -39,20 +39,20 @@ def _chosen_data(names: tuple[str, ...]) -> list[str]:
 
 
 class _Told:
-    """What is found of each data set: a line for people at once, or all of it as JSON at the end."""
+    """Reports the findings on data sets: each as a line at once, or all as JSON at the end."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
         self.found: list[dict[str, Any]] = []
 
     def add(self, status: str, name: str, form: str, text: str, **more: object) -> None:
-        """Tell of one form of a data set."""
+        """Add the finding on one form of a data set, and print it unless JSON is wanted."""
         self.found.append({"name": name, "form": form, "status": status.lower(), "text": text, **more})
         if not self.as_json:
             say(f"{status:<7}  {text}")
 
     def finish(self) -> int:
-        """Print the JSON where that is wanted; returns 1 where anything is wrong or missing."""
+        """Print the JSON if it is wanted; returns 1 where anything is wrong or missing, else 0."""
         if self.as_json:
             say_json(self.found)
         return int(any(one["status"] not in ("ok", "skipped") for one in self.found))

@@ -1,4 +1,4 @@
-"""`zoo-bench doctor`: what this machine has, what the project found, what is missing."""
+"""`zoo-bench doctor`: reports devices, data and caches of this machine, and what is missing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from zoo.paths import cache_folder
 from zoo.registry import METHODS
 
 Fact = tuple[str, str]
-"""What a line of the report is about, and what it says."""
+"""A line of the report: its subject and its text."""
 
 
 def findings(data: str | None) -> tuple[list[Fact], dict[str, Any], int]:
-    """Return the lines of the report, the same as plain values, and how many things that every run needs are broken."""
+    """Return the report as lines and as plain values, and the number of broken things that every run needs."""
     import torch
 
     lines: list[Fact] = []

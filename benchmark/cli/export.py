@@ -1,4 +1,4 @@
-"""`zoo-bench export`: an encoder that a run trained, as a sentence-transformers folder with a model card."""
+"""`zoo-bench export`: writes a trained encoder as a sentence-transformers folder with a model card."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from zoo import __version__
 from zoo.errors import ZooError
 from zoo.exits import told_exits
 
-COMMANDS = {  # name: what --help says of it; the command itself is benchmark.cli.NAME
+COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "analyze": "Look into encoders, token embeddings and scored pairs.",
     "check": "Test in seconds that a method keeps the Encoder contract.",
     "compare": "Compare methods A and B pair by pair.",
@@ -43,7 +43,7 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import and return a command, or None for a name that is none."""
+        """Import and return a command, or None for an unknown name."""
         if name not in COMMANDS:
             return None
         module = importlib.import_module(f"benchmark.cli.{name.replace('-', '_')}")
@@ -70,7 +70,7 @@ def main_group() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors become one sentence on standard error and a non-zero exit code."""
-    if "_ZOO_BENCH_COMPLETE" in os.environ:  # a shell asks what may follow
+    if "_ZOO_BENCH_COMPLETE" in os.environ:  # a shell asks for completions
         from benchmark.cli.complete import prepare_shells
 
         prepare_shells()
@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = 130
     except BrokenPipeError:
         code = 0
-    except OSError as error:  # a disk that is full or gone, a folder that may not be written
+    except OSError as error:  # for example a full disk, or a folder without write permission
         place = f"{error.filename}: " if error.filename else ""
         complain(f"{place}{error.strerror or error}. Free space or choose another folder; what is finished is kept.")
         code = 1

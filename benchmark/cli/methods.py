@@ -1,4 +1,4 @@
-"""`zoo-bench methods`: the recipes that --methods takes by family, and some of them with all that is known."""
+"""`zoo-bench methods`: lists the recipes that --methods takes by family, or shows some of them in full."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _show(names: str, as_json: bool) -> None:
 
 
 def _lines(one: Mapping[str, Any]) -> Iterable[str]:
-    """Return a recipe as YAML: what is set is plain, what is known besides stands in comments."""
+    """Return a recipe as lines of YAML: settings as keys, everything else in comments."""
     yield f"# {one['name']} ({one['origin']})"
     head = {key: one[key] for key in ("method", "extends", "summary", "paper", "control") if one[key]}
     yield from (f"{key}: {_value(value)}" for key, value in head.items())

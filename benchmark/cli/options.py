@@ -34,20 +34,20 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
 
 
 class Renamed(click.Option):
-    """An option whose older spellings still work: they are in no help, and a line on standard error says so."""
+    """An option whose older spellings still work; --help does not show them, and using one prints a notice."""
 
     def __init__(self, *arguments: Any, before: Sequence[str], **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.before = tuple(before)
 
     def add_to_parser(self, parser: _OptionParser, ctx: click.Context) -> None:
-        """Let the parser know the older spellings as well, each by a key of its own."""
+        """Add the older spellings to the parser, each under a key of its own."""
         super().add_to_parser(parser, ctx)
         for spelling in self.before:
             parser.add_option(obj=self, opts=[spelling], dest=f"{self.name} {spelling}", action="store", nargs=1)
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Take the value of an old spelling where the new one is not given."""
+        """Take the value of an older spelling if the new one is not given."""
         values = dict(opts)
         for spelling in self.before:
             if f"{self.name} {spelling}" in values:
@@ -105,22 +105,22 @@ allow_pickle_option = click.option(
 
 
 def say(text: str = "") -> None:
-    """Print a line on standard output, as far as its encoding can show it."""
+    """Print a line on standard output; characters that its encoding cannot represent are replaced."""
     print_safe(text, sys.stdout)
 
 
 def complain(text: str) -> None:
-    """Print a line of this program on standard error."""
+    """Print a line on standard error, with the program's name before it."""
     print_safe(f"zoo-bench: {text}", sys.stderr)
 
 
 def typed_command() -> list[str]:
-    """Return the command line as it was typed, with the program's plain name."""
+    """Return the command line as it was typed, with the program's name without a path."""
     return ["zoo-bench", *sys.argv[1:]]
 
 
 def load_plugins(plugins: Sequence[Path], *, tell: bool = True) -> None:
-    """Run plugin files; a broken one is left out, and named on standard error unless another process tells."""
+    """Run plugin files; a broken one is left out and, with `tell`, reported on standard error."""
     from benchmark.tasks import TASKS
     from zoo.registry import METHODS, load_plugin_file
 
@@ -136,18 +136,18 @@ def say_json(value: object) -> None:
 
 
 def line_width() -> int:
-    """Return how wide lists are: as the terminal, and 100 columns at most."""
+    """Return the width of lists: that of the terminal, at most 100 columns."""
     return max(60, min(100, shutil.get_terminal_size((100, 24)).columns))
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text on one line of at most N characters; "..." stands for what is left out."""
+    """Return a text on one line of at most `width` characters; "..." replaces the rest."""
     line = " ".join(text.split())
     return line if len(line) <= width else line[: max(width - 3, 0)].rstrip() + "..."
 
 
 def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
-    """Return a text as lines of `line_width`, each begun as said; no word is broken."""
+    """Break a text into lines of `line_width`; they begin with `first` and `others`, and words stay whole."""
     return textwrap.wrap(
         text,
         line_width(),
@@ -159,7 +159,7 @@ def wrapped(text: str, first: str = "", others: str = "") -> list[str]:
 
 
 def matches(pattern: str, name: str, *texts: str) -> bool:
-    """Whether a glob fits a name, or a plain word stands in the name or in one of the texts; case is ignored."""
+    """Return whether a glob matches a name, or a word occurs in the name or one of the texts; case is ignored."""
     import fnmatch
 
     pattern = pattern.lower()
@@ -169,7 +169,7 @@ def matches(pattern: str, name: str, *texts: str) -> bool:
 
 
 def print_rows(header: list[str], rows: list[list[str]]) -> None:
-    """Print aligned columns; the last one is as long as it is."""
+    """Print aligned columns; the last one is not padded."""
     widths = [max(len(line[i]) for line in [header, *rows]) for i in range(len(header) - 1)]
     for line in [header, *rows]:
         say("  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[-1]]).rstrip())

@@ -1,4 +1,4 @@
-"""`zoo-bench pretrain`: a small masked language model from plain text."""
+"""`zoo-bench pretrain`: trains a small masked language model on plain text."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TokenCounts(click.ParamType[tuple[int, ...]]):
     def convert(
         self, value: str | tuple[int, ...], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """Return the numbers in rising order."""
+        """Return the numbers in ascending order."""
         if isinstance(value, tuple):
             return value
         found = [_NUMBER.fullmatch(part.strip()) for part in value.split(",")]
@@ -58,7 +58,7 @@ class _Options(TypedDict):
 
 
 def pretrain_command(options: _Options) -> int:
-    """Run the pretraining; a killed run goes on when the same command is given again."""
+    """Run the pretraining; if it is killed, the same command continues it."""
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts, text_options
     from benchmark.run.stop import Stop

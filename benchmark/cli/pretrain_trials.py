@@ -1,4 +1,4 @@
-"""`zoo-bench pretrain-trials`: a table of settings, each trained on as many tokens and scored on the same text."""
+"""`zoo-bench pretrain-trials`: trains each setting of a table on the same number of tokens and compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zoo-bench pretrain-vectors`: word2vec or fastText vectors from plain text, with gensim."""
+"""`zoo-bench pretrain-vectors`: trains word2vec or fastText vectors on plain text with gensim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zoo-bench reproduce`: a table or figure of a paper by one command, theirs beside ours."""
+"""`zoo-bench reproduce`: measures a table or figure of a paper and prints the paper's values beside ours."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def command(name: str | None, listed: bool, dry_run: bool, as_json: bool, result
 
 
 def _command(step: Step) -> tuple[click.Command, list[str]]:
-    """Return the click command of a step, and the arguments that its name carries (pretrain's recipe)."""
+    """Return the click command of a step, and the arguments that its name contains (pretrain's recipe)."""
     from benchmark.cli.main import main_group
 
     words = step.command.split(" ")
@@ -110,7 +110,7 @@ def _invoke(step: Step, line: list[str]) -> int:
 
 
 def print_beside(found: Item, rows: list[Any]) -> None:
-    """Print the table, the paper's rows with ours under each."""
+    """Print the table: each row of the paper with ours below it."""
     say()
     say(f"{found.name}: {found.what}")
     if rows:
@@ -127,7 +127,7 @@ def _possible(chosen: Chosen, found: Item, missing: list[str]) -> str:
 
 
 def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
-    """Print every table and figure, or those whose names begin so: what it is, what is missing, how long it takes."""
+    """Print the tables and figures whose names begin with `name`: what each is, what it lacks, how long it takes."""
     from benchmark.leaderboard.needs import Survey
     from zoo.hardware import make_runtime, matrix_speed
     from zoo.progress import clock

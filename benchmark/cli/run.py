@@ -128,7 +128,7 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
     FILE is a YAML file that describes the run (methods, suites, seeds, backbone ...), or the name of a shipped one;
     what is typed beside it wins.
     """
-    from benchmark import api  # here and below: --help and a shell's completion need none of it
+    from benchmark import api  # imported here and below because --help and shell completion do not need it
     from benchmark.run.runner import exit_code
 
     options, plugins = _options(ctx, file, chosen)
@@ -167,7 +167,7 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
 
 
 def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tuple[RunOptions, tuple[Path, ...]]:
-    """Return what is asked for: what was typed, then what the file states, then the defaults; and the plugins."""
+    """Return the options and the plugins; typed options override the run file's, and these the defaults."""
     from benchmark.run.runfile import overlaid, read_run_file
 
     folder = chosen.pop("tensorboard")
@@ -208,7 +208,7 @@ def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None
 
 
 def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
-    """Print what is done of each encoder, and how long the rest takes by estimate."""
+    """Print, for each encoder, the finished cells and the estimated time for the others."""
     from benchmark.records.store import Records
 
     planned = _planned(prepared, Records(options.results))

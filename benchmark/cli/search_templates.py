@@ -1,4 +1,4 @@
-"""`zoo-bench search-templates`: a prompt's template, by its score on development pairs."""
+"""`zoo-bench search-templates`: searches a prompt's template by its score on development pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`zoo-bench tasks`: the tasks that --tasks takes by family, and the suites."""
+"""`zoo-bench tasks`: lists the tasks that --tasks takes, by family, and the suites."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def command(
 
 
 def task_family(name: str) -> str:
-    """Return the family of a task: the file of its table; "plugins" for one that is not built in."""
+    """Return the family of a task: the name of the file with its table; "plugins" for a task that is not built in."""
     return TASKS.origin(name).rpartition(".")[2] if TASKS.is_builtin(name) else "plugins"
 
 
@@ -110,7 +110,7 @@ def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, Any]
 
 
 def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
-    """Return the catalog's entry of a task's data, and where it is found here."""
+    """Return the catalog's entry of a task's data, and where it is found on this machine."""
     entry = catalog().get(one["dataset"])
     if entry is None or one["form"] not in entry.forms:
         return {}
@@ -146,7 +146,7 @@ def _print_suites(suites: list[Suite]) -> None:
 
 
 def _shown(values: dict[str, Any]) -> str:
-    """Return a task or a suite, a line for each thing that is known of it."""
+    """Return the printed description of a task or a suite, one line per property."""
     lines = [str(values["name"])]
     for key, value in values.items():
         if key == "name" or value in ("", None, [], {}, ()):

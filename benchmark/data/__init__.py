@@ -1,1 +1,1 @@
-"""What data exists, where it is found, and how it is read."""
+"""The catalog of data sets, where their files are found, and their readers."""

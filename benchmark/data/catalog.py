@@ -18,7 +18,7 @@ POCKET = Path(__file__).with_name("pocket")
 
 @dataclass(frozen=True)
 class Form:
-    """One spelling of a data set: its folder below a data root, its files with their sha256, its place on the hub."""
+    """One form of a data set's text: its folder below a data root, its files with sha256, its place on the hub."""
 
     folder: str
     files: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Training text for a run: a file or a catalog entry, sampled, and compared with the texts it will be tested on."""
+"""Loads the training text of a run (a file or a catalog entry), draws from it, and finds test texts in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.paths import is_file, user_path
 from zoo.progress import print_safe
 
-_DIGEST = 10  # hexadecimal digits: among a million texts, two that share them are expected once or less
+_DIGEST = 10  # hexadecimal digits: among a million texts, the expected number of equal digests is below one
 
 
 def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
@@ -40,12 +40,12 @@ def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
 
 
 def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
-    """Return labelled pairs: of the catalog, of a tab-separated file (premise, hypothesis, label ...), of a PPDB pack.
+    """Return labelled pairs from the catalog, a tab-separated file (premise, hypothesis, label ...) or a PPDB pack.
 
-    Several are joined by +, as in nli+ppdb2-human; `count` is drawn from each. Raises MissingError or CorruptError
+    Several sources are joined by +, as in nli+ppdb2-human; `count` limits each. Raises MissingError or CorruptError
     when they cannot be read.
     """
-    whole = is_file(user_path(name))  # a file's own name may have a +
+    whole = is_file(user_path(name))  # the name of a file may contain a +
     parts = [_load_part(part, data, count) for part in ([name] if whole else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
     labels = [label for part in parts for label in part.labels or ()]
@@ -82,12 +82,12 @@ def _nli_rows(path: Path, count: int | None) -> list[tuple[str, str, str]]:
 
 
 def normalised(text: str) -> str:
-    """Return a text as overlap counts it: lower case, letters and digits only (tokenisation does not hide a copy)."""
+    """Normalise a text for overlap: lower case, letters and digits only, so that tokenisation does not hide a copy."""
     return re.sub(r"[\W_]+", "", text.lower())
 
 
 def normalised_texts(texts: Iterable[str]) -> set[str]:
-    """Return the distinct texts as overlap counts them, without those that have neither letter nor digit."""
+    """Return the distinct normalised texts, without those that have neither letter nor digit."""
     return {normalised(text) for text in texts} - {""}
 
 

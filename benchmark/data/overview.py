@@ -1,4 +1,4 @@
-"""What data there is, and where it is found here."""
+"""Lists the data sets, and where they are found on this machine."""
 
 from __future__ import annotations
 

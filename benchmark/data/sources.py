@@ -1,4 +1,4 @@
-"""Where data comes from, in order: a folder of yours, the cache, the hub. Every file is checked by its sha256."""
+"""Finds data, in this order: the user's folder, the cache, the hub. Every file is checked by its sha256."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class DataSource:
 
     @classmethod
     def from_options(cls, folder: str | None, hub: bool = True) -> DataSource:
-        """Build from `--data`, or from ZOO_BENCH_DATA when that is not given."""
+        """Build a source from `--data`, or from ZOO_BENCH_DATA if that is not given."""
         named = folder or os.environ.get("ZOO_BENCH_DATA")
         path = user_path(named) if named else None
         if path is not None and not is_dir(path):
@@ -52,7 +52,7 @@ class DataSource:
         return cls(path, hub)
 
     def locate(self, name: str, form: str) -> Located:
-        """Return verified files; raises MissingError saying where was looked, CorruptError for a wrong checksum."""
+        """Return verified files; raises MissingError with the places searched, CorruptError for a wrong checksum."""
         entry = dataset(name)
         wanted = entry.form(form)
         if wanted.folder == "pocket":
@@ -92,7 +92,7 @@ class DataSource:
             return self._fetch_rows(entry, form)
         except (CorruptError, MissingError):
             raise
-        except Exception as error:  # the hub's clients raise many kinds; each means that it cannot be had now
+        except Exception as error:  # the hub's clients raise many types; each means that the data is not available now
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MissingError(
                 f"{looked or name}, and {wanted.hub['id']} on the hub gave: {reason}. {_REMEDY}"
@@ -103,7 +103,7 @@ class DataSource:
 
         wanted = entry.form(form)
         assert wanted.hub is not None
-        # Ask first: the download itself retries for long when the hub cannot be reached.
+        # The hub is asked first, because the download itself retries for long if it cannot be reached.
         place, revision = wanted.hub["id"], wanted.hub["revision"]
         name = wanted.hub["file"]
         patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
@@ -162,7 +162,7 @@ _REMEDY = "Give the data folder with --data or ZOO_BENCH_DATA, or run `zoo-bench
 
 
 def _layouts(folder: Path, form: Form) -> list[Path]:
-    # SentEval's own layout (its data folder, or the `downstream` inside it) and the one with senteval/ on top.
+    # SentEval's own layout (its data folder, or `downstream` inside it), and the layout with a senteval/ folder above.
     parts = Path(form.folder).parts
     tails = [parts[i:] for i in range(len(parts)) if i == 0 or parts[0] == "senteval"]
     return [folder.joinpath(*tail) for tail in tails[:3]]
@@ -180,7 +180,7 @@ def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
 
 
 def extract_wanted(archive: Path, form: Form, target: Path) -> None:
-    """Take only the catalog's files out of a tar, each as a plain file under its own name; nothing else is written."""
+    """Extract only the catalog's files from a tar, each as a regular file under its own name."""
     found: dict[str, bytes] = {}
     try:
         with reading(archive), tarfile.open(archive) as tar:

@@ -1,1 +1,1 @@
-"""Scores from vectors: always in float64, never hiding a NaN."""
+"""Computes scores from vectors, in float64; a score that is not defined is returned as NaN or None."""

@@ -1,4 +1,4 @@
-"""Correlations with the gold scores in resamples of the pairs; pairs that several tasks share are drawn together."""
+"""Bootstrap of correlations with gold scores: resamples the pairs, drawing pairs of several tasks together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from zoo.errors import ContractError
 
 RESAMPLES = 10_000
-EXACT_BELOW = 200  # pairs; below it `expanded` is up to a tenth off, and ranks made anew cost next to nothing
+EXACT_BELOW = 200  # pairs: with fewer, `expanded` is up to a tenth off, and computing the ranks again is cheap
 
-_BLOCK = 1 << 14  # counts (8 bytes) that one block of resamples holds: all of it stays in a core's cache
+_BLOCK = 1 << 14  # counts (8 bytes each) in one block of resamples, which then fits into a core's cache
 _CHUNK = 1 << 20  # counts that are drawn at a time
 
 Metric = Literal["spearman", "pearson"]
@@ -26,7 +26,7 @@ _Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples,
 class Scored:
     """The scores of several methods (methods, n) on the pairs of a task, and the gold scores (n,).
 
-    `places` (n,) says which of the pairs of a `Pool` each one is; None: pairs of this task alone.
+    `places` (n,) are the positions of the pairs in a `Pool`; None: the pairs belong to this task alone.
     """
 
     predicted: NDArray[Any]
@@ -36,14 +36,14 @@ class Scored:
 
 @dataclass(frozen=True)
 class Pool:
-    """The distinct pairs of several tasks: how many there are, and a digest of which they are."""
+    """The distinct pairs of several tasks: their number, and a digest that identifies them."""
 
     size: int
     digest: str
 
 
 class _Ranking:
-    """The ranks of one variable in any resample, from one sort."""
+    """Computes the ranks of one variable in any resample after sorting it once."""
 
     def __init__(self, values: NDArray[Any]) -> None:
         self.order = np.argsort(values)
@@ -55,10 +55,10 @@ class _Ranking:
         self.last = np.append(self.first[1:], len(values)) - 1  # and where it ends
 
     def __call__(self, counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the average ranks (resamples, n), twice and centred, and the sums of their squares (resamples,).
+        """Return twice the centred average ranks (resamples, n), and the sums of their squares (resamples,).
 
-        `counts` (resamples, n) says how often each row was drawn. Twice a centred rank is a whole number, so that all
-        sums are exact.
+        `counts` (resamples, n) are the numbers of times each row was drawn. Twice a centred rank is an integer, so that
+        all sums are exact.
         """
         inside = np.take(counts, self.order, axis=1)
         upto = np.cumsum(inside, axis=1)
@@ -72,7 +72,7 @@ class _Ranking:
         return np.take(ranks, self.group, axis=1), np.einsum("bg,bg,bg->b", inside, ranks, ranks)
 
     def above(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return, for each row, the sum of the weights (n,) of the rows with larger values, equal ones by half."""
+        """Return, for each row, the sum of the weights (n,) of rows with larger values; equal values count half."""
         inside = weights[self.order]
         if len(self.first) < len(inside):
             inside = np.add.reduceat(inside, self.first)
@@ -116,7 +116,7 @@ _STATISTICS = {"spearman": _spearman, "pearson": _pearson}
 
 
 def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return Spearman's correlations (methods,) with gold (n,), and how each pair moves them (methods, n).
+    """Return Spearman's correlations (methods,) with gold (n,), and each pair's influence on them (methods, n).
 
     A pair's influence is the derivative of the correlation by the pair's weight, times n (Hampel 1974; Efron 1982,
     chapter 6): to first order a resample has the correlation plus the mean influence of the pairs that were drawn.
@@ -134,7 +134,7 @@ def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.
         variance = _positive(float(u @ u / n))
         norm = float(np.sqrt(variance * gold_variance))
         value[row] = u @ v / n / norm
-        # One more of a pair adds its own product of ranks, and moves the ranks of the pairs above it, on either side:
+        # One more copy of a pair adds its own product of ranks and shifts the ranks of the pairs above it on each side:
         # u * v + (by_score.above(v) + by_gold.above(u)) / n to the covariance, u**2 + 2 * by_score.above(u) / n to u's.
         half = value[row] / (2 * variance)
         change = u * (v / norm - half * u) + by_score.above(v / (norm * n) - u * (2 * half / n))
@@ -151,12 +151,12 @@ def _shares(ranking: _Ranking) -> NDArray[np.float64]:
 
 
 def _positive(variance: float) -> float:
-    """Return a variance of ranks as shares of n, or NaN for that of a constant."""
+    """Return a variance of ranks (as shares of n), or NaN if it is zero, that is of a constant."""
     return variance if variance > 1e-12 else np.nan
 
 
 def _counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the first resample's number, and how often (resamples of the chunk, size) each pair was drawn."""
+    """Yield chunks: the number of the first resample, and the counts (resamples, size) of the drawn pairs."""
     generator = np.random.default_rng(list(seed))
     chunk = max(1, _CHUNK // size)
     for start in range(0, resamples, chunk):
@@ -176,13 +176,13 @@ def resample_together(
 ) -> list[NDArray[np.float64]]:
     """Return, for each task, the correlations (methods, resamples) with its gold scores in resamples of its pairs.
 
-    With a pool, pairs are drawn from it, so that a pair of several tasks is in all of them or in none, and a task's
-    number of pairs is as random as its pairs. Without one there is one task. The draws depend on `seed` and on the pool
-    (or on the gold scores) alone: all methods share them, also over several calls; two tasks of equal size do not.
-    Ranks are made anew in each resample, ties at their average. NaN where a side is constant.
+    With a pool, pairs are drawn from it: a pair of several tasks is drawn for all of them or for none, and a task's
+    number of pairs is random too. Without a pool there must be one task. The draws depend only on `seed` and the pool
+    (or the gold scores): all methods share them, also over several calls; two tasks of equal size do not. Ranks are
+    computed again in each resample, with average ranks for ties. NaN where a side is constant.
 
-    `expanded` takes each correlation from the influences of the pairs drawn instead, where a task has `EXACT_BELOW`
-    pairs or more: one matrix product for all methods, whose spread is within 3% of the other's.
+    With `expanded`, tasks of `EXACT_BELOW` pairs or more use the influences of the drawn pairs instead: one matrix
+    product for all methods, whose spread is within 3% of that of the exact correlations.
     """
     if pool is None and len(tasks) != 1:
         raise ContractError("several tasks are resampled together only with the pool of their pairs.")
@@ -202,7 +202,7 @@ def resample_together(
 
 
 def _maker(task: Scored, metric: Metric, expanded: bool) -> tuple[_Statistic, bool]:
-    """Return what gives correlations from counts, and whether to first order, from counts as float32."""
+    """Return a function from counts to correlations, and whether it is the first-order one, which takes float32."""
     n = len(task.gold)
     if expanded and metric == "spearman" and n >= EXACT_BELOW:
         value, influence = influences(task.predicted, task.gold)
@@ -234,7 +234,7 @@ def resample(
 ) -> NDArray[np.float64]:
     """Return correlations (methods, resamples) of predicted (methods, n) with gold (n,) in resamples of the n pairs.
 
-    See `resample_together`, of which this is the case of one task.
+    This is `resample_together` for one task.
     """
     return resample_together([Scored(predicted, gold)], metric=metric, resamples=resamples, seed=seed)[0]
 

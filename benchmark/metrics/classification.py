@@ -1,4 +1,4 @@
-"""A small classification probe: logistic regression on frozen vectors, stratified folds."""
+"""A small classification probe: logistic regression on frozen vectors with stratified folds."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
-    """Return `spearman` and `pearson`; None where one side is constant (or a single pair) and neither exists."""
+    """Return `spearman` and `pearson`; both None where one side is constant or there is only one pair."""
     constant = len(gold) < 2 or np.ptp(gold) == 0 or np.ptp(predicted) <= 1e-12 * np.abs(predicted).max()
     if constant:
         return {"spearman": None, "pearson": None}
@@ -35,7 +35,7 @@ def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> d
 
 
 def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ranks (n,) from 1; equal values share the mean of theirs."""
+    """Return ranks (n,) from 1; equal values share the mean of their ranks."""
     _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     mean: NDArray[np.float64] = (ends - (counts - 1) / 2)[which]
@@ -45,8 +45,8 @@ def ranks(values: NDArray[Any]) -> NDArray[np.float64]:
 def aggregate(subsets: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]]) -> dict[str, Any]:
     """Correlate (predicted, gold) per subset and return `all`, `mean`, `wmean` and `subsets`.
 
-    all: one correlation over the concatenated subsets (what SimCSE, PT-BERT and PromptBERT print). mean: plain mean
-    over subsets. wmean: weighted by pairs. A mean over a missing value is None.
+    all: one correlation over the concatenated subsets (as SimCSE, PT-BERT and PromptBERT report). mean: the unweighted
+    mean over subsets. wmean: the mean weighted by pairs. A mean is None if any of its values is missing.
     """
     each = {name: correlations(predicted, gold) for name, (predicted, gold) in subsets.items()}
     together = tuple(np.concatenate(side) for side in zip(*subsets.values(), strict=True))

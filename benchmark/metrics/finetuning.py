@@ -1,7 +1,7 @@
-"""Fine-tuning a trained encoder on labelled pairs; its weights come back as they were.
+"""Fine-tunes a trained encoder on labelled pairs and restores its weights afterwards.
 
-The settings are those that SBERT (Reimers and Gurevych 2019, section 4.2) publishes for STS-B; BURT fine-tunes its rows
-of STS-B, SICK-R and SemEval-2013 5(a) without naming any (docs/methods.md).
+The settings are those that SBERT (Reimers and Gurevych 2019, section 4.2) publishes for STS-B; BURT fine-tunes for
+STS-B, SICK-R and SemEval-2013 5(a) without stating its settings (docs/methods.md).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from zoo.training.vocabulary import training_only
 _BATCH = 16
 _EPOCHS = 4
 _RATE = 2e-5
-_WARMUP = 0.1  # of the steps; then linearly to 0
+_WARMUP = 0.1  # of the steps; then the learning rate falls linearly to 0
 _HEAD: Concatenation = "u;v;|u-v|"  # BURT's and SBERT's features
 
 Sides = tuple[Sequence[str], Sequence[str]]
@@ -40,7 +40,7 @@ Sides = tuple[Sequence[str], Sequence[str]]
 
 
 class _Trainable(nn.Module):
-    """An encoder's forward with all its weights."""
+    """An encoder's forward pass as a module that holds all its weights."""
 
     def __init__(self, encoder: BackboneEncoder) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class _Trainable(nn.Module):
 
 
 def trainable(encoder: Encoder) -> BackboneEncoder:
-    """Return the encoder where its vectors are what a transformer's forward gives; raises MissingError elsewhere."""
+    """Return the encoder if its vectors are a transformer's forward pass; raises MissingError otherwise."""
     if type(encoder).traits(encoder.recipe).fine_tunes and isinstance(encoder, BackboneEncoder):
         table = encoder.token_table(list(PROBES))
         forward = encode_table(
@@ -75,7 +75,7 @@ def trainable(encoder: Encoder) -> BackboneEncoder:
 
 
 def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch.Tensor:
-    """Return the ids of all tokens that training on the first rows meets: theirs, and those that a forward adds."""
+    """Return the ids of all tokens in the first `rows` rows, and of those that the forward pass adds."""
     met = [torch.from_numpy(table.ids[: table.offsets[rows]]).long(), torch.tensor([encoder.backbone.pad_id])]
     hook = encoder.backbone.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: met.append(given[0].flatten().cpu())
@@ -87,14 +87,14 @@ def _tokens_met(encoder: BackboneEncoder, table: TokenTable, rows: int) -> torch
 
 @contextmanager
 def _trainable(encoder: BackboneEncoder, table: TokenTable, rows: int, run: Run) -> Iterator[nn.Module]:
-    """All weights of the encoder, to be trained on the first rows of the table."""
+    """Yield a module with all weights of the encoder, for training on the first `rows` rows of the table."""
     module = _Trainable(encoder)
     before = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     frozen = [parameter for parameter in module.parameters() if not parameter.requires_grad]
-    module.requires_grad_(True)  # what its own training left alone is trained here
+    module.requires_grad_(True)  # also weights that were frozen in the encoder's own training
     runtime = encoder.runtime
     torch.manual_seed(run.seed)
-    encoder.runtime = replace(runtime, progress=Progress.silent())  # no bar for every dev score
+    encoder.runtime = replace(runtime, progress=Progress.silent())  # no progress bar for each dev score
     try:
         with training_only(encoder.backbone.model, _tokens_met(encoder, table, rows)):
             yield module
@@ -149,10 +149,10 @@ class CosineRegression(Objective):
 def fine_tuned_by_score(
     encoder: Encoder, pairs: Sides, gold: NDArray[np.float64], dev_score: Callable[[], float], run: Run
 ) -> Iterator[None]:
-    """Inside the block the encoder is fine-tuned so that cosines of pairs fit gold (n,) in [0, 1].
+    """Fine-tune the encoder, inside the block, so that the cosines of pairs fit gold (n,) in [0, 1].
 
-    The epoch with the best `dev_score` of the encoder is kept. Raises MissingError for an encoder that has no trainable
-    forward, TrainingError and Interrupted as training does.
+    The epoch with the best `dev_score` is used. Raises MissingError for an encoder without a trainable forward pass,
+    TrainingError where training fails and Interrupted after a signal.
     """
     trained = trainable(encoder)
     table = trained.token_table([*pairs[0], *pairs[1]])
@@ -176,9 +176,9 @@ def fine_tuned_accuracy(
     labels: NDArray[np.int64],
     run: Run,
 ) -> float:
-    """Return the accuracy on pairs of a softmax over [u; v; |u-v|], trained together with the encoder.
+    """Return the accuracy on `pairs` of a softmax classifier on [u; v; |u-v|], trained together with the encoder.
 
-    There is no development part: the last weights are measured. Raises as `fine_tuned_by_score` does.
+    There is no development part: the last weights are measured. Raises the errors of `fine_tuned_by_score`.
     """
     trained = trainable(encoder)
     table = trained.token_table([*train_pairs[0], *train_pairs[1], *pairs[0], *pairs[1]])

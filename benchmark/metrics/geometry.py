@@ -1,4 +1,4 @@
-"""The geometry of sets of vectors (docs/protocol.md): over all pairs at once, never by batch."""
+"""The geometry of sets of vectors (docs/protocol.md), computed over all pairs, not as means over batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def uniformity(vectors: Matrix, chunk: int = 2048) -> float:
 
 
 def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
-    """|Mean cosine| of all distinct pairs of (n, dim) (PromptBERT Eq. 1): 0 when directions are uniform, at most 1.
+    """|Mean cosine| of all distinct pairs of (n, dim) (PromptBERT Eq. 1): 0 for uniform directions, at most 1.
 
     Closed form: the cosines of all pairs add up to ||sum of the unit vectors||^2. Raises ValueError below two vectors.
     """
@@ -43,14 +43,14 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
     for start in range(0, n, chunk):
         unit = _unit(vectors[start : start + chunk])
         total += unit.sum(axis=0)
-        own += float(np.square(unit).sum())  # n, but for vectors of zeros
+        own += float(np.square(unit).sum())  # adds up to n, less the number of zero vectors
     return abs(float(total @ total) - own) / (n * n - n)
 
 
 def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the first `count` principal components' coordinates (n, count) and shares of variance (count,).
 
-    A component's sign is free; here its largest loading is positive.
+    A component's sign is arbitrary; it is chosen so that the largest loading is positive.
     """
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     values, axes = np.linalg.eigh(centred.T @ centred)  # ascending
@@ -62,9 +62,9 @@ def principal_components(vectors: Matrix, count: int) -> tuple[NDArray[np.float6
 def nearest_neighbours(vectors: Matrix, k: int, chunk: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the Euclidean distances (n, k) to each vector's k nearest others, nearest first, and their rows (n, k).
 
-    `k` is cut to the n - 1 others there are.
+    `k` is at most the number of other vectors, n - 1.
     """
-    # Centred, the squared norms that cancel below are small: float32 keeps the order.
+    # Centring makes the squared norms that cancel below small, so that float32 keeps the order of distances.
     centred = (vectors - vectors.mean(axis=0, dtype=np.float64)).astype(np.float32)
     squares = np.square(centred).sum(axis=1)
     k = min(k, len(centred) - 1)
@@ -90,10 +90,10 @@ def neighbour_purity(neighbours: NDArray[np.int64], labels: Sequence[str]) -> di
 
 
 def simplex(rank: int | None, texts: int) -> str | None:
-    """Return why cosines say nothing where a centred linear map of this rank was fitted to `texts` distinct texts.
+    """Return why cosines are meaningless after a centred linear map of this rank was fitted on `texts` distinct texts.
 
-    Whitening n points to rank n - 1 makes them the corners of a regular simplex: each cosine is -1 / (n - 1), or what
-    repeated texts make of it, and differs from the next by rounding. None at a lower rank, or where no map was fitted.
+    Whitening n points to rank n - 1 makes them the corners of a regular simplex: all cosines are equal (-1 / (n - 1) if
+    no text is repeated) and differ only by rounding. Returns None at a lower rank, or where no map was fitted.
     """
     if rank is None or rank < texts - 1:
         return None

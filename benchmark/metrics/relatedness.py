@@ -1,7 +1,8 @@
 """SentEval's supervised relatedness: a linear layer and softmax over the scores 1 to 5 (docs/protocol.md).
 
-The target of a score between r and r + 1 is shared between those two classes; the loss is the squared error to it; what
-is predicted is the expected score. Scores below 1 lose target mass, as in SentEval: a 0 has no target at all.
+The target of a score between r and r + 1 is shared between these two classes; the loss is the squared error to this
+target; the prediction is the expected score. As in SentEval, targets of scores below 1 add up to less than 1, and to 0
+for a score of 0.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ _CLASSES = 5
 _SEED = 1111
 _BATCH = 64
 _RATE = 1e-3
-_BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's defaults
 _PASSES = 50  # between two evaluations
-_MOST_PASSES = 1000  # an evaluation at this many is not the last one: SentEval asks before it trains on
-_TENACITY = 3  # evaluations in all, not in a row, that may bring no gain; the next one ends the fit
+_MOST_PASSES = 1000  # SentEval checks this limit before it trains on, so that there is one more evaluation after it
+_TENACITY = 3  # evaluations (in total, not consecutive) that may bring no gain; the next one ends the fit
 
 
 @dataclass(frozen=True)
 class Regression:
-    """Predicted scores (test rows,), the best Pearson on the development rows, and how many evaluations there were."""
+    """Predicted scores (test rows,), the best Pearson on the development rows, and the number of evaluations."""
 
     predicted: NDArray[np.float64]
     dev_pearson: float
@@ -49,9 +50,9 @@ def score_targets(gold: NDArray[np.float64]) -> NDArray[np.float32]:
 def regress(
     features: NDArray[np.float32], train: NDArray[np.float64], dev: NDArray[np.float64], device: str = "cpu"
 ) -> Regression:
-    """Fit on the first rows of features (n, dim), stop by the next ones, predict the rest.
+    """Fit on the first rows of features (n, dim), use the next ones for early stopping, and predict the rest.
 
-    `train` and `dev` are the scores of the first two; Adam, learning rate 1e-3, batches of 64.
+    `train` and `dev` are the gold scores of the first two groups. Adam, learning rate 1e-3, batches of 64.
     """
     x = pad(features, device)
     targets = torch.from_numpy(score_targets(train)).to(device)
@@ -62,7 +63,7 @@ def regress(
     best, best_pearson = weights, -1.0
     steps = passes = evaluations = idle = 0
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # no step is big enough to be worth sharing
+    torch.set_num_threads(1)  # the steps are too small to gain from several threads
     try:
         while idle <= _TENACITY and passes <= _MOST_PASSES:
             for _ in range(_PASSES):
@@ -96,7 +97,7 @@ def _one_pass(x: Tensor, targets: Tensor, order: Tensor, weights: Tensor, moment
         # Through the softmax; the mean is over rows and classes.
         towards = error.sub_((error * probabilities).sum(1, keepdim=True)).mul_(probabilities)
         gradient = (towards.T @ batch).mul_(2 / towards.numel())
-        # Adam, written out: torch's own takes longer to call than all the rest of a step this small.
+        # Adam written out: calling torch's own takes longer than all the rest of such a small step.
         steps += 1
         first.lerp_(gradient, 1 - _BETAS[0])
         second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])

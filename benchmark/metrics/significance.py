@@ -1,8 +1,8 @@
-"""Is one score really higher than another, and which methods may be the best? Noise of pairs and of seeds together.
+"""Significance of differences between methods, and the set of possibly best ones, with the noise of pairs and seeds.
 
-A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another one.
-The pairs' part of the variance comes from a bootstrap whose draws all methods share, the seeds' part from the sample
-variance over a method's seeds. A method without seeds, or with one, has no part of the second kind.
+A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another score.
+The variance from pairs comes from a bootstrap whose draws all methods share, the variance from seeds from the sample
+variance over a method's seeds. A method with no seed or one seed has no variance from seeds.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
-LEVEL = 0.05  # below it a difference counts as significant; intervals and sets of the best hold 1 - LEVEL
+LEVEL = 0.05  # p-values below it are significant; the confidence of intervals and sets of the best is 1 - LEVEL
 
-_EQUAL = 1e-11  # what rounding in a double leaves between equal scores x100
-_FAR = 6.0  # standard normal: a lead beyond what chance gives to the largest of any number of them
-_STEADY = 2.0  # degrees of freedom that the median variance over seeds has beside a method's own
+_EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
+_FAR = 6.0  # standard deviations: a lead larger than chance gives, however many methods are compared
+_STEADY = 2.0  # degrees of freedom of the median variance over seeds, added to those of a method's own
 
 Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Scores of methods (methods,), their values in resamples of the pairs (methods, resamples), and their seeds.
+    """Scores of methods (methods,), their values in resamples of the pairs (methods, resamples), and seed variances.
 
-    `seed_variance` (methods,) is the sample variance over seeds by their number: that of the mean. `seed_df` is their
-    number less one; 0 where there is no such variance. `pairs` is the number of pairs.
+    `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their number.
+    `seed_df` is their number less one; 0 where there is no such variance. `pairs` is the number of pairs.
     """
 
     value: Matrix
@@ -42,9 +42,9 @@ class Sample:
 
 
 def sample(by_seed: Sequence[Sequence[float] | Matrix], drawn: Matrix, pairs: int) -> Sample:
-    """Return what is known of methods from their scores by seed and the resampled means over seeds.
+    """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
-    Raises ContractError where there are not two resamples in which every method has a value.
+    Raises ContractError unless at least two resamples have a value for every method.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
@@ -77,8 +77,8 @@ class Differences:
 
     value: Matrix
     pairs_error: Matrix  # standard error from the pairs alone
-    seeds_error: Matrix  # and from the seeds alone
-    error: Matrix  # from both
+    seeds_error: Matrix  # standard error from the seeds alone
+    error: Matrix  # standard error from both
     df: Matrix
     low: Matrix
     high: Matrix
@@ -103,17 +103,17 @@ def differences(one: Sample) -> Differences:
 
 
 def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
-    """Return which methods (methods,) may be the best: a set that holds the truly best one 95% of the time.
+    """Return which methods (methods,) may be the best: a set that contains the truly best one 95% of the time.
 
-    Comparisons with the best (Hsu's MCB; Edwards and Hsu 1983): a method is left out where another is further above it
-    than 95% of the largest of all leads over it that chance gives to equally good methods. Leads are measured in
-    Welch's t, made comparable by a normal approximation at their own degrees of freedom (Wallace 1959).
+    These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out where another method's
+    lead over it exceeds the 95% quantile of the largest lead over it that equally good methods have by chance. Leads
+    are measured in Welch's t, made comparable by a normal approximation at their own degrees of freedom (Wallace 1959).
 
-    With so few seeds two things make the largest t larger than the t themselves say. A variance over three seeds is
-    often small by chance, and then its t is large; so t has each variance drawn towards the median of all methods, as
-    if that were two more seeds. And how large the noise of the seeds is, is known as badly; so chance is drawn with
-    the resampled pairs, a variance of the seeds from what the measured one leaves open (its fiducial distribution),
-    normal noise of that variance, and a new measured variance.
+    With few seeds, the largest t is larger than the distribution of t implies, for two reasons. First, a variance over
+    three seeds is often small by chance, and then its t is large; therefore each variance is shrunk towards the median
+    of all methods, which counts as two more seeds. Second, the true noise of the seeds is known just as poorly;
+    therefore each simulated lead uses the resampled pairs, a seed variance drawn from the fiducial distribution of the
+    measured one, normal noise of that variance, and a newly drawn measured variance.
     """
     methods, resamples = one.drawn.shape
     between, df = _pair_variance(one), np.maximum(one.seed_df, 1)[:, None]
@@ -136,7 +136,7 @@ def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
 
 
 def _steadied(one: Sample, variance: Matrix) -> Matrix:
-    """Return variances over seeds (methods, any), each drawn towards the median of all methods that have seeds."""
+    """Return variances over seeds (methods, any), each shrunk towards the median of all methods that have seeds."""
     has = one.seed_df > 0
     if not has.any():
         return variance
@@ -147,7 +147,7 @@ def _steadied(one: Sample, variance: Matrix) -> Matrix:
 
 
 def _pair_variance(one: Sample) -> Matrix:
-    """Return the variance of the difference of every two methods (methods, methods) from pairs alone."""
+    """Return the variance of the difference of every two methods (methods, methods) that comes from the pairs."""
     centred = one.drawn - one.drawn.mean(axis=1, keepdims=True)
     products = centred @ centred.T / (centred.shape[1] - 1)
     own = np.diagonal(products)
@@ -159,10 +159,10 @@ def _pair_variance(one: Sample) -> Matrix:
 def _welch(
     of_pairs: Matrix, first: Matrix, second: Matrix, df: Matrix, one: Sample, i: int | None = None
 ) -> tuple[Matrix, Matrix]:
-    """Return the variance of differences and Satterthwaite's degrees of freedom of it.
+    """Return the variance of differences and its degrees of freedom by Satterthwaite.
 
-    `first` and `second` are the seeds' variances of the two sides, `df` the degrees of freedom of the first; those of
-    the second are the method `i`'s, or those of every method.
+    `first` and `second` are the seed variances of the two sides, and `df` the degrees of freedom of the first; those of
+    the second are method `i`'s, or without `i` those of every method.
     """
     pairs_df = max(1, min(one.pairs, one.drawn.shape[1]) - 1)
     other_df = np.maximum(one.seed_df if i is None else one.seed_df[i], 1)
@@ -189,12 +189,11 @@ class Williams:
 
 
 def williams(r_a: float, r_b: float, r_ab: float, n: int) -> Williams:
-    """Test whether two methods' correlations with one gold, over the same n pairs, are equal.
+    """Test whether two methods' correlations with the same gold scores, over the same n pairs, are equal.
 
-    It knows the noise of pairs only: the two methods are taken as they are, with the seeds that they have. `r_ab` is
-    the correlation of the two methods' scores. Williams (1959); Steiger (1980) recommends it and calls it T2. For
-    Spearman's rho it is an approximation. Raises ContractError for fewer than four pairs, or correlations that cannot
-    occur together.
+    The test covers the noise of pairs only, not that of seeds. `r_ab` is the correlation of the two methods' scores.
+    Williams (1959); Steiger (1980) recommends the test and calls it T2. For Spearman's rho it is an approximation.
+    Raises ContractError for fewer than four pairs, or correlations that cannot occur together.
     """
     from scipy import stats
 

@@ -1,4 +1,4 @@
-"""One file per task family, each a table of rows; the registry of tasks. Listing reads no data, imports no torch."""
+"""The tasks: one file per family with a table of rows, and their registry. Listing reads no data, imports no torch."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _FAMILIES = (sts, relatedness, transfer, words, phrases, semeval, finetune, pock
 C = TypeVar("C", bound=type[Task])
 
 
-MTEB = "mteb:"  # before the name of a task of mteb
+MTEB = "mteb:"  # the prefix of names of mteb's tasks
 
 
 class TaskRegistry(Registry[Task]):
-    """Names to tasks: the rows of the built-in tables, the Task subclasses of plugins, and mteb's tasks (mteb:NAME)."""
+    """Maps names to tasks: rows of the built-in tables, Task subclasses of plugins, and mteb's tasks (mteb:NAME)."""
 
     def get(self, name: str) -> Task:
         """Return a task; raises UsageError for an unknown or broken name, MissingError where mteb is not installed."""

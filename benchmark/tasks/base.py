@@ -1,4 +1,4 @@
-"""The contract of a task: which texts it needs vectors of, and the scores it makes from them."""
+"""The interface of a task: the texts whose vectors it needs, and the scores that it computes from these vectors."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
 """Predicted and gold scores (n,) of the same pairs, in the order of the data's files."""
 
 Scores = dict[str, Any]
-"""`main` (a number, or None with `reason`), `main_metric`, and whatever else the task measures.
+"""`main` (a number, or None with `reason`), `main_metric`, and anything else that the task measures.
 
-A task whose `main` is a Spearman correlation over pairs adds `pairs` (PairScores): they are kept beside the record.
+A task whose `main` is a Spearman correlation over pairs adds `pairs` (PairScores), which are kept beside the record.
 """
 
 
 class DevOverlap(NamedTuple):
-    """How many development pairs there are, and how many of them are test pairs (None: not measured)."""
+    """The number of development pairs, and how many of them are test pairs (None: not measured)."""
 
     pairs: int
     in_test: int | None
@@ -44,18 +44,18 @@ class TaskData(ABC):
     located: Located
     rows: int
     device: str = "cpu"  # where scoring may compute; the runner sets it
-    trains_encoder: ClassVar[bool] = False  # True: `score_encoder` trains the encoder itself, vectors do not suffice
+    trains_encoder: ClassVar[bool] = False  # True: the runner calls `score_encoder`, which trains the encoder itself
 
     @abstractmethod
     def texts(self) -> list[str]:
         """Return the texts whose vectors scoring needs."""
 
     def tested(self) -> list[str]:
-        """Return the texts that are scored: of `texts`, those of the test part; all where there is no other part."""
+        """Return those of `texts` that belong to the test part; all of them where there is no other part."""
         return self.texts()
 
     def unlabelled(self) -> list[str]:
-        """Return all texts of the data set, of every split, without labels: what a transductive method may fit on."""
+        """Return all texts of the data set, of every split, without labels, for fitting a transductive method."""
         return self.texts()
 
     @abstractmethod
@@ -63,9 +63,9 @@ class TaskData(ABC):
         """Return scores from a function that gives the vectors (n, dim) of n texts."""
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores of an encoder; tasks with `trains_encoder` override it, and give it back as it was.
+        """Return the scores of an encoder; tasks with `trains_encoder` override this and must restore the encoder.
 
-        `run` has a folder for what may be resumed. Raises MissingError where the task does not fit the encoder (n/a).
+        `run` has a folder for checkpoints. Raises MissingError where the task cannot use the encoder (n/a).
         """
         return self.score(vectors)
 
@@ -74,7 +74,7 @@ class TaskData(ABC):
         raise TypeError(f"{type(self).__name__} has no development split")
 
     def dev_overlap(self) -> DevOverlap | None:
-        """Return the size of the development split and how much of it is tested on; None without pairs."""
+        """Return the number of development pairs, and of those that are also test pairs; None without pairs."""
         return None
 
     def geometry_dev(self, vectors: Lookup) -> dict[str, float]:
@@ -89,7 +89,7 @@ class Task(ABC):
     dataset: str
     form: str = "plain"
     metric: str = "Spearman, cosine"
-    version: int = 1  # raised when the same vectors would score differently
+    version: int = 1  # increased when the same vectors would score differently
 
     @abstractmethod
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
@@ -97,12 +97,12 @@ class Task(ABC):
 
 
 Read = Callable[["TaskRow", "DataSource", "int | None"], TaskData]
-"""What loads a task: its row, the data, and the limit of `Task.load`."""
+"""A function that loads a task; its arguments are the task's row, and the data and limit of `Task.load`."""
 
 
 @dataclass(frozen=True)
 class TaskRow(Task):
-    """A built-in task: a row of its family's table `ROWS`. Its settings are bound to `read`."""
+    """A built-in task: a row of its family's table `ROWS`. `read` is a function with the task's settings bound."""
 
     name: str
     title: str
@@ -118,7 +118,7 @@ class TaskRow(Task):
 
 
 def check_rows(located: Located, split: str, found: int) -> None:
-    """Raise CorruptError unless a split has the catalog's number of scored rows."""
+    """Raise CorruptError unless the number of scored rows of a split is that of the catalog."""
     expected = located.dataset.rows[split]
     if found != expected:
         raise CorruptError(
@@ -127,7 +127,7 @@ def check_rows(located: Located, split: str, found: int) -> None:
 
 
 def _compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return the cosines (n,) of pairs, 0 where a side has the zero vector, and the pairs (n,) where neither has."""
+    """Return the cosines (n,) of pairs, 0 where a side is the zero vector, and a mask (n,) of pairs without one."""
     from benchmark.metrics.correlation import cosine
 
     first, second = vectors(pairs.first), vectors(pairs.second)

@@ -1,6 +1,6 @@
-"""Finds in the data what `overlap.json` holds: `python -m benchmark.tasks.find_overlap DATA` writes it.
+"""Makes `overlap.json` from the data: `python -m benchmark.tasks.find_overlap DATA` writes the file.
 
-Pairs that stand in several tasks, and development pairs that are test pairs. A test makes the same table again.
+It names pairs that occur in several tasks, and development pairs that are test pairs. A test makes the table again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from zoo.files import write_text
 
 
 def tests_of(tasks: Sequence[str], data: DataSource) -> dict[str, PairsData]:
-    """Return the data of tasks over pairs; raises MissingError or CorruptError, UsageError for another kind of task."""
+    """Return the data of tasks on pairs; raises MissingError or CorruptError, UsageError for another kind of task."""
     found = {}
     for name in tasks:
         loaded = TASKS.get(name).load(data)
@@ -33,7 +33,7 @@ def tests_of(tasks: Sequence[str], data: DataSource) -> dict[str, PairsData]:
 
 
 def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
-    """Return, for each task, its rows that stand elsewhere too (or twice), and the number of the pair of each."""
+    """Return, for each task, the rows whose pair occurs in another row or task too, and the number of that pair."""
     places: dict[Key, list[tuple[str, int]]] = defaultdict(list)
     golds = {}
     for name, data in tests.items():
@@ -53,7 +53,7 @@ def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
 
 
 def known_overlap(data: DataSource) -> dict[str, Any]:
-    """Return the table of everything that `POOLS` and `DEV` name."""
+    """Return the table for all tasks in `POOLS` and `DEV`."""
     tests = {pool: tests_of(tasks, data) for pool, tasks in POOLS.items()}
     dev = {}
     for name, tasks in DEV.items():
@@ -71,11 +71,11 @@ def known_overlap(data: DataSource) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Write the table anew from the data folder that is named."""
+    """Write the table again from the data folder in `arguments`."""
     if len(arguments) != 1:
-        print("usage: python -m benchmark.tasks.overlap DATA", file=sys.stderr)
+        print("usage: python -m benchmark.tasks.find_overlap DATA", file=sys.stderr)
         return 2
-    write_text(TABLE, json.dumps({"pools": {}, "dev": {}}))  # the tasks that are read ask for it
+    write_text(TABLE, json.dumps({"pools": {}, "dev": {}}))  # loading the tasks reads this file
     write_text(
         TABLE, json.dumps(known_overlap(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n"
     )

@@ -1,7 +1,7 @@
 """Tasks that train the whole encoder: STS-B and SICK-R on their scores, SemEval-2013 5(a) on its classes.
 
-They are never beside the frozen tasks in a table. The encoder comes back as it was. One whose vectors are not a
-transformer's pooled states has no score here (n/a).
+No shipped suite has them beside frozen tasks. The encoder's weights are restored afterwards. An encoder whose vectors
+are not a transformer's pooled states has no score here (n/a).
 """
 
 from __future__ import annotations
@@ -25,24 +25,23 @@ if TYPE_CHECKING:
     from zoo.encoder import Encoder, Run
 
 SEEDS = (0, 1, 2)
-"""Fine-tunings of an encoder without a seed of its own; one with a seed is fine-tuned once, by that seed."""
+"""Seeds for fine-tuning an encoder that has no seed; an encoder with a seed is fine-tuned once, with that seed."""
 
 
 class FinetuneData(TaskData):
-    """Labelled pairs that the encoder itself is trained on."""
+    """Labelled pairs on which the encoder itself is trained."""
 
     trains_encoder = True
-    main: ClassVar[str]  # the metric that counts
+    main: ClassVar[str]  # the main metric
 
     def score(self, vectors: Lookup) -> Scores:
-        """Raise TypeError: vectors alone cannot be trained."""
+        """Raise TypeError: this task needs the encoder, not only its vectors."""
         raise TypeError(f"{type(self).__name__} trains the encoder itself; score_encoder does")
 
     def score_encoder(self, encoder: Encoder, vectors: Lookup, run: Run) -> Scores:
-        """Return the scores of a fine-tuning, the mean over `SEEDS` for an encoder that has no seed.
+        """Return the scores of a fine-tuning; for an encoder without a seed, their means over `SEEDS`.
 
-        What is finished when a run is stopped is not done again. Raises MissingError for an encoder that cannot be
-        trained.
+        A stopped run does not repeat finished fine-tunings. Raises MissingError for an encoder that cannot be trained.
         """
         stochastic = type(encoder).traits(encoder.recipe).stochastic
         by_seed = {seed: self._kept(encoder, run, seed) for seed in ((run.seed,) if stochastic else SEEDS)}
@@ -73,7 +72,7 @@ class FinetuneData(TaskData):
 
 
 class ScoredFinetuneData(FinetuneData):
-    """Pairs scored from `low` to `high`, in three splits: trained, chosen and tested by cosine."""
+    """Pairs scored from `low` to `high`, in splits for training, choosing the epoch and testing by cosine."""
 
     main = "spearman"
 
@@ -83,7 +82,7 @@ class ScoredFinetuneData(FinetuneData):
         self.rows = len(self.splits["test"])
 
     def texts(self) -> list[str]:
-        """Both sides of the test split: what training must not have seen."""
+        """Both sides of the test split, which training must not have seen."""
         return self.splits["test"].texts()
 
     def unlabelled(self) -> list[str]:
@@ -120,7 +119,7 @@ class LabelledFinetuneData(FinetuneData):
         self.rows = len(self.parts[-1])
 
     def texts(self) -> list[str]:
-        """Both sides of the test part: what training must not have seen."""
+        """Both sides of the test part, which training must not have seen."""
         return self.parts[-1].texts()
 
     def unlabelled(self) -> list[str]:
@@ -142,7 +141,7 @@ def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> Labelled
 
 
 # Cosine regression on the scores of the training split, from the lowest to the highest; the epoch with the best dev
-# score is kept. SemEval's classifier is on [u; v; |u-v|], as BURT's table 3 has BERT and BURT.
+# score is kept. SemEval's classifier reads [u; v; |u-v|], as for BERT and BURT in BURT's table 3.
 ROWS = (
     *(
         TaskRow(

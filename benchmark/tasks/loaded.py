@@ -1,4 +1,4 @@
-"""A task with its data, or with the reason why it has none."""
+"""Loads tasks: each with its data, or with the reason why it has none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoo.errors import CorruptError, MissingError
 
 
 class TaskIdentity(TypedDict):
-    """What of a task goes into keys; `sha256` is over its data files."""
+    """The part of a task that goes into keys; `sha256` is over its data files."""
 
     name: str
     version: int
@@ -29,7 +29,7 @@ class LoadedTask:
     task: Task
     data: TaskData | None
     reason: str | None = None
-    damaged: bool = False  # the data is here but wrong: its cells fail instead of being n/a
+    damaged: bool = False  # the data exists but is damaged: its cells fail instead of being n/a
 
     def identity(self) -> TaskIdentity:
         """Return what goes into keys and records."""

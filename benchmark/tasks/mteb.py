@@ -1,7 +1,7 @@
-"""Tasks of mteb as tasks here: `--tasks mteb:STSBenchmark`. mteb names and reads the data sets.
+"""Runs tasks of mteb: `--tasks mteb:STSBenchmark`. mteb names and reads the data sets.
 
-Scored pairs are scored as all pairs here are: Spearman of the cosine, which is mteb's main score too. Classification,
-clustering and pair classification are scored by mteb's own evaluators, from vectors that are encoded once.
+STS tasks are scored like all pairs of this project: Spearman of the cosine, which is also mteb's main score.
+Classification, clustering and pair classification are scored by mteb's own evaluators, from vectors encoded once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TEXT_COLUMNS = ("input_column_name", "input1_column_name", "input2_column_name"
 
 
 def mteb_task(name: str) -> MTEBTask:
-    """Return the task `mteb:NAME`, its English part; raises MissingError without mteb, UsageError for what is not ours.
+    """Return the English part of the task `mteb:NAME`; raises MissingError without mteb, UsageError if unsupported.
 
     Nothing is read or fetched yet.
     """
@@ -54,7 +54,7 @@ def mteb_task(name: str) -> MTEBTask:
 
 
 def _random_kept() -> AbstractContextManager[None]:
-    """Return a context that puts the random state back: mteb sets every generator's seed."""
+    """Return a context that restores the random states, because mteb seeds every generator."""
     from zoo.training.checkpoint import undisturbed
 
     return undisturbed()
@@ -62,7 +62,7 @@ def _random_kept() -> AbstractContextManager[None]:
 
 @dataclass(frozen=True)
 class MTEBTask(Task):
-    """A task of mteb, by the name it has there."""
+    """A task of mteb, under mteb's name."""
 
     name: str
     task: AbsTask
@@ -74,22 +74,22 @@ class MTEBTask(Task):
 
     @property
     def dataset(self) -> str:  # type: ignore[override]
-        """Where the hub has the data set."""
+        """The data set's place on the hub."""
         return str(self.task.metadata.dataset["path"])
 
     @property
     def metric(self) -> str:  # type: ignore[override]
-        """The score: as everywhere for pairs, mteb's for the rest."""
+        """The main metric: Spearman of the cosine for scored pairs, mteb's main score for other tasks."""
         return Task.metric if self.task.metadata.type == "STS" else f"mteb's {self.task.metadata.main_score}"
 
     @property
     def split(self) -> str:
-        """What is scored: test, or the last split where mteb scores no test split."""
+        """The scored split: test, or the last one where mteb scores no test split."""
         splits = list(self.task.eval_splits)
         return "test" if "test" in splits else str(splits[-1])
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
-        """Let mteb read the data set; raises MissingError where it is neither here nor to be had from the hub."""
+        """Let mteb read the data set; raises MissingError where it is neither cached nor available from the hub."""
         self._read()
         if self.task.metadata.type != "STS":
             if limit is not None:
@@ -119,10 +119,10 @@ class MTEBTask(Task):
                 if os.environ.get("HF_HUB_OFFLINE", "").upper() not in ("1", "TRUE", "YES", "ON"):
                     from huggingface_hub import HfApi
 
-                    # Asked first: the download itself retries for long when the hub cannot be reached.
+                    # The hub is asked first, because the download itself retries for long if it cannot be reached.
                     patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
                 self.task.load_data()
-        except Exception as error:  # the hub's clients raise many kinds; each means that it cannot be had now
+        except Exception as error:  # the hub's clients raise many types; each means that the data is not available now
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MissingError(
                 f"{self.name}: its data set {place} cannot be had from the hub: {reason}. Run it where there is a"
@@ -148,7 +148,7 @@ class ByMTEB(TaskData):
         self.rows = sum(len(task._rows(subset)) for subset in task.task.hf_subsets)
 
     def texts(self) -> list[str]:
-        """The texts of the split that is scored; those that mteb trains its classifiers on are encoded when it asks."""
+        """The texts of the scored split; texts for training mteb's classifiers are encoded when mteb asks for them."""
         columns = [getattr(self.task.task, name) for name in _TEXT_COLUMNS if hasattr(self.task.task, name)]
         held = (self.task._rows(subset) for subset in self.task.task.hf_subsets)
         return [text for rows in held for column in columns for text in _strings(list(rows[column]))]

@@ -13,7 +13,7 @@ from zoo.encoder import Vectors
 
 
 class TextModel(AbsEncoder):
-    """What mteb calls: batches of texts in, vectors (n, dim) float32 out; similarity is the cosine."""
+    """The model that mteb calls: it maps batches of texts to vectors (n, dim), float32; similarity is the cosine."""
 
     mteb_model_meta: ModelMeta
 
@@ -23,6 +23,6 @@ class TextModel(AbsEncoder):
         self.mteb_model_meta = meta or ModelMeta.create_empty({"similarity_fn_name": ScoringFunction.COSINE})
 
     def encode(self, inputs: Any, **_: object) -> Vectors:
-        """Return the vectors of all texts of a loader, in their order; mteb's prompts are not used."""
+        """Return the vectors (n, dim) of all texts of a loader, in their order; mteb's prompts are not used."""
         texts = [text for batch in inputs for text in batch["text"]]
         return np.asarray(self._encode(texts), dtype=np.float32)

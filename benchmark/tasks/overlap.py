@@ -1,6 +1,6 @@
-"""Pairs that stand in several tasks, and development pairs that are test pairs.
+"""Reads `overlap.json`: pairs that occur in several tasks, and development pairs that are test pairs.
 
-Records keep no texts, so tables and comparisons read from `overlap.json` which rows of two tasks are the same pair.
+Records contain no texts; tables and comparisons need the file to know which rows of two tasks are the same pair.
 `python -m benchmark.tasks.find_overlap DATA` makes it from the data.
 """
 
@@ -25,7 +25,7 @@ from zoo.files import read_json, sha256_json
 
 TABLE = Path(__file__).with_name("overlap.json")
 _YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
-POOLS: dict[str, tuple[str, ...]] = {  # tasks that a suite may have side by side
+POOLS: dict[str, tuple[str, ...]] = {  # tasks that one suite may contain together
     "sts": (*_YEARS, "STS-B"),
     "sts-raw": (*(f"{year}-raw" for year in _YEARS), "STS-B-raw"),
     "words": (
@@ -33,19 +33,19 @@ POOLS: dict[str, tuple[str, ...]] = {  # tasks that a suite may have side by sid
         *("RW", "MTurk-287", "MTurk-771", "SimVerb-3500"),
     ),
 }
-DISJOINT = {"stsb-dev-disjoint": "STS-B", "stsb-dev-disjoint-raw": "STS-B-raw"}  # what is left of which
-DEV = {"STS-B": POOLS["sts"], "STS-B-raw": POOLS["sts-raw"]}  # development sets, and the tests looked through
+DISJOINT = {"stsb-dev-disjoint": "STS-B", "stsb-dev-disjoint-raw": "STS-B-raw"}  # task -> the task it is a part of
+DEV = {"STS-B": POOLS["sts"], "STS-B-raw": POOLS["sts-raw"]}  # development set -> tests compared with it
 
 Key = frozenset[str]
 
 
 def keys(pairs: Pairs) -> list[Key]:
-    """Return what two rows have in common when they are the same pair: both texts normalised, in either order."""
+    """Return a key per row; rows are the same pair where keys are equal: both texts normalised, in either order."""
     return [frozenset((normalised(a), normalised(b))) for a, b in zip(pairs.first, pairs.second, strict=True)]
 
 
 def gold_sha256(gold: NDArray[Any]) -> str:
-    """Return the digest of gold scores that records have."""
+    """Return the digest of gold scores as records state it."""
     return hashlib.sha256(gold.astype("float32").tobytes()).hexdigest()
 
 
@@ -95,9 +95,9 @@ def _pooled(name: str) -> _Pooled:
 
 
 def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
-    """Return the pool that a task's pairs belong to and their places (n,) in it; None for other tasks or gold scores.
+    """Return the pool of a task's pairs and their positions (n,) in it; None for other tasks or other gold scores.
 
-    `gold` is the digest that the record has: a trial's cut data has another one, and its pairs are drawn by themselves.
+    `gold` is the record's digest: a trial's shortened data has another one, and its pairs are resampled on their own.
     """
     for name, tasks in POOLS.items():
         if task in tasks:
@@ -107,7 +107,7 @@ def pool_of(task: str, gold: str) -> tuple[Pool, NDArray[np.intp]] | None:
 
 
 def shared_with(task: str, others: Sequence[str]) -> int:
-    """Return how many pairs of a task stand in any of the other tasks too."""
+    """Return how many pairs of a task also occur in any of the other tasks."""
     for name, tasks in POOLS.items():
         if task in tasks:
             places = _pooled(name).places
@@ -117,16 +117,16 @@ def shared_with(task: str, others: Sequence[str]) -> int:
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
-    """Return which of a task's development pairs are test pairs (see `DEV`); None where that was not measured.
+    """Return the rows of a task's development pairs that are test pairs (see `DEV`); None where not measured.
 
-    With the digest of a task's data, only where it was measured on the same.
+    With `sha256`, the digest of a task's data, also None where it was measured on other data.
     """
     about = _table()["dev"].get(task)
     return None if about is None or sha256 not in (None, about["sha256"]) else list(about["rows"])
 
 
 def dev_overlap(task: str) -> DevOverlap | None:
-    """Return how many development pairs a task has whole, and how many of them are test pairs; None: not measured."""
+    """Return the number of a task's development pairs (without `limit`), and of test pairs among them, or None."""
     if task in DISJOINT:
         pairs = _table()["dev"][DISJOINT[task]]["pairs"]
         return DevOverlap(pairs - len(dev_rows_in_tests(DISJOINT[task]) or ()), 0)

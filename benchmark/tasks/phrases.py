@@ -1,6 +1,6 @@
-"""Phrases: graded pairs (BiRD, PPDB's human scores), the right word among seven (Turney) or thousands (PPDB-XXL).
+"""Phrase tasks: graded pairs (BiRD, PPDB), the right word among seven (Turney) or thousands (PPDB-XXL).
 
-A choice counts as right only where its cosine is above that of every other one: a tie is no knowledge.
+A choice counts as right only where its cosine is above that of every other one; a tie counts as wrong.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from zoo.files import sha256_file, sha256_json
 from zoo.progress import print_safe
 
 PACK = "phrases/ppdb-2.0"
-"""Where in a data folder a pack of PPDB 2.0 is looked for."""
+"""The place in a data folder where a pack of PPDB 2.0 is looked for."""
 
 
 def brought(entry: Dataset, form: str, files: list[Path]) -> Located:
-    """Return files that the user brings and the catalog has no sha256 of; theirs goes into keys and records."""
+    """Return a user's files, for which the catalog has no sha256, with their own sha256 for keys and records."""
     sha256 = sha256_json({file.name: sha256_file(file) for file in files})
     return Located(entry, form, "folder", {file.name: file for file in files}, sha256)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:
-    """Return vectors of length 1, float64; the zero vector of a text that is not covered stays, and has cosine 0."""
+    """Scale vectors (n, dim) to length 1, float64; the zero vector of an uncovered text stays zero, with cosine 0."""
     vectors = vectors.astype(np.float64)
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
     result: np.ndarray = vectors / np.where(norms == 0, 1, norms)
@@ -65,7 +65,7 @@ class ChoiceData(TaskData):
 
 
 class RetrievalData(TaskData):
-    """Phrases, the right word of each, and all the words to find it in."""
+    """Phrases, the right word of each, and all candidate words."""
 
     def __init__(self, located: Located, phrases: list[str], right: list[str], words: list[str]) -> None:
         self.located, self.phrases, self.right = located, phrases, right
@@ -152,19 +152,19 @@ def words_of_phrases(row: TaskRow, data: DataSource, limit: int | None) -> Retri
 
 
 ROWS = (
-    # Relatedness of two-word phrases to phrases and words; both orders of a pair were scored where both are there.
+    # Relatedness of two-word phrases to phrases and words; where both orders of a pair are listed, both were scored.
     TaskRow("BiRD", "BiRD, bigram relatedness", "BiRD", bigram_relatedness),
-    # Pairs scored by people, of phrases held out from `burt-human`'s training. They stand in for BURT's set (section
-    # 4.2), whose gold is PPDB 2.0's own equivalence score; single words are in here.
+    # Pairs scored by people, with phrases that `burt-human`'s training does not contain. They replace BURT's set
+    # (section 4.2), whose gold is PPDB 2.0's own equivalence score; this set also has single words.
     TaskRow("PPDB-human", "PPDB 2.0, human scores of held-out phrases", "ppdb2-human", scored_by_people),
     # BURT's phrase set (section 4.2): pairs of a PPDB 2.0 pack held out by their phrase, gold its equivalence score.
-    # The pack, of phrases, stands alone in the data folder's `phrases/ppdb-2.0`; training leaves these pairs out.
+    # The phrasal pack must be the only file in the data folder's `phrases/ppdb-2.0`; training leaves these pairs out.
     TaskRow("PPDB", "PPDB 2.0, equivalence score of held-out phrases", "PPDB-2.0", held_out_of_a_pack),
     # Which word means the same as a two-word phrase? Turney's questions, without the phrase's own two words. With them
-    # (`accuracy_seven`) an average of word vectors is nearest to one of its own parts; Turney (2012) bars them.
+    # (`accuracy_seven`) an average of word vectors is closest to one of its own parts; Turney (2012) excludes them.
     TaskRow("Turney", "Turney 2012, noun phrases", "Turney2012", questions, metric="accuracy, five choices"),
     # Find the word that PPDB pairs with a two-word phrase, among all the words of the set (Yu and Dredze 2015).
-    # Nothing is trained: the training pairs only give words to search. Half the right words are part of their phrase,
+    # Nothing is trained: the training pairs only add candidate words. Half the right words are part of their phrase,
     # and 361 of the 500 phrases have other pairs in the training part.
     TaskRow(
         "PPDB-XXL",

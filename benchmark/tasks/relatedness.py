@@ -25,7 +25,7 @@ def sick_splits(located: Located) -> Splits:
 
 
 class RegressorData(TaskData):
-    """Train, dev and test pairs in SentEval's order: a regressor on frozen vectors learns, stops and is tested."""
+    """Train, dev and test pairs in SentEval's order, to fit, stop and test a regressor on frozen vectors."""
 
     def __init__(self, located: Located, splits: Splits, limit: int | None) -> None:
         self.located, self.train = located, splits["train"]
@@ -35,7 +35,7 @@ class RegressorData(TaskData):
         self.rows = len(self.test)
 
     def texts(self) -> list[str]:
-        """Both sides of all splits: the regressor learns from their vectors."""
+        """Both sides of all splits: the regressor needs all their vectors."""
         return [text for pairs in self.splits for text in pairs.texts()]
 
     def tested(self) -> list[str]:
@@ -68,8 +68,8 @@ class RegressorData(TaskData):
 
 
 def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
-    """Return the pairs as SentEval orders them, and the rows (n,) that they are of."""
-    # SentEval sorts so, and its shuffling of the training rows starts from this order.
+    """Return the pairs in SentEval's order, and their row numbers (n,) in the data."""
+    # SentEval sorts like this, and its shuffling of the training rows starts from this order.
     lengths = [[len(text.split()) for text in side] for side in (pairs.first, pairs.second)]
     keys = list(zip(*lengths, pairs.gold.tolist(), strict=True))
     rows = sorted(range(len(pairs)), key=keys.__getitem__)
@@ -77,8 +77,8 @@ def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
     return Pairs(first, second, pairs.gold[rows], pairs.blank), rows
 
 
-# SentEval's form keeps the case; the hub's `sickr-sts` is another test set of 9,927 pairs. The regressors are what
-# SentEval proper calls SICKRelatedness and STSBenchmark.
+# SentEval's files keep the case; the hub's `sickr-sts` is another test set with 9,927 pairs. SentEval itself calls the
+# regressors SICKRelatedness and STSBenchmark.
 ROWS = (
     TaskRow("SICK-R", "SICK relatedness, test", "SICK", partial(three_splits, splits=sick_splits), "tokenised"),
     TaskRow(

@@ -1,8 +1,8 @@
 """SemEval-2013 task 5(a): does a two-word phrase mean the same as a word? Frozen vectors, a classifier on top.
 
-The classifier is SentEval's for MRPC, on [|u-v| ; u*v]: folds of the training part choose its penalty. BURT trains the
-frozen rows of its table 3 so, though it does not name the classifier. `threshold_accuracy` needs no classifier: one
-cosine, chosen on the training part, divides yes from no.
+The classifier is SentEval's for MRPC, on [|u-v| ; u*v]: folds of the training part choose its penalty. The frozen rows
+of BURT's table 3 are trained on such vectors too, though BURT does not name the classifier. `threshold_accuracy` needs
+no classifier: a cosine threshold, chosen on the training part, separates the classes.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from benchmark.tasks.transfer import TransferData
 from zoo.errors import CorruptError
 
 ORGANISERS = "phrases/SemEval2013-5a"
-"""Where in a data folder the organisers' own files are looked for; they are on no registry and have no known sha256."""
+"""The place in a data folder for the organisers' own files, which no hub provides and whose sha256 is not known."""
 
 _DATASET, _SPLITS = "SemEval2013-5a", ("train", "test")
 _ORGANISERS_ROWS = {"train": 11722, "test": 7814}  # BURT section 4.2
 
 
 def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
-    """Return the score that divides classes 1 (at or above) and 0 with the fewest errors; of equals the lowest."""
+    """Return the threshold for class 1 (at or above it) with the fewest errors; of equally good ones the lowest."""
     order = np.argsort(scores, kind="stable")
     ranked, above = scores[order], labels[order]
-    # Dividing before row i: the ones below it and the zeros from it on are wrong. Only a new value can divide.
+    # With the threshold at sorted row i, ones before it and zeros from it on are wrong; it must be at a new value.
     wrong = np.concatenate([[0], np.cumsum(above)]) + np.concatenate([[0], np.cumsum((1 - above)[::-1])])[::-1]
     divides = np.concatenate([[True], np.diff(ranked) > 0, [True]])
     best = int(np.argmin(np.where(divides, wrong, len(scores) + 1)))
@@ -37,7 +37,7 @@ def best_threshold(scores: np.ndarray, labels: np.ndarray) -> float:
 
 
 class SemEvalData(TransferData):
-    """Training and test part of word, phrase and whether they mean the same."""
+    """A training and a test part: a word, a phrase, and whether they mean the same."""
 
     def score(self, vectors: Lookup) -> Scores:
         """Return the classifier's accuracy (`main`) and the threshold's."""
@@ -49,7 +49,7 @@ class SemEvalData(TransferData):
 
 
 def read_parts(data: DataSource) -> tuple[Located, list[Labelled]]:
-    """Return where the data is, and both parts with their rows checked, in whichever form they are."""
+    """Return where the data was found, and both parts with checked numbers of rows, in whichever form they exist."""
     located = _organisers(data)
     if located is None:
         located = data.locate(_DATASET, "plain")
@@ -91,7 +91,7 @@ def _organisers(data: DataSource) -> Located | None:
 
 # The items with a phrase of two words (11,175 and 7,490; Yu and Dredze's form). Where the data folder has the
 # organisers' files (`phrases/SemEval2013-5a/en.trainSet.positiveInstances-v2`, `...negativeInstances-v2`, and the same
-# for `en.testSet`), all 11,722 and 7,814 items are used; records know the difference by the sha256.
+# for `en.testSet`), all 11,722 and 7,814 items are used; the sha256 in records tells the two forms apart.
 ROWS = (
     TaskRow(
         "SemEval2013-5a",

@@ -1,4 +1,4 @@
-"""Semantic textual similarity: STS12-16 and the STS Benchmark, unsupervised cosine (docs/protocol.md).
+"""Semantic textual similarity tasks: STS12-16 and the STS Benchmark, scored by cosine (docs/protocol.md).
 
 The tokenised tasks read SentEval's files (Moses tokens, lower-cased) and join the tokens with single blanks, as the
 papers' evaluations do. The `-raw` tasks read the untokenised text of today's hub copies.
@@ -29,12 +29,12 @@ def joined(pairs: Pairs) -> Pairs:
 
 
 def in_form(pairs: Pairs, form: str) -> Pairs:
-    """Return pairs as a task of this form reads them: tokens joined where they are tokenised."""
+    """Return pairs as a task of this form reads them: in the tokenised form, tokens are joined with blanks."""
     return joined(pairs) if form == "tokenised" else pairs
 
 
 def year(row: TaskRow, data: DataSource, limit: int | None, *, extra_fields: int = 0) -> PairsData:
-    """Read all subsets of the year; a hub copy has none, so `mean` and `wmean` equal `all` there."""
+    """Read all subsets of a year; a hub copy has no subsets, so that `mean` and `wmean` equal `all` there."""
     located = data.locate(row.dataset, row.form)
     if located.from_hub_rows:
         subsets = {"test": read_hub_rows(located.files["test.jsonl"])}
@@ -71,7 +71,7 @@ def stsb_splits(located: Located) -> Splits:
 
 
 def cosine_of_test(located: Located, splits: Splits, limit: int | None) -> PairsData:
-    """Test is scored, dev picks checkpoints, train only serves transductive fits."""
+    """Make a task of which test is scored, dev picks checkpoints, and train is used only for transductive fits."""
     whole = "STS-B" if located.form == "tokenised" else "STS-B-raw"
     in_test = dev_rows_in_tests(whole, located.sha256) if located.dataset.name == "STSBenchmark" else None
     found = PairsData(located, {"test": splits["test"]}, splits["dev"], limit=limit, train=splits["train"])
@@ -80,15 +80,15 @@ def cosine_of_test(located: Located, splits: Splits, limit: int | None) -> Pairs
 
 
 def cosine_of_dev(located: Located, splits: Splits, limit: int | None) -> PairsData:
-    """Dev is scored, the others only serve transductive fits."""
+    """Make a task of which dev is scored, and the other splits are used only for transductive fits."""
     others = splits["test"].texts()
     return PairsData(located, {"dev": splits["dev"]}, others=others, limit=limit, train=splits["train"])
 
 
 def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
-    """Development pairs that are no test pair of STS12-16 or the STS Benchmark are scored, and pick checkpoints.
+    """Score the development pairs that are not test pairs of STS12-16 or the STS Benchmark; they pick checkpoints.
 
-    Data that the overlap was not measured on is looked through now, for which the STS tasks must be there.
+    If the overlap is not known for this data, it is measured now, which needs the data of the STS tasks.
     """
     located = data.locate(row.dataset, row.form)
     splits, whole = stsb_splits(located), DISJOINT[row.name]
@@ -112,16 +112,16 @@ def three_splits(
     splits: Callable[[Located], Splits],
     use: Callable[[Located, Splits, int | None], TaskData] = cosine_of_test,
 ) -> TaskData:
-    """Read train, dev and test (with `limit`, the first of each), and use them as the task does."""
+    """Read train, dev and test (with `limit`, the first rows of each), and pass them to `use`."""
     located = data.locate(row.dataset, row.form)
     return use(located, splits(located), limit)
 
 
-# *SEM 2013's is without SMT (licence). The raw files of 2016 name the two sources of each pair in further fields.
+# *SEM 2013 is without its SMT subset (licence). The raw files of 2016 name both sources of each pair in extra fields.
 _YEARS = {2012: "STS 2012", 2013: "STS 2013 (without SMT)", 2014: "STS 2014", 2015: "STS 2015", 2016: "STS 2016"}
 
-# SentEval proper trains a regressor under the name STS Benchmark. Its dev pairs pick checkpoints; papers' ablations
-# score them, never beside test scores.
+# SentEval itself trains a regressor under the name STS Benchmark. Here dev pairs pick checkpoints; ablations of papers
+# score them, but not in one table with test scores.
 ROWS = (
     *(TaskRow(f"STS{y % 100}", title, f"STS{y % 100}", year, "tokenised") for y, title in _YEARS.items()),
     *(

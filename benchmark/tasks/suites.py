@@ -20,7 +20,7 @@ _ORDER = (
 
 @dataclass(frozen=True, kw_only=True)
 class Suite:
-    """One table: its tasks (columns), what picks checkpoints, what trained methods are trained on."""
+    """One table: its tasks (columns), the task that picks checkpoints, and the default training texts."""
 
     name: str
     title: str
@@ -35,7 +35,7 @@ class Suite:
 
 
 def all_suites() -> dict[str, Suite]:
-    """Return every suite by name, in the order of pages: the papers' main tables first."""
+    """Return every shipped suite by name, in the order of the page: the papers' main tables first."""
     folder = resource_folder("benchmark", "configs") / "suites"
     suites = {}
     places = {name: place for place, name in enumerate(_ORDER)}
@@ -67,7 +67,7 @@ def suites_named(names: str) -> list[Suite]:
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
-    """Return the suites named; without names, pocket where it has the tasks or none are named, else those that do."""
+    """Return the suites named; without names pocket if it has all tasks (or none are named), else those that do."""
     if names is not None:
         return suites_named(names)
     patterns = [part.strip().lower() for part in (tasks or "").split(",") if part.strip()]
@@ -82,15 +82,15 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
 
 
 def merged(suites: Sequence[Suite]) -> Suite:
-    """Return the tasks of all suites as one run's; dev task, texts and seeds are those of the first."""
+    """Join suites for one run: the tasks of all; dev task, training texts and seeds of the first."""
     tasks = dict.fromkeys(task for one in suites for task in one.tasks)
     return replace(suites[0], tasks=tuple(tasks))
 
 
 def read_suite(path: Path) -> Suite:
-    """Return the suite of a YAML file of yours, which states at least its `tasks`; raises UsageError for a wrong one.
+    """Read a suite from a user's YAML file, which must state `tasks`; raises UsageError for a wrong one.
 
-    Where it says nothing else, columns are the tasks' names, STS-B picks checkpoints, and methods are trained on wiki.
+    By default, columns are the tasks' names, STS-B picks checkpoints, and methods are trained on wiki.
     """
     content = read_yaml(path)
     if not isinstance(content, dict) or not isinstance(content.get("tasks"), list) or not content["tasks"]:
@@ -110,7 +110,7 @@ def read_suite(path: Path) -> Suite:
 
 
 def suite(name: str) -> Suite:
-    """Return a suite, or that of a YAML file; raises UsageError with suggestions."""
+    """Return a suite by name or from a YAML file; raises UsageError with suggestions."""
     if name.endswith((".yaml", ".yml")):
         return read_suite(user_path(name))
     suites = all_suites()
@@ -128,7 +128,7 @@ def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
     for pattern in (part.strip() for part in patterns.split(",")):
         if not pattern:
             continue
-        # A glob means the suite's tasks first: `--suite sts --tasks 'sts*'` is not the raw tasks too.
+        # A glob matches the suite's tasks first: `--suite sts --tasks 'sts*'` does not include the raw tasks.
         in_suite = {name: name for name in chosen.tasks}
         if pattern.startswith(MTEB):
             known = {**known, pattern: pattern}

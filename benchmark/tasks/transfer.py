@@ -1,7 +1,7 @@
 """SentEval's transfer tasks: the accuracy of a linear classifier on frozen vectors (docs/protocol.md).
 
-Each task stands under three names: `MR` is SentEval's full setting, `MR-fast` its fast one (5 folds, RMSprop), both
-under protocol `senteval`; `MR-exact` solves the same regressions to convergence. They are never averaged together.
+Each task has three names: `MR` is SentEval's full setting, `MR-fast` its fast one (5 folds, RMSprop), both under
+protocol `senteval`; `MR-exact` solves the same regressions to convergence. No shipped suite averages over settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow, check_rows
 if TYPE_CHECKING:
     from benchmark.metrics.probe.protocol import ProbeScores, ProbeSetting
 
-_LEAST = 20  # rows of a class that --limit leaves: nested folds need some of every class
+_LEAST = 20  # rows per class that --limit keeps at least: nested folds need rows of every class
 
 
 class TransferData(TaskData):
@@ -38,11 +38,11 @@ class TransferData(TaskData):
         return [text for part in self.parts for text in part.texts()]
 
     def tested(self) -> list[str]:
-        """The texts of the last part; of one part all, for each of its rows is tested in one of the folds."""
+        """The texts of the last part; of a single part all texts, because each of its rows is tested in a fold."""
         return self.parts[-1].texts()
 
     def score(self, vectors: Lookup) -> Scores:
-        """Return the accuracy (MRPC: and F1) with its protocol, development accuracy and the penalties chosen."""
+        """Return the accuracy (for MRPC also F1) with its protocol, development accuracy and the chosen penalties."""
         import time
 
         from sklearn.metrics import f1_score
@@ -100,16 +100,16 @@ class TransferData(TaskData):
 
 
 Parts = Callable[[Located], list[Labelled]]
-"""The parts of a data set as they stand in its files, training first."""
+"""A function that reads the parts of a data set in the order of its files, training first."""
 
 
 def polar(positive: str, negative: str) -> Parts:
-    """Return what reads the files of class 1 and class 0 as one part."""
+    """Return a function that reads the files of class 1 and class 0 as one part."""
     return lambda located: [readers.read_polar(located.files[positive], located.files[negative])]
 
 
 def one_file_per_part(read: Callable[[Path], Labelled], *names: str) -> Parts:
-    """Return what reads each part from a file of its own."""
+    """Return a function that reads each part from a file of its own."""
     return lambda located: [read(located.files[name]) for name in names]
 
 
@@ -131,7 +131,7 @@ def labelled(
     return TransferData(located, found, setting, f1, limit)
 
 
-# What stands behind a task's name, the probe's setting, its metric, and what stands behind the title.
+# The suffix of a task's name, the probe's setting, its metric, and the suffix of the title.
 _SETTINGS = (
     ("", "full", "accuracy, SentEval's full setting", ""),
     ("-fast", "fast", "accuracy, SentEval's fast setting", ", fast"),
@@ -142,7 +142,7 @@ _SST = [f"sentiment-{split}" for split in _THREE]
 _SICK = ("SICK_train.txt", "SICK_trial.txt", "SICK_test_annotated.txt")
 
 # Name, title, data set, its parts in the catalog (one: nested folds; two: folds of the training part choose the
-# penalty), what reads them, and whether F1 is scored too. MRPC and SICK-E are pairs, on [|u-v| ; u*v].
+# penalty), their reader, and whether F1 is scored too. MRPC and SICK-E are pairs, with features [|u-v| ; u*v].
 _DATA: tuple[tuple[str, str, str, tuple[str, ...], Parts, bool], ...] = (
     ("MR", "Movie reviews", "MR", _WHOLE, polar("rt-polarity.pos", "rt-polarity.neg"), False),
     ("CR", "Customer reviews", "CR", _WHOLE, polar("custrev.pos", "custrev.neg"), False),

@@ -1,7 +1,7 @@
 """Word similarity and relatedness: Spearman of cosine over pairs that people scored (docs/protocol.md).
 
-The files are eval-word-vectors' (lower-cased; only the WS-353 files keep names' capitals), SCWS its authors'. A word is
-a text like any other, encoded alone. BURT's average is that of SimLex, WS-353's two parts, MEN and SCWS: suite `words`.
+The files are those of eval-word-vectors (lower-cased, except names in the WS-353 files); SCWS is from its authors. A
+word is encoded alone, like any text. BURT averages SimLex, the two parts of WS-353, MEN and SCWS: the suite `words`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from benchmark.data.readers.words import read_scws, read_word_pairs
 from benchmark.data.sources import DataSource
 from benchmark.tasks.base import PairsData, TaskRow, check_rows
 
-_WINDOW = 5  # words on either side, the context that Huang et al. (2012, section 3) give an occurrence
+_WINDOW = 5  # words on either side: the context of an occurrence in Huang et al. (2012, section 3)
 
 
 def word_pairs(row: TaskRow, data: DataSource, limit: int | None, *, highest: float = 10) -> PairsData:
-    """Read all pairs, scored up to `highest`; nothing is trained, so all are the test."""
+    """Read all pairs, scored up to `highest`; nothing is trained, so that all of them are test pairs."""
     located = data.locate(row.dataset, row.form)
     (path,) = located.files.values()
     pairs = read_word_pairs(path, highest)
@@ -28,8 +28,8 @@ def word_pairs(row: TaskRow, data: DataSource, limit: int | None, *, highest: fl
 def contextual(row: TaskRow, data: DataSource, limit: int | None, *, window: int | None) -> PairsData:
     """Read all pairs of SCWS: the words alone, or each with `window` words on either side.
 
-    An encoder gives a text one vector, so with a window this is the vector of the window, not of the word inside it;
-    AvgSim over several prototypes of a word (Huang et al. 2012) is, for one vector per word, the score of `SCWS`.
+    An encoder returns one vector per text, so that with a window this is the vector of the window, not of the word in
+    it. With one vector per word, AvgSim over a word's prototypes (Huang et al. 2012) equals the score of `SCWS`.
     """
     located = data.locate(row.dataset, row.form)
     pairs, contexts = read_scws(located.files["ratings.txt"])
@@ -40,15 +40,15 @@ def contextual(row: TaskRow, data: DataSource, limit: int | None, *, window: int
     return PairsData(located, {"test": pairs}, limit=limit)
 
 
-# Name, title, and the top of the people's scale. Each data set has the task's name.
+# Name, title, and the highest score of the human scale. Each data set has the task's name.
 _WORDS = (
     ("SimLex-999", "SimLex-999", 10),  # similarity, not relatedness; nouns, verbs, adjectives
     ("WS-353", "WordSim-353", 10),  # similar and related words together
-    ("WS-353-sim", "WordSim-353, similarity", 10),  # the pairs that are similar, or unrelated
-    ("WS-353-rel", "WordSim-353, relatedness", 10),  # related, or unrelated; those unrelated are in both parts
+    ("WS-353-sim", "WordSim-353, similarity", 10),  # the similar pairs and the unrelated ones
+    ("WS-353-rel", "WordSim-353, relatedness", 10),  # the related pairs and the unrelated ones, which are in both parts
     ("MEN", "MEN", 50),  # relatedness; all 3,000 pairs, in their lemma form as eval-word-vectors has them
     ("RG-65", "Rubenstein-Goodenough 65", 4),  # nouns
-    ("MC-30", "Miller-Charles 30", 4),  # 30 of RG-65, scored anew
+    ("MC-30", "Miller-Charles 30", 4),  # 30 pairs of RG-65, scored again
     ("RW", "Stanford rare words", 10),  # inflected and derived forms
     ("MTurk-287", "MTurk-287", 5),  # relatedness, crowd-sourced by Radinsky et al.
     ("MTurk-771", "MTurk-771", 5),  # relatedness, crowd-sourced by Halawi et al.
@@ -57,7 +57,7 @@ _WORDS = (
 
 ROWS = (
     *(TaskRow(name, title, name, partial(word_pairs, highest=highest)) for name, title, highest in _WORDS),
-    # How tables of one vector per word score it.
+    # SCWS without context: the usual score for one vector per word.
     TaskRow("SCWS", "SCWS, words alone", "SCWS", partial(contextual, window=None)),
     TaskRow("SCWS-context", "SCWS, words with five words on either side", "SCWS", partial(contextual, window=_WINDOW)),
 )

@@ -1,4 +1,4 @@
-"""Files to rows, strictly: declared encoding, raw tab splitting, and file:line in every complaint."""
+"""Strict readers of scored pairs: fixed encoding, fields split at tabs only, and file:line in every error."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Pairs:
         return Pairs(self.first[:limit], self.second[:limit], self.gold[:limit], self.blank)
 
     def without(self, rows: Collection[int]) -> Pairs:
-        """Return the pairs but for those of some rows."""
+        """Return the pairs except those in `rows`."""
         left = [row for row in range(len(self)) if row not in set(rows)]
         return Pairs([self.first[i] for i in left], [self.second[i] for i in left], self.gold[left], self.blank)
 
     def texts(self) -> list[str]:
-        """Both sides, first all of one, then all of the other."""
+        """All first sides, then all second sides."""
         return self.first + self.second
 
 
@@ -92,7 +92,7 @@ def read_sick(path: Path) -> Pairs:
 
 
 def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
-    """Read lines from the `start`-th on, whose sentences are fields `first` and the next, scored `least` to 5."""
+    """Read lines from line `start` on; the sentences are field `first` and the next one, the scores `least` to 5."""
     lines = read_lines(path)[start - 1 :]
     rows = [_fields(line, *count, f"{path}:{number}") for number, line in enumerate(lines, start)]
     scores = [_number(row[gold], least, 5, f"{path}:{number}") for number, row in enumerate(rows, start)]

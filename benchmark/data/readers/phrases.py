@@ -1,6 +1,6 @@
-"""Readers for phrase sets: BiRD, and sets of two-word phrases as Yu and Dredze write them, each item on several lines.
+"""Readers of phrase sets: BiRD, and sets of two-word phrases in Yu and Dredze's form, with several lines per item.
 
-In that form a phrase is two lines, each a word, a tab and its part of speech.
+In that form a phrase has two lines, each with a word, a tab and its part of speech.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def read_semeval_bigrams(path: Path) -> Labelled:
 
 
 def read_semeval_instances(positive: Path, negative: Path) -> Labelled:
-    """Read SemEval-2013 task 5(a) as its organisers give it: a file for each class; word, tab, phrase."""
+    """Read SemEval-2013 task 5(a) from the organisers' files, one per class; each line has a word, a tab, a phrase."""
     first, second, labels = [], [], []
     for label, path in ((1, positive), (0, negative)):
         for number, line in enumerate(read_lines(path), 1):

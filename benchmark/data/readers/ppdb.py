@@ -1,6 +1,6 @@
-"""PPDB: packs of the Paraphrase Database 2.0, and the pairs of it that people scored; the part to train on and to test.
+"""Reads packs of the Paraphrase Database (PPDB) 2.0 and its human-scored pairs, and splits them for training and test.
 
-A pack's line: LHS ||| phrase ||| paraphrase ||| features ||| alignment ||| relation, the features "name=value".
+A line of a pack: LHS ||| phrase ||| paraphrase ||| features ||| alignment ||| relation; a feature is "name=value".
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LABEL_OF = {
     "ReverseEntailment": PHRASE_LABELS[1],
     "Independent": PHRASE_LABELS[2],
 }
-MAX_WORDS = 6  # of a phrase (BURT section 3.2)
+MAX_WORDS = 6  # the longest phrase in words (BURT section 3.2)
 PER_CLASS = 354_000  # pairs drawn of each class (BURT section 3.1)
-TEST_SHARE = 0.02  # of a pack's target phrases: the paper tests 32,202 of 1.53 million pairs, its split is not known
+TEST_SHARE = 0.02  # of a pack's target phrases; the paper tests 32,202 of 1.53 million pairs by an unknown split
 
 HUMAN_TEST_SHARE = 0.5  # of the target phrases that people scored
-# Of the raters' mean, 1 (unrelated) to 5 (the same): what rounds to 4 or 5 is equivalent, what is below 2 independent,
-# and what is between, related but not the same, stands for entailment. Each has a fifth of the pairs or more.
+# Classes by the raters' mean, 1 (unrelated) to 5 (the same): means that round to 4 or 5 are equivalent, those below 2
+# independent; the others (related but not the same) count as entailment. Each class has at least a fifth of the pairs.
 EQUIVALENT_FROM = 3.5
 INDEPENDENT_BELOW = 2.0
 
@@ -56,11 +56,11 @@ class PPDBPair:
 
 @dataclass
 class PPDBReport:
-    """What was read and what was left out, with the reason."""
+    """Counts the lines that were read and those that were left out, by reason."""
 
     lines: int = 0
     malformed: int = 0
-    named: list[str] = field(default_factory=list)  # the first malformed lines: file:line: what is wrong
+    named: list[str] = field(default_factory=list)  # the first malformed lines, each as "file:line: problem"
     dropped: Counter[str] = field(default_factory=Counter)
 
     def malformed_line(self, where: str, problem: str) -> None:
@@ -93,7 +93,7 @@ def read_ppdb(path: Path, report: PPDBReport) -> Iterator[PPDBPair]:
         report.lines += 1
         try:
             pair = _parse(line.decode("utf-8"))
-        except ValueError as error:  # UnicodeDecodeError is one
+        except ValueError as error:  # UnicodeDecodeError is a ValueError
             report.malformed_line(f"{path}:{number}", str(error))
             continue
         yield pair
@@ -118,15 +118,15 @@ def _parse(line: str) -> PPDBPair:
 
 
 def normalised_phrase(phrase: str) -> str:
-    """Return a phrase in lower case with single blanks; more of BURT's normalisation is not known."""
+    """Return a phrase in lower case with single blanks; BURT states nothing more about its normalisation."""
     return " ".join(phrase.lower().split())
 
 
 def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = MAX_WORDS) -> Iterator[PPDBPair]:
-    """Normalise pairs and leave out what BURT (section 3.1) leaves out; the report counts why.
+    """Normalise pairs and leave out those that BURT (section 3.1) leaves out; the report counts the reasons.
 
-    The relations without a class, patterns with a gap, phrases longer than `max_words`, pairs of single words (its pack
-    is of phrases), equal sides, and repetitions (one pair under several syntactic labels: the first counts).
+    Left out are relations without a class, patterns with a gap, phrases longer than `max_words`, pairs of single words
+    (BURT uses phrases), equal sides, and repetitions (one pair under several syntactic labels: the first counts).
     """
     seen: set[tuple[str, str]] = set()
     for pair in pairs:
@@ -152,9 +152,9 @@ def filtered(pairs: Iterable[PPDBPair], report: PPDBReport, *, max_words: int = 
 
 
 def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: int = 0) -> list[tuple[str, str, str]]:
-    """Draw equally many (phrase, paraphrase, label) of each label, in their order: `per_class`, or what the rarest has.
+    """Draw the same number of rows (phrase, paraphrase, label) of each label, in order: the rarest label's, if fewer.
 
-    Reservoir sampling: the rows are read once, and at most `per_class` of each label are kept (all, with None).
+    By reservoir sampling: the rows are read once, and at most `per_class` rows of each label are kept (None: all).
     """
     generator = random.Random(seed)
     kept: dict[str, list[tuple[int, tuple[str, str, str]]]] = {label: [] for label in PHRASE_LABELS}
@@ -174,7 +174,7 @@ def balanced(rows: Iterable[tuple[str, str, str]], per_class: int | None, seed: 
 
 
 def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = PER_CLASS) -> list[tuple[str, str, str]]:
-    """Return the balanced (phrase, paraphrase, label) of a pack in which no test target occurs on either side."""
+    """Return balanced rows (phrase, paraphrase, label) of a pack; no test target occurs on either side."""
     pairs = (
         pair
         for pair in filtered(read_ppdb(path, report), report)
@@ -184,7 +184,7 @@ def ppdb_training_rows(path: Path, report: PPDBReport, per_class: int | None = P
 
 
 def ppdb_test_pairs(path: Path, report: PPDBReport) -> Pairs:
-    """Return the held-out phrase pairs of a pack, those of the test targets; gold: the equivalence score (BURT 4.2)."""
+    """Return a pack's held-out pairs, those of the test targets; the gold is the equivalence score (BURT 4.2)."""
     pairs = [p for p in filtered(read_ppdb(path, report), report) if hash_fraction(p.target) < TEST_SHARE]
     gold = np.array([p.equivalence for p in pairs], dtype=np.float64)
     return Pairs([p.target for p in pairs], [p.paraphrase for p in pairs], gold)
@@ -209,7 +209,7 @@ class HumanPair:
 def read_ppdb_human(path: Path) -> list[HumanPair]:
     """Read human-scored pairs: mean score, syntactic label, phrase, paraphrase, every rater's score; tab-separated.
 
-    Raises CorruptError with the line that is not so.
+    Raises CorruptError naming the first line of another form.
     """
     pairs = []
     for number, line in enumerate(read_lines(path), 1):
@@ -226,9 +226,9 @@ def read_ppdb_human(path: Path) -> list[HumanPair]:
 
 
 def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[HumanPair]]:
-    """Split human-scored pairs, of all files together, into those to train on and those to test; no phrase is in both.
+    """Split the human-scored pairs of all files into (training, test) pairs, so that no phrase is in both parts.
 
-    The sha256 of its phrase decides whether a pair is for testing; to train, what has no phrase of a test pair is left.
+    The sha256 of its phrase decides whether a pair is a test pair; pairs without a test pair's phrase are for training.
     """
     pairs = list(pairs)
     test = [pair for pair in pairs if hash_fraction(pair.phrase) < HUMAN_TEST_SHARE]
@@ -237,9 +237,10 @@ def split_ppdb_human(pairs: Iterable[HumanPair]) -> tuple[list[HumanPair], list[
 
 
 def human_training_rows(paths: Iterable[Path], per_class: int | None = None) -> list[tuple[str, str, str]]:
-    """Return the balanced (phrase, paraphrase, label) of the human-scored pairs to train on.
+    """Return balanced rows (phrase, paraphrase, label) of the human-scored pairs for training.
 
-    Pairs of single words are left out, as of packs: they are half, and score so low that one phrase's length tells it.
+    Pairs of single words are left out, as in packs: they are half of the pairs, and their scores are so low that the
+    length of a phrase would predict the class.
     """
     train, _ = split_ppdb_human(pair for path in paths for pair in read_ppdb_human(path))
     phrases = (p for p in train if max(len(side.split()) for side in (p.phrase, p.paraphrase)) > 1)

@@ -1,8 +1,8 @@
-"""Readers for SentEval's transfer sets: labelled sentences and labelled pairs, in SentEval's files and encodings.
+"""Readers of SentEval's transfer sets: labelled sentences and labelled pairs, in SentEval's files and encodings.
 
 Tokens are joined with single blanks. MR, CR, SUBJ, MPQA and TREC are latin-1 (TREC's training file has one byte, 0xf0,
-that is not UTF-8), the others UTF-8. CR and MPQA hold a few empty lines; SentEval counts them as sentences, so they
-stay, as empty texts.
+that is not UTF-8), the others UTF-8. CR and MPQA have a few empty lines; SentEval counts them as sentences, so that
+they are kept as empty texts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SICK_CLASSES = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts, or pairs of texts where `second` is there, with classes (n,) counted from 0."""
+    """Texts, or pairs of texts if `second` is given, with classes (n,) counted from 0."""
 
     first: list[str]
     labels: NDArray[np.int64]
@@ -37,7 +37,7 @@ class Labelled:
         return self.first + (self.second or [])
 
     def take(self, rows: Sequence[int]) -> Labelled:
-        """Return the rows named, in that order."""
+        """Return these rows, in the given order."""
         second = None if self.second is None else [self.second[row] for row in rows]
         return Labelled([self.first[row] for row in rows], self.labels[list(rows)], second)
 

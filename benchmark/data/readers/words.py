@@ -1,4 +1,4 @@
-"""Readers for word pairs that people scored: eval-word-vectors' three-column files, and SCWS with its contexts."""
+"""Readers of human-scored word pairs: the three-column files of eval-word-vectors, and SCWS with its contexts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TARGET = re.compile(r"<b>(.*?)</b>")
 
 @dataclass(frozen=True)
 class InContext:
-    """A word where it stands in a text: the words before it and after it."""
+    """A word in its context: the words before it and after it."""
 
     before: list[str]
     word: str
@@ -41,7 +41,7 @@ def read_word_pairs(path: Path, highest: float) -> Pairs:
 def read_scws(path: Path) -> tuple[Pairs, list[tuple[InContext, InContext]]]:
     """Read SCWS: id, word, part of speech, word, part of speech, two contexts, mean score 0-10, the ten ratings.
 
-    In a context the word stands between <b> and </b>, at times inflected. Returns the words, and where they stand.
+    In a context, the word is between <b> and </b>, sometimes inflected. Returns the pairs of words and their contexts.
     """
     first, second, gold, contexts = [], [], [], []
     for number, line in enumerate(read_lines(path), 1):

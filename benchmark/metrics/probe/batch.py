@@ -1,9 +1,9 @@
-"""Many small classifiers trained as one problem, each as SentEval trains its own (docs/protocol.md).
+"""Trains many small classifiers together, each as SentEval trains it (docs/protocol.md).
 
-A fit is one classifier: the rows of one fold, one penalty. SentEval seeds its random numbers anew for every fit, so all
-fits start from the same weights, and all that train on the same number of rows see them in the same order. Here they
-take each step together: one gather of the minibatches of all folds, one batched product, one fused update. After every
-evaluation the fits that are finished drop out and the others are packed again.
+A fit is one classifier: the rows of one fold and one penalty. SentEval seeds its random numbers again for every fit, so
+that all fits start from the same weights, and fits with the same number of rows see them in the same order. Here all
+fits take each step together: one gather of the minibatches of all folds, one batched product, one fused update. After
+every evaluation, finished fits are removed and the others are grouped again.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from benchmark.metrics.probe.models import Classifier, Hidden, Linear
 
 Rows = NDArray[np.int64]
 
-_DEV_SHARE = 0.05  # of the rows, drawn for early stopping where a fit has no development rows of its own
-_CACHED = 3 * 2**20  # bytes of minibatches that a step gathers on a CPU: they should stay in its cache
-_SMALL = 2**18  # bytes, likewise: calls on less are so short that two threads wait for each other's turn to make them
+_DEV_SHARE = 0.05  # of the rows, drawn for early stopping where a fit has no development rows
+_CACHED = 3 * 2**20  # bytes of minibatches per step on a CPU, at most: they should stay in its cache
+_SMALL = 2**18  # bytes of minibatches per step, at least: with shorter calls, two threads mostly wait for each other
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Recipe:
     optimiser: str = "adam"  # or "rmsprop"
     learning_rate: float = 1e-3
     batch_size: int = 64
-    tenacity: int = 5  # evaluations in all, not in a row, that may bring no gain; the next one ends the fit
+    tenacity: int = 5  # evaluations (in total, not consecutive) that may bring no gain; the next one ends the fit
     epoch_size: int = 4  # passes between two evaluations
     max_epoch: int = 200
     seed: int = 1111
@@ -44,7 +44,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Fold:
-    """Training rows of a fit and the rows that stop it; without the latter 5 % of the former are drawn."""
+    """Training rows of a fit, and rows for early stopping; without these, 5 % of the training rows are drawn."""
 
     train: Rows
     dev: Rows | None = None
@@ -52,7 +52,7 @@ class Fold:
 
 @dataclass
 class Fits:
-    """Finished fits: development accuracy (n,), evaluations made (n,), and the best weights, for predictions."""
+    """Finished fits: development accuracy (n,), number of evaluations (n,), and the best weights, for predictions."""
 
     dev: NDArray[np.float64]
     evaluations: NDArray[np.int64]
@@ -68,7 +68,7 @@ class Fits:
 
 
 class _Order:
-    """The random choices of all fits that have the same number of rows: the dev share, then a permutation a pass."""
+    """The random draws for all fits with the same number of rows: the dev share, then a permutation per pass."""
 
     def __init__(self, count: int, draws_dev: bool, seed: int) -> None:
         self.random = np.random.RandomState(seed)  # SentEval's generator
@@ -77,23 +77,23 @@ class _Order:
         self.dev, self.train = drawn[:cut], drawn[cut:]
 
     def passes(self, number: int) -> list[Rows]:
-        """Return the permutations of the next passes, in positions of the rows that train."""
+        """Return a permutation of the training positions for each of the next passes."""
         return [self.train[self.random.permutation(len(self.train))] for _ in range(number)]
 
 
 @dataclass
 class _Track:
-    """One fold with its random order; `passes` is what the coming round will see."""
+    """One fold with its random order; `passes` are the permutations for the next round."""
 
     rows: Rows
     dev: Tensor
-    key: tuple[int, bool]  # of its order
-    count: int  # rows that train
+    key: tuple[int, bool]  # identifies its `_Order`
+    count: int  # number of training rows
     passes: list[Rows] = field(default_factory=list)
 
 
 def pad(vectors: NDArray[np.float32], device: str) -> Tensor:
-    """Return (n, padded) float32 with a 1 behind each vector, for the bias, then zeros: rows of equal alignment."""
+    """Append a 1 for the bias to each vector, then zeros up to an aligned width; returns (n, padded) float32."""
     n, dim = vectors.shape
     x = torch.zeros(n, -(-(dim + 1) // 16) * 16, dtype=torch.float32, device=device)
     x[:, :dim] = torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)).to(device)
@@ -110,7 +110,7 @@ def train_fits(
     penalties: NDArray[np.float64],
     recipe: Recipe,
 ) -> Fits:
-    """Train one classifier for every entry of `fold_of` (which fold) and `penalties` (its weight decay).
+    """Train one classifier for every entry of `fold_of` (the index of its fold) and `penalties` (its weight decay).
 
     `x` comes from `pad`, `labels` (n,) are 0 .. classes-1.
     """
@@ -158,7 +158,7 @@ class _Trainer:
         epochs = 0
         threads = torch.get_num_threads()
         workers = 1 if self._launch_bound() else threads
-        # Each worker runs its own small steps on one core: no step is big enough to be worth sharing.
+        # Each worker runs its own small steps on one core: the steps are too small to gain from several threads.
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             try:
                 while self.active.any() and epochs <= self.recipe.max_epoch:
@@ -174,13 +174,13 @@ class _Trainer:
         return Fits(self.accuracy, self.evaluations, self.model, self.best, self.x)
 
     def _launch_bound(self) -> bool:
-        """True where a step takes the same time however many fits it serves: few big blocks are best there."""
+        """Return True where a step's time hardly depends on the number of fits, so that one big block is best."""
         return self.x.device.type != "cpu"
 
     def _packs(self, workers: int) -> list[Rows]:
-        """Return blocks (folds, fits per fold) of all active fits; their folds take equally many steps per pass."""
+        """Return blocks (folds, fits per fold) of all active fits; the folds of a block have equal steps per pass."""
         of_fold: dict[int, list[int]] = defaultdict(list)
-        for fit in np.argsort(~self.active, kind="stable").tolist():  # those that train on come first
+        for fit in np.argsort(~self.active, kind="stable").tolist():  # active fits come first
             of_fold[self.fold_of[fit]].append(fit)
         left = {fold: int(self.active[fits].sum()) for fold, fits in of_fold.items()}
         alike: dict[tuple[int, int], list[int]] = defaultdict(list)
@@ -192,17 +192,17 @@ class _Trainer:
             blocks = 1
             if not self._launch_bound():
                 gathered = len(group) * self.recipe.batch_size * self.x.shape[1] * self.x.element_size()
-                # As many for each worker, for a round ends with its last block.
+                # The same number for each worker, because a round lasts until its last block is done.
                 blocks = workers * -(-gathered // (workers * _CACHED))
                 blocks = max(1, min(blocks, gathered // _SMALL, len(group)))
             for folds in np.array_split(group, blocks):
-                # A fold with fewer active fits than the last one of its block takes finished ones along.
+                # A fold with fewer active fits than the last one of its block is filled up with finished ones.
                 packs.append(np.array([of_fold[fold][: left[folds[-1]]] for fold in folds], dtype=np.int64))
         return sorted(packs, key=lambda pack: -pack.size)
 
     @torch.no_grad()
     def _round(self, pack: Rows, epochs: int) -> None:
-        """Train a block for `epoch_size` passes, evaluate each of its fits and keep those that are better than ever."""
+        """Train a block for `epoch_size` passes, evaluate each of its fits and keep the weights of new best ones."""
         tracks = [self.tracks[fold] for fold in self.fold_of[pack[:, 0]]]
         where = torch.from_numpy(pack).to(self.x.device)
         weights, first, second = ([w[where] for w in kind] for kind in (self.weights, self.first, self.second))
@@ -231,7 +231,7 @@ class _Trainer:
     ) -> None:
         size, device = self.recipe.batch_size, self.x.device
         batches = -(-tracks[0].count // size)
-        # (steps, folds, size) from the start, and narrow: turning big arrays round took longer than filling them.
+        # The array has its final layout (steps, folds, size) and int32: transposing took longer than filling it.
         rows = np.zeros((self.recipe.epoch_size * batches, len(tracks), size), np.int32)
         one_pass = np.zeros(batches * size, np.int32)
         for number, track in enumerate(tracks):
@@ -241,7 +241,7 @@ class _Trainer:
         index = torch.from_numpy(rows).to(device)
         targets = self.model.targets(torch.index_select(self.labels, 0, index.flatten()).view(index.shape))
         index = index.flatten(1)
-        # The last batch of a pass is smaller; rows that only fill it up weigh nothing.
+        # The last batch of a pass is smaller; its padding rows have weight 0.
         filled = torch.tensor([track.count - (batches - 1) * size for track in tracks], device=device)[:, None]
         tail = (torch.arange(size, device=device) < filled) / filled.to(torch.float32)
         penalties = self.penalties[where]
@@ -259,7 +259,7 @@ class _Trainer:
     def _update(
         self, weights: list[Tensor], gradients: list[Tensor], first: list[Tensor], second: list[Tensor], step: Tensor
     ) -> None:
-        """Take one step; the penalties are in the gradients, for every fit has its own."""
+        """Take one step; the penalties are in the gradients, because every fit has its own."""
         rate = self.recipe.learning_rate
         if self.recipe.optimiser == "adam":
             # The kernel under torch.optim.Adam(fused=True), whose checks take several times as long as a small step.
@@ -289,7 +289,7 @@ class _Trainer:
         for number, track in enumerate(tracks):
             rows = torch.index_select(self.x, 0, track.dev)[None]  # four times as fast as indexing, on a CPU
             scores = self.model.scores([w[number : number + 1] for w in weights], rows)
-            # argmax(1) finds the same class, the first of equals, in twenty times the time.
+            # argmax(1) would find the same class (the first of equal ones), but takes twenty times as long.
             counts.append((scores[0].max(1).indices == self.labels[track.dev]).sum(1))
         correct = torch.stack(counts).cpu().numpy()
         sizes = np.array([[len(track.dev)] for track in tracks])

@@ -1,13 +1,13 @@
-"""Many logistic regressions solved to convergence as one problem: L-BFGS in float64.
+"""Solves many logistic regressions together to convergence, by L-BFGS in float64.
 
-Each fit minimises the mean cross-entropy of its rows + penalty/2 ‖W‖², W of all classes, the intercept free: what
-SentEval's fits descend (there the intercept is penalised too) without stopping early. It is scikit-learn's
-LogisticRegression with C = 1/(rows · penalty), and C = 2/(rows · penalty) for two classes, where scikit-learn has the
-difference of the two weight vectors.
+Each fit minimises the mean cross-entropy of its rows + penalty/2 ‖W‖², with W for all classes and no penalty on the
+intercept. This is the loss of SentEval's fits (which also penalise the intercept), without early stopping. It equals
+scikit-learn's LogisticRegression with C = 1/(rows · penalty), or C = 2/(rows · penalty) for two classes, where
+scikit-learn fits the difference of the two weight vectors.
 
-L-BFGS starts from a guess of the curvature. Here it is the covariance of the vectors times the mean covariance of the
-predicted classes, plus the penalty: inverted at once in the axes of both. With no more than a multiple of the identity,
-most fits on real vectors need hundreds of iterations, and some are not done after 2000.
+L-BFGS starts from an estimate of the curvature: here the covariance of the vectors times the mean covariance of the
+predicted classes, plus the penalty, which is inverted directly in the principal axes of both. With a multiple of the
+identity instead, most fits on real vectors need hundreds of iterations, and some are not finished after 2000.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from torch import Tensor
 from benchmark.metrics.probe.batch import Fold, Rows
 from zoo.errors import TrainingError
 
-_HISTORY = 10  # pairs of steps and gradient changes that stand for the curvature
+_HISTORY = 10  # pairs of steps and gradient changes that approximate the curvature
 _ITERATIONS = 2000
-_ROTATED = 2048  # dimensions; finding the principal axes costs their cube, and beyond this the given axes stand in
+_ROTATED = 2048  # dimensions up to which principal axes are used; finding them takes time cubic in the dimensions
 
 
 @dataclass
@@ -58,11 +58,11 @@ def solve_fits(
 ) -> Solved:
     """Solve one regression for every entry of `fold_of` and `penalties`, on `vectors` (rows, dim).
 
-    Stops when the gradient's norm is below `tolerance` x penalty: coefficients are then right to about `tolerance`.
-    Raises TrainingError when some fit is not there after 2000 iterations.
+    Stops when the gradient's norm is below `tolerance` x penalty; the error of coefficients is then about `tolerance`.
+    Raises TrainingError when some fit has not converged after 2000 iterations.
     """
     x = torch.from_numpy(np.asarray(vectors, dtype=np.float64)).to(device)
-    centre = x.mean(0)  # moves only the free intercept, and makes the problem far better conditioned
+    centre = x.mean(0)  # changes only the intercept, which has no penalty, and improves the conditioning greatly
     x, axes = _in_principal_axes(x - centre)
     x = torch.cat([x, torch.ones(len(x), 1, dtype=x.dtype, device=x.device)], 1)
     classes = int(labels.max()) + 1
@@ -86,7 +86,7 @@ def solve_fits(
 
 
 def _in_principal_axes(x: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Return centred x (rows, dim) in axes where dimensions do not correlate, and these (dim, dim); None: its own."""
+    """Return centred x (rows, dim) in its principal axes, and these axes (dim, dim); None: x is left unchanged."""
     if x.shape[1] > _ROTATED:
         return x, None
     axes: Tensor = torch.linalg.eigh(x.T @ x).eigenvectors
@@ -99,7 +99,7 @@ class _Solver:
     def __init__(self, x: Tensor, target: Tensor, weight: Tensor, ridge: Tensor) -> None:
         self.x, self.target, self.weight = x, target, weight[:, None]
         self.ridge = ridge[:, None, None] * torch.ones(x.shape[1], dtype=x.dtype, device=x.device)
-        self.ridge[..., -1] = 0  # the intercept is free
+        self.ridge[..., -1] = 0  # no penalty on the intercept
         self.bound = ridge
         self.variance = x.square().mean(0)
 
@@ -107,7 +107,7 @@ class _Solver:
         return (w.flatten(0, 1) @ self.x.T).view(*w.shape[:2], -1)
 
     def _error(self, z: Tensor) -> Tensor:
-        """Return the derivative of the loss by the scores, before the weights of the rows."""
+        """Return the derivative of the loss with respect to the scores, without the weights of the rows."""
         return (z.sigmoid() if z.shape[1] == 1 else z.softmax(1)).sub_(self.target)
 
     def _gradient(self, w: Tensor, error: Tensor, fits: Tensor) -> Tensor:
@@ -116,13 +116,13 @@ class _Solver:
         return loss + self.ridge[fits] * w
 
     def _inverse(self, error: Tensor, fits: Tensor) -> Callable[[Tensor], Tensor]:
-        """Return what divides an array like w by the guessed curvature at the scores that have this error."""
+        """Return a function that divides an array shaped like w by the estimated curvature at this error's scores."""
         p = error + self.target
         weighted = p * self.weight[fits]
         covariance = torch.diag_embed(weighted.sum(2)) - weighted @ p.mT  # of the classes, one of them left out if two
         values, axes = torch.linalg.eigh(covariance)
         if p.shape[1] > 1:
-            values[:, 0] = 0  # adding the same to all classes changes nothing: only the penalty sees it
+            values[:, 0] = 0  # adding the same to all classes changes only the penalty
         curvature = values[:, :, None] * self.variance + self.ridge[fits]
         inverse = torch.where(curvature > 0, 1 / curvature, 0)
         return lambda v: axes @ (inverse * (axes.mT @ v))
@@ -161,7 +161,7 @@ class _Solver:
             new = self._gradient(w, error, fits)
             change = new - gradient
             curvature = (step * change).flatten(1).sum(1)
-            # No curvature, no information: such a pair is left out by an infinite one.
+            # A pair without curvature has no information; infinite curvature leaves it out.
             curvature = torch.where(curvature > 0, curvature, torch.inf)
             history = [*history[-_HISTORY + 1 :], (step, change, curvature)]
             gradient = new
@@ -170,10 +170,10 @@ class _Solver:
     def _search(
         self, w: Tensor, z: Tensor, direction: Tensor, gradient: Tensor, fits: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return lengths (n,), scores and errors there; the slope along each direction is then near enough to zero.
+        """Return step lengths (n,) at which the slope along each direction is close to zero, with scores and errors.
 
-        The scores are linear in the length, so trying lengths needs no product with x; and the loss is convex, so the
-        slope has one root, which lies between the longest length too short and the shortest too long.
+        The scores are linear in the length, so that trying a length needs no product with x. The loss is convex, so
+        that the slope has one root, between the longest length that is too short and the shortest that is too long.
         """
         along = self._scores(direction)
         slope0 = (gradient * direction).flatten(1).sum(1)

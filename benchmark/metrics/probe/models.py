@@ -1,8 +1,8 @@
-"""The two classifiers of SentEval's probes, many at a time, with gradients written out.
+"""The two classifiers of SentEval's probes, for many fits at a time, with gradients written out.
 
-The first weights are those that SentEval draws.
+The initial weights are those that SentEval draws.
 
-Shapes: folds F, fits a fold R, classes C, rows of a minibatch B, padded width D (a 1 stands behind each vector).
+Shapes: folds F, fits per fold R, classes C, rows of a minibatch B, padded width D (a 1 follows each vector).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -> Tensor:
-    """Return (outputs, padded): weights and bias of a linear layer as torch draws them, the bias behind the weights."""
+    """Return (outputs, padded): a linear layer's weights as torch draws them, followed by its bias."""
     layer = torch.zeros(outputs, padded)
     weight, bias = torch.empty(outputs, inputs), torch.empty(outputs)
     torch.nn.init.kaiming_uniform_(weight, a=math.sqrt(5), generator=generator)
@@ -27,7 +27,7 @@ def _drawn(outputs: int, inputs: int, padded: int, generator: torch.Generator) -
 
 
 def _weigh(error: Tensor, scale: Tensor | float) -> float:
-    """Weigh the errors (F, ..., B) of the rows in place; a weight that all rows share is left to the next product."""
+    """Weight the rows' errors (F, ..., B) in place; a weight common to all rows is returned as a factor instead."""
     if isinstance(scale, float):
         return scale
     error.mul_(scale.view(len(scale), *[1] * (error.dim() - 2), -1))
@@ -39,14 +39,14 @@ Gradients = Callable[[Tensor, Tensor | float], None]
 
 
 class Classifier(ABC):
-    """Softmax classifiers under mean cross-entropy plus a penalty on all weights, biases too."""
+    """Softmax classifiers trained by mean cross-entropy plus a penalty on all weights, including biases."""
 
     def __init__(self, classes: int) -> None:
         self.classes = classes
 
     @abstractmethod
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
-        """Return the first weights, the same for all fits; the global random state is left alone."""
+        """Return the initial weights, the same for all fits; the global random state is not changed."""
 
     @abstractmethod
     def scores(self, weights: list[Tensor], x: Tensor) -> Tensor:
@@ -54,13 +54,13 @@ class Classifier(ABC):
 
     @abstractmethod
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Return what writes the gradients for the minibatch that x (F, B, D) holds when it is called.
+        """Return a function that writes the gradients for the minibatch in x (F, B, D) at the time of the call.
 
-        Tensors are read and written where they are, so that a step makes no views anew.
+        Tensors are read and written in place, so that a step creates no new views.
         """
 
     def targets(self, labels: Tensor) -> Tensor:
-        """Return what `Gradients` take for labels (steps, F, B): one-hot (steps, F, 1, C, B)."""
+        """Return the targets that `Gradients` take, from labels (steps, F, B): one-hot (steps, F, 1, C, B)."""
         classes = torch.arange(self.classes, device=labels.device)[:, None]
         return (labels[:, :, None, None, :] == classes).to(torch.float32)
 
@@ -68,8 +68,8 @@ class Classifier(ABC):
 class Linear(Classifier):
     """Logistic regression: weights (F, R, C, D).
 
-    Of two classes the first one's weights are kept with the other sign, for then both have the same gradient but for
-    the penalty; Adam and RMSprop take the same steps under either sign.
+    With two classes, the first one's weights are stored with the opposite sign, because both then have the same
+    gradient apart from the penalty; Adam and RMSprop take the same steps under either sign.
     """
 
     def initial(self, dim: int, padded: int, seed: int) -> list[Tensor]:
@@ -89,11 +89,11 @@ class Linear(Classifier):
         return scores
 
     def targets(self, labels: Tensor) -> Tensor:
-        """With two classes: whether it is the second one (steps, F, 1, B)."""
+        """Return targets; with two classes, whether the label is the second one (steps, F, 1, B)."""
         return labels[:, :, None].to(torch.float32) if self.classes == 2 else super().targets(labels)
 
     def gradients(self, weights: list[Tensor], x: Tensor, penalties: Tensor, out: list[Tensor]) -> Gradients:
-        """Two batched products; with two classes they are half as wide, for only the difference of scores counts."""
+        """Two batched products; with two classes half as wide, because only the difference of scores matters."""
         (w,), (g,) = weights, out
         folds, fits, classes, width = w.shape
         transposed, penalties = x.transpose(1, 2), penalties[:, :, None, None]

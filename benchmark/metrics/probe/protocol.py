@@ -1,9 +1,9 @@
-"""SentEval's transfer probes: which rows train what, how a penalty is chosen, and the accuracy (docs/protocol.md).
+"""SentEval's transfer probes: their folds, the choice of the penalty, and the accuracy (docs/protocol.md).
 
 Three schemes: `nested` (all rows in outer folds, the penalty from inner folds), `cross_validated` (a training and a
-test part, the penalty from folds of the former) and `split` (training, development and test parts). Two protocols:
-`senteval` trains each classifier as SentEval does, early stopping and rounding with it; `exact` solves the same
-regressions to convergence and rounds nothing. Every scheme runs all its fits as one batched problem.
+test part, the penalty from folds of the training part) and `split` (training, development and test parts). Two
+protocols: `senteval` trains each classifier as SentEval does, with its early stopping and rounding; `exact` solves the
+same regressions to convergence and does not round. Every scheme runs all its fits as one batched problem.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FOLD_SEED = 1111
 
 @dataclass(frozen=True)
 class ProbeSetting:
-    """What a probe does: its protocol, folds, and for `senteval` how each classifier is trained."""
+    """The settings of a probe: protocol, folds, and for `senteval` how each classifier is trained."""
 
     name: str
     protocol: str  # "senteval" or "exact"
@@ -45,7 +45,7 @@ EXACT = ProbeSetting("exact", "exact")
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Accuracies x100, one penalty for each test part, its classes; `senteval` rounds to two decimals as SentEval."""
+    """Accuracies x100, a penalty per test part, predictions; `senteval` rounds to two decimals as SentEval does."""
 
     accuracy: float
     dev_accuracy: float
@@ -93,13 +93,13 @@ class _Probe:
         return float(round(100 * np.float64(fraction), 2) if self.rounds else 100 * fraction)
 
     def choose(self, dev: NDArray[np.float64]) -> tuple[int, float]:
-        """Return which penalty is best over folds (folds, penalties), and its score; of equals the smallest."""
+        """Return the index and the score of the best penalty over folds (folds, penalties); ties go to the smallest."""
         means = [self.percent(float(np.mean(list(column)))) for column in dev.T]
         best = int(np.argmax(means))
         return best, means[best]
 
     def score(self, fits: Fits | Solved, fit: int, rows: Rows) -> tuple[float, NDArray[np.int64]]:
-        """Return the accuracy x100 of a fit on rows, and the classes it gives them."""
+        """Return the accuracy x100 of a fit on rows, and the classes that it predicts for them."""
         predicted = fits.predict(fit, rows)
         return self.percent(float(np.mean(predicted == self.labels[rows]))), predicted
 
@@ -112,7 +112,7 @@ class _Probe:
 def nested(
     vectors: NDArray[np.float32], labels: NDArray[np.int64], setting: ProbeSetting = FULL, device: str = "cpu"
 ) -> ProbeScores:
-    """Nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
+    """Score nested cross-validation over all rows (n, dim): MR, CR, SUBJ, MPQA."""
     probe = _Probe(vectors, labels, setting, device)
     outer = stratified(labels, setting.folds)
     inner = [
@@ -138,7 +138,7 @@ def cross_validated(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """The first `train_rows` rows train, folds of them choose the penalty, the others test: TREC, MRPC."""
+    """Train on the first `train_rows` rows, whose folds choose the penalty, and test on the others: TREC, MRPC."""
     probe = _Probe(vectors, labels, setting, device)
     _, dev = probe.grid([Fold(*rows) for rows in stratified(labels[:train_rows], setting.folds)])
     best, dev_accuracy = probe.choose(dev)
@@ -155,9 +155,9 @@ def split(
     setting: ProbeSetting = FULL,
     device: str = "cpu",
 ) -> ProbeScores:
-    """Rows for training, then development (chooses the penalty, and stops), then test: SST2, SST5, SICK-E.
+    """Score rows in three parts: training, development (for penalty and stopping), test: SST2, SST5, SICK-E.
 
-    SentEval trains the chosen classifier once more, on the same rows from the same seed: it is the same classifier.
+    SentEval trains the chosen classifier again, but on the same rows from the same seed, which gives the same one.
     """
     probe = _Probe(vectors, labels, setting, device)
     fold = Fold(np.arange(train_rows), np.arange(train_rows, train_rows + dev_rows))
