@@ -1,1 +1,1 @@
-"""What PromptBERT's analyses show, for any backbone and method: `zoo-bench analyze`."""
+"""Analyses of encoders, token embeddings and scored pairs, for any backbone and method: `zoo-bench analyze`."""

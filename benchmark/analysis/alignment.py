@@ -19,9 +19,9 @@ from zoo.errors import UsageError
 def analyse_alignment(
     chosen: Sequence[ChosenEncoder], task: LoadedTask, split: Split, threshold: float, runtime: Runtime
 ) -> Analysis:
-    """Return alignment of the pairs scored above `threshold` and uniformity of all sentences, encoder by encoder.
+    """Return, for each encoder, alignment of the pairs scored above `threshold` and uniformity of all sentences.
 
-    The papers take STS-B and scores above 4 (SimCSE footnote 3; its maintainers: the whole data set). Each distinct
+    The papers use STS-B and scores above 4 (SimCSE footnote 3; its maintainers: the whole data set). Each distinct
     sentence counts once. Raises MissingError without the data, UsageError without a positive pair.
     """
     pairs = scored_pairs(task, split)
@@ -36,7 +36,7 @@ def analyse_alignment(
     for one in chosen:
         runtime.progress.say(one.label())
         vectors = VectorStore(one.encoder_for(one.obtain(), task.data.unlabelled()), one.name)
-        vectors.add([*task.data.texts(), *sentences])  # all at once: longer batches
+        vectors.add([*task.data.texts(), *sentences])  # all at once, for better filled batches
         main = task.data.score(vectors)["main"]
         rows.append(
             {

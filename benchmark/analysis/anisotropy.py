@@ -18,10 +18,10 @@ from zoo.errors import UsageError
 def analyse_anisotropy(
     chosen: Sequence[ChosenEncoder], suite: Suite, tasks: Sequence[LoadedTask], corpus: Corpus, runtime: Runtime
 ) -> Analysis:
-    """Return the anisotropy of the corpus sentences and the scores x100 on the suite's tasks, encoder by encoder.
+    """Return, for each encoder, the anisotropy of the corpus sentences and the scores x100 on the suite's tasks.
 
-    The paper takes 100,000 random Wikipedia sentences; its code takes the first 100,000 lines of a file, lower-cased
-    and cut to 32 words, and counts each sentence with itself as well. Raises UsageError below two sentences.
+    The paper uses 100,000 random Wikipedia sentences; its code uses the first 100,000 lines of a file, lower-cased and
+    cut to 32 words, and also pairs each sentence with itself. Raises UsageError for fewer than two sentences.
     """
     if len(corpus.sentences) < 2:
         raise UsageError(f"corpus {corpus.name} has one sentence; anisotropy is a mean over pairs of sentences.")

@@ -1,6 +1,6 @@
-"""What static token embeddings say of a token that is not its meaning: frequency, subword, case.
+"""Biases of static token embeddings: how far they depend on a token's frequency, subword form and case.
 
-PromptBERT section 3: table 2 (mean cosine of any two token embeddings) and figure 1 (two principal components, coloured
+PromptBERT section 3: table 2 (mean cosine of two token embeddings) and figure 1 (two principal components, coloured
 by frequency and by subword and case; with the MLM head's rows, figure 2). Norms and neighbour distances by frequency
 rank follow table 1 of BERT-flow (Li et al. 2020).
 """
@@ -31,9 +31,9 @@ COLOURS = {WORD: "#1f77b4", CAPITAL: "#d62728", SUBWORD: "#e0b000"}  # figure 1:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens that are looked at: `ids` (n,) into the matrix, the tokens, their forms, their counts in the corpus.
+    """The analysed tokens: `ids` (n,) into the matrix, the tokens, their forms, and their counts in the corpus.
 
-    A form is one of figure 1's regions: subword, begin of a word with a capital letter, other begin of a word.
+    A form is one of figure 1's regions: subword, beginning of a capitalised word, beginning of another word.
     """
 
     ids: NDArray[np.int64]
@@ -42,7 +42,7 @@ class Vocabulary:
     counts: NDArray[np.int64]
 
     def ranks(self) -> NDArray[np.int64]:
-        """Frequency ranks from 1, equal counts by id."""
+        """Frequency ranks (n,) from 1; equal counts are ordered by id."""
         ranks = np.empty(len(self.ids), np.int64)
         ranks[np.argsort(-self.counts, kind="stable")] = np.arange(1, len(self.ids) + 1)
         return ranks
@@ -55,9 +55,9 @@ class Vocabulary:
 
 
 def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
-    """Count the corpus's tokens; special tokens and BERT's never trained [unused...] are left out.
+    """Count the corpus's tokens; special tokens and BERT's untrained [unused...] tokens are left out.
 
-    Raises UsageError for a vocabulary that marks neither subwords nor the begins of words.
+    Raises UsageError for a vocabulary that marks neither subwords nor beginnings of words.
     """
     tokenizer = static.backbone.tokenizer
     table = tokenise(tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
@@ -74,14 +74,14 @@ def read_vocabulary(static: Static, corpus: Corpus) -> Vocabulary:
     forms = []
     for token in tokens:
         subword = token.startswith("##") if begin is None else not token.startswith(begin)
-        # A byte-level token spells bytes as letters of its own, some of them capitals: only its text says the case.
+        # Byte-level tokens represent bytes by other letters, some of them capitals; only the decoded text has the case.
         capital = any(letter.isupper() for letter in tokenizer.convert_tokens_to_string([token]))
         forms.append(SUBWORD if subword else CAPITAL if capital else WORD)
     return Vocabulary(np.array(ids), tokens, forms, counts[ids])
 
 
 def _begin_mark(tokens: set[str], backbone: str) -> str | None:
-    """Return what marks the begin of a word (RoBERTa, SentencePiece), or None where ## marks a subword (WordPiece)."""
+    """Return the mark of a word's beginning (RoBERTa, SentencePiece), or None where ## marks subwords (WordPiece)."""
     if "##s" in tokens:
         return None
     for mark in ("Ġ", "▁"):
@@ -96,7 +96,7 @@ def _begin_mark(tokens: set[str], backbone: str) -> str | None:
 def analyse_bias(
     backbones: Sequence[str], matrix: Literal["input", "output"], corpus: Corpus, neighbours: int, runtime: Runtime
 ) -> Analysis:
-    """Return numbers, points and figures of each backbone's token embeddings, or with "output" its MLM head's rows.
+    """Return numbers, points and figures for each backbone's token embeddings ("input") or MLM head rows ("output").
 
     `neighbours` is the k of purity and neighbour distance. Raises UsageError for a corpus without a known token.
     """
@@ -185,7 +185,7 @@ def _about(matrix: str, corpus: Corpus, neighbours: int) -> list[str]:
 def _with_frequency(
     counts: NDArray[np.int64], vectors: NDArray[np.float32], plane: NDArray[np.float64]
 ) -> dict[str, float | None]:
-    """Return how the components and the length go with frequency, over the tokens seen."""
+    """Return the correlations of the components and the vector lengths with frequency, over the tokens seen."""
     frequency = counts.astype(np.float64)
     rho = [correlations(values, frequency)["spearman"] for values in plane.T]
     norm = correlations(np.linalg.norm(vectors.astype(np.float64), axis=1), frequency)["spearman"]
@@ -247,7 +247,7 @@ def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -
 def _figures(stem: str, name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[Scatter]:
     """Return the two panels of figure 1 for one backbone."""
     axes = ("first principal component", "second principal component")
-    by_count = np.argsort(vocabulary.counts, kind="stable")  # the frequent, dark, are drawn last: on top
+    by_count = np.argsort(vocabulary.counts, kind="stable")  # frequent tokens (dark) are drawn last, on top
     frequency = Points(
         "tokens",
         plane[by_count, 0].tolist(),

@@ -1,4 +1,4 @@
-"""Two methods of a results folder on the same pairs: what they share, and how they differ. Imports no torch."""
+"""Compares two methods of a results folder on the same pairs, suite by suite. Imports no torch."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SEEDS = {
 
 @dataclass(frozen=True)
 class Compared:
-    """How row A differs from row B, suite by suite. It prints as tables, is a DataFrame, shows as HTML in a notebook.
+    """How row A differs from row B, suite by suite; prints as tables, shows as HTML in a notebook.
 
-    `pairs` has the pairs of each task that differ most, where some were asked for; `left_out` says which suites could
-    not be compared and why.
+    `pairs` has the pairs of each task that differ most, if they were requested; `left_out` says which suites could not
+    be compared and why.
     """
 
     a: list[Record]
@@ -79,7 +79,7 @@ class Compared:
         return json.dumps(self.as_dict(), indent=1)
 
     def show(self, stream: TextIO | None = None) -> None:
-        """Print the tables, who A and B are, what the numbers are, and the pairs that were asked for."""
+        """Print the tables, the names of A and B, the meaning of the numbers, and the requested pairs."""
         stream = stream or sys.stdout
         for one in self.comparisons:
             _print_comparison(one, stream)
@@ -123,10 +123,10 @@ def compare_rows(
     pairs: int = 0,
     data: DataSource | None = None,
 ) -> Compared:
-    """Compare two rows of a results folder, named as a table names them, on suites, or on tasks, or on all they share.
+    """Compare two rows of a results folder, by their names in tables, on suites, on tasks, or on all suites they share.
 
-    With `pairs`, also the N pairs of each task that differ most, with their texts where `data` is given and has them.
-    Raises UsageError for names that are not there or mean several rows, MissingError where nothing can be compared.
+    `pairs` adds the N pairs of each task that differ most, with their texts if `data` is given and has them. Raises
+    UsageError for unknown names and names of several rows, MissingError where nothing can be compared.
     """
     store = Records(results)
     found = read_records(store)
@@ -157,7 +157,7 @@ def compare_rows(
 
 
 def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and tasks of each comparison that was asked for; none: all that can be made."""
+    """Return title and tasks of each requested comparison; an empty list stands for all possible ones."""
     if tasks is not None:
         names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
         if not names:
@@ -169,7 +169,7 @@ def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, 
 def _differing(
     tasks: Sequence[str], rows: tuple[list[Record], list[Record]], store: Records, count: int, data: DataSource | None
 ) -> tuple[dict[str, list[dict[str, Any]]], list[str]]:
-    """Return the pairs of each task on which both differ most, and why some have no texts."""
+    """Return the pairs of each task on which the rows differ most, and the reasons for missing texts."""
     texts, without = PairTexts(data), []
     found = {}
     for task in dict.fromkeys(tasks):
@@ -204,7 +204,7 @@ def _print_pairs(task: str, lines: list[dict[str, Any]], stream: TextIO) -> None
 
 
 def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
-    """Print a comparison as a table; numbers stay whole however narrow the terminal is."""
+    """Print a comparison as a table; numbers are not broken, even in a narrow terminal."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -1,4 +1,4 @@
-"""The encoders an analysis looks at: training-free recipes made on the spot, trained ones from a results folder."""
+"""The encoders of an analysis: recipes without training are made at once, trained ones come from a results folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zoo.recipe import RecipeSpec, all_recipes, parse_methods
 
 @dataclass(frozen=True)
 class ChosenEncoder:
-    """An encoder to analyse, not loaded yet; `row` is how tables and plots call it."""
+    """An encoder to analyse, not loaded yet; `row` has its columns in tables."""
 
     name: str
     sources: dict[str, Any]
@@ -31,26 +31,26 @@ class ChosenEncoder:
         return {"Method": self.name, "Backbone": self.sources.get("backbone", {}).get("name", "-"), "Seed": self.seed}
 
     def label(self) -> str:
-        """Return all of it in one line."""
+        """Return method, backbone and seed in one line, for plots."""
         row = self.row()
         return f"{self.name}, {row['Backbone']}" + ("" if self.seed is None else f", seed {self.seed}")
 
     def encoder_for(self, encoder: Encoder, texts: Sequence[str]) -> Encoder:
-        """Return the encoder to use on a data set of these unlabelled texts (a transductive method fits on them)."""
+        """Return the encoder for a data set with these unlabelled texts; a transductive one is fitted on them."""
         return encoder.adapt(texts) if self.traits.transductive else encoder
 
 
 def columns(chosen: Sequence[ChosenEncoder]) -> dict[str, int | None]:
-    """Return the columns of a table that name the encoders: the seed only where one has a seed."""
+    """Return the columns that name the encoders; the seed only if any encoder has one."""
     return dict.fromkeys(["Method", "Backbone", *(["Seed"] if any(one.seed is not None for one in chosen) else [])])
 
 
 def choose_encoders(
     methods: str, backbones: Sequence[str], results: Path | None, runtime: Runtime
 ) -> list[ChosenEncoder]:
-    """Return every recipe of `methods` on every backbone, and all saved seeds of those that are trained.
+    """Return every recipe of `methods` on every backbone; for trained recipes, all saved seeds.
 
-    Raises UsageError for a wrong recipe, MissingError for a backbone or a trained encoder that is not here.
+    Raises UsageError for a wrong recipe, MissingError for a backbone or a trained encoder that does not exist here.
     """
     chosen: list[ChosenEncoder] = []
     wished: list[str | None] = [*backbones] or [None]
@@ -103,7 +103,7 @@ def _saved(
         folder = store.encoder_folder(spec.name, key) / "encoder"
         if not folder.is_dir():
             raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")
-        # The same recipe trained in different ways (corpus, precision ...) is told apart as the leaderboard does.
+        # The same recipe trained under different conditions (corpus, precision ...) is named as in the leaderboard.
         name = called if len(conditions) == 1 else f"{called} [{record['row_key'][:8]}]"
         obtain = functools.partial(cls.load, folder, runtime)
         chosen.append(ChosenEncoder(name, record["method"]["sources"], record["seed"], traits, obtain))

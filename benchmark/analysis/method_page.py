@@ -1,4 +1,4 @@
-"""One method as one HTML page: what it is, what it scored everywhere, and under which conditions."""
+"""Makes an HTML page about one method: its recipe, all its scores, and their conditions."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def method_page(
     spec: RecipeSpec | None = None,
     show_texts: bool = True,
 ) -> str:
-    """Return the HTML page of the method whose records these are; the tables hold every method, for the ranks.
+    """Return the HTML page of the method of these records; the tables contain all methods, for the ranks.
 
-    `spec` is its recipe, where it is one of `recipes`; `store` has the pair scores, `texts` what they are of; without
-    `show_texts` the page holds none of these.
+    `spec` is its recipe, if that is one of `recipes`; `store` has the pair scores and `texts` the texts of the pairs,
+    which the page leaves out without `show_texts`.
     """
     by_row: dict[tuple[str, str], list[Record]] = {}
     for record in sorted(records, key=lambda r: str(r["started"])):
@@ -61,7 +61,7 @@ def method_page(
     for key, mine in by_row.items():
         standings = [(table, row) for table in tables for row in table.rows if (row.identity, row.row_key) == key]
         if not standings:
-            continue  # an attempt without a score, whose place a measured row took
+            continue  # a row without a score, which a measured row replaced
         tasks = [task for table, _ in standings for task in table.suite.tasks]
         rows.append({**_row(standings, mine, recipes), "pairs": pairs_of_row(mine, tasks, store, texts, show_texts)})
         for curve in _curves(mine, rows[-1]["dev_task"]):
@@ -98,7 +98,7 @@ def _row(
 
 
 def _curves(records: Sequence[Record], dev_task: str) -> list[dict[str, Any]]:
-    """Return what training was watched by: the dev score and, as in PT-BERT's figure 3, alignment and uniformity."""
+    """Return the curves logged in training: the dev score and, as in PT-BERT's figure 3, alignment and uniformity."""
     kinds = sorted({name for r in records for name in (r["training"] or {}).get("dev_curves", {})})
     curves = []
     for kind in (None, *kinds):
@@ -155,7 +155,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
 
 
 def _averages(table: Table, scores: Mapping[str, Mapping[Any, float]], seeds: Sequence[Any]) -> list[str]:
-    """Return the mean over the tasks for each seed, n/a where a task lacks it."""
+    """Return the mean over the tasks for each seed; n/a where a task lacks that seed."""
     texts = []
     for seed in seeds:
         values = [scores.get(task, {}).get(seed) for task in table.suite.tasks]
@@ -174,7 +174,7 @@ def _sources(record: Record) -> list[tuple[str, str]]:
 
 
 def _recipe(record: Record, recipes: Mapping[str, RecipeSpec]) -> list[list[str]]:
-    """Return name, value and where the value comes from, of every field as it was used."""
+    """Return name, value and origin of the value for every field of the recipe as it was used."""
     base, overrides = split_overrides(record["method"].get("recipe_name", record["method"]["name"]), "report")
     given = recipes[base].parameters if base in recipes else {}
     lines = []
@@ -212,7 +212,7 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
 
 
 def _training_time(about: Mapping[str, Any], records: Sequence[Record]) -> str:
-    """Return the time of a training per seed, and of the fits to each task's texts."""
+    """Return the training time per seed, and the time of the fits on each task's texts."""
 
     def seconds(name: str) -> str:
         return "a time not in the records" if about[name] is None else f"{number(about[name], '')} s"
@@ -254,6 +254,6 @@ def _text(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    """Return a value as text, the start of a sha256."""
+    """Return a value as text; a sha256 is shortened to its beginning."""
     text = _text(value)
     return f"{text[:12]}…" if len(text) == 64 else text

@@ -1,4 +1,4 @@
-"""What a method's page says of pairs: the hard ones by length difference, and those it ranks worst."""
+"""The pairs on a method's page: hard ones by length difference, and those that the method ranks worst."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _WORST_HEADER = ("Task", "Row", "Gold", "Gold place", "Place", "Off by")
 def pairs_of_row(
     records: Sequence[Record], tasks: Sequence[str], store: Records, texts: PairTexts, show_texts: bool
 ) -> dict[str, Any]:
-    """Return the tables of one row: hard and easy pairs where the data is here, the worst pairs of every task."""
+    """Return the tables of one row: hard and easy pairs if the data is available, and the worst pairs of every task."""
     kept_of = {r["task"]["name"] for r in records if r.get("pairs")}
     hard = Hard()
     hard_lines: list[list[str]] = []
     worst: list[dict[str, Any]] = []
-    gaps: dict[str, list[str]] = {}  # what is missing why: of which tasks
+    gaps: dict[str, list[str]] = {}  # what is missing and why -> the tasks concerned
     for task in (name for name in dict.fromkeys(tasks) if name in kept_of):
         try:
             kept = read_kept(label(records), records, task, store)
@@ -36,7 +36,7 @@ def pairs_of_row(
         try:
             pairs = texts.of(kept.record)
         except ZooError as error:
-            # "STS12 (tokenised): not under ...": without the name it is one reason for many tasks.
+            # "STS12 (tokenised): not under ...": without the name, many tasks have the same reason.
             reason = str(error).partition(": ")[2] if isinstance(error, MissingError) else str(error)
             gaps.setdefault(f"texts and hard pairs: {reason}", []).append(task)
         else:

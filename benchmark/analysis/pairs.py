@@ -1,8 +1,8 @@
 """Scores of kinds of pairs: hard ones by length difference (PT-BERT sections 3.1 and 5.2, table 5c), by length, lexical
-overlap and gold score. From the pair scores beside the records; imports no torch.
+overlap and gold score. They are computed from the pair scores beside the records; torch is not imported.
 
-A correlation within a narrow band of gold scores says little (and nothing where all are equal). So every line has two
-more numbers, for which pairs keep their places among all pairs of the task: see `Part`.
+A correlation within a narrow band of gold scores says little (and is undefined if all are equal). Therefore every line
+has two more numbers, which use the ranks of the pairs among all pairs of the task: see `Part`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from benchmark.records.schema import Record, pairs_of
 from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
 
-FEWEST = 50  # pairs: the standard error of a correlation of fewer is above 14 points
-LENGTHS = (5, 10, 15, 20, 30)  # most words of the longer text, band by band
+FEWEST = 50  # pairs: with fewer, the standard error of a correlation is above 14 points
+LENGTHS = (5, 10, 15, 20, 30)  # the upper limit of each band, in words of the longer text
 OVERLAPS = (0.2, 0.4, 0.6, 0.8)
 GOLD_BANDS = 5
 
@@ -39,15 +39,15 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Hard:
-    """What a hard pair is. The paper has the words; thresholds, unit and aggregation are ours (it does not say)."""
+    """The definition of a hard pair: the quoted words are the paper's; thresholds, unit and aggregation are ours."""
 
-    positive: float = 4.0  # scored so or higher; above 4, STS16 would have two hard positive pairs
-    negative: float = 1.0  # scored so or lower
+    positive: float = 4.0  # lowest gold score of a positive pair; above 4, STS16 would have two hard positive pairs
+    negative: float = 1.0  # highest gold score of a negative pair
     longer_by: int = 5  # "a length difference of more than five words"
     closer_than: int = 2  # "of less than two words"
 
     def masks(self, pairs: Pairs) -> dict[str, Mask]:
-        """Return which pairs (n,) are hard, which are of the same scores and not hard, and which are not hard."""
+        """Return masks (n,): hard pairs, pairs with such scores that are not hard, and all pairs that are not hard."""
         first, second = _words(pairs)
         apart = np.abs(first - second)
         positive, negative = pairs.gold >= self.positive, pairs.gold <= self.negative
@@ -61,13 +61,13 @@ def _words(pairs: Pairs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def lexical_overlap(first: str, second: str) -> float:
-    """Return the Jaccard index of two texts' lower-cased words: those in both, over those in either."""
+    """Return the Jaccard index of two texts' lower-cased words: words in both texts over words in either."""
     a, b = set(first.lower().split()), set(second.lower().split())
     return len(a & b) / len(a | b) if a | b else 1.0
 
 
 def length_masks(pairs: Pairs) -> dict[str, Mask]:
-    """Return the pairs (n,) by the words of the longer text."""
+    """Return masks (n,) of the pairs by the number of words of the longer text."""
     longer = np.maximum(*_words(pairs))
     edges = (0, *LENGTHS)
     masks = {f"{low + 1}-{most} words": (longer > low) & (longer <= most) for low, most in itertools.pairwise(edges)}
@@ -75,19 +75,19 @@ def length_masks(pairs: Pairs) -> dict[str, Mask]:
 
 
 def overlap_masks(pairs: Pairs) -> dict[str, Mask]:
-    """Return the pairs (n,) by lexical overlap."""
+    """Return masks (n,) of the pairs by lexical overlap."""
     shared = np.array([lexical_overlap(*both) for both in zip(pairs.first, pairs.second, strict=True)])
     return _bands(shared, (0.0, *OVERLAPS, 1.0), "overlap")
 
 
 def gold_masks(pairs: Pairs) -> dict[str, Mask]:
-    """Return the pairs (n,) by fifths of the range of the task's gold scores."""
+    """Return masks (n,) of the pairs by fifths of the range of the task's gold scores."""
     edges = np.linspace(pairs.gold.min(), pairs.gold.max(), GOLD_BANDS + 1)
     return _bands(pairs.gold, edges.tolist(), "gold")
 
 
 def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> dict[str, Mask]:
-    """Return bands that hold their lower edge; the last holds its upper edge too."""
+    """Return masks of bands that include their lower edge; the last one includes its upper edge too."""
     masks = {}
     for low, high in itertools.pairwise(edges):
         last = high == edges[-1]
@@ -98,11 +98,11 @@ def _bands(values: NDArray[np.float64], edges: Sequence[float], what: str) -> di
 
 @dataclass(frozen=True)
 class Part:
-    """What a row scored on some pairs of a task: a value per seed, or None and why.
+    """A row's scores on some pairs of a task: a value per seed, or None with the reason.
 
-    spearman: x100, of the pairs alone. error: mean distance between the places (0 to 100) of prediction and gold among
-    all pairs of the task; over all of them 33 by chance. bias: the same with sign, above 0 where predictions are too
-    similar.
+    spearman: x100, within these pairs. error: mean absolute difference of the percentile ranks (0 to 100, among all
+    pairs of the task) of prediction and gold; over all pairs it is 33 by chance. bias: the same with sign, above 0
+    where the predictions are too similar.
     """
 
     pairs: int
@@ -131,7 +131,7 @@ def part(kept: Kept, mask: Mask) -> Part:
 
 
 def mean_part(parts: Sequence[Part], tasks: int) -> Part:
-    """Return the mean over tasks, seed by seed; without a value where a task has none."""
+    """Return the mean over tasks for each seed; it has no value if any task has none."""
     known = [one for one in parts if one.spearman is not None]
     pairs = sum(one.pairs for one in parts)
     if len(known) < tasks:
@@ -141,12 +141,12 @@ def mean_part(parts: Sequence[Part], tasks: int) -> Part:
 
 
 def hard_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, Part]:
-    """Return the scores of all pairs, the hard, the easy and all that are not hard."""
+    """Return the scores on all pairs, the hard ones, the easy ones, and all that are not hard."""
     masks = hard.masks(pairs)
     parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
     golds = pairs.gold[masks[HARD]]
     for side, found in (("positive", golds >= hard.positive), ("negative", golds <= hard.negative)):
-        if not found.any():  # words and other scales: what is left is no such subset
+        if not found.any():  # for example words or another scale, where this subset does not exist
             reason = f"no hard {side} pair"
             return parts | {name: Part(int(mask.sum()), reason=reason) for name, mask in masks.items()}
     return parts | {name: part(kept, mask) for name, mask in masks.items()}
@@ -170,7 +170,7 @@ def _all_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part
 def analyse_pairs(
     rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, hard: Hard
 ) -> Analysis:
-    """Return the scores of every row on the kinds of pairs of every task; raises MissingError where none can be had."""
+    """Return the scores of every row on each kind of pairs of every task; raises MissingError if there are none."""
     lines: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
     notes: dict[str, list[str]] = {name: [] for name in _TABLES}
     golds: dict[str, str] = {}
@@ -218,7 +218,7 @@ def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[
     for kind, one in parts:
         lines.append({"Method": name, "Task": task, "Pairs of": kind, "Pairs": one.pairs, **cells(one)})
         if one.reason:
-            whose = f"{name}, " if task == "Avg." or one.error is not None else ""  # else it is so for every method
+            whose = f"{name}, " if task == "Avg." or one.error is not None else ""  # else it holds for every method
             notes.append(f"n/a: {whose}{task}, {kind} ({one.pairs} pairs): {one.reason}")
     return lines
 
@@ -226,14 +226,14 @@ def _lines(name: str, task: str, parts: Iterable[tuple[str, Part]], notes: list[
 def cells(one: Part) -> dict[str, Any]:
     """Return seeds, means over seeds, and the standard deviation of the Spearman correlation."""
     seeds = next((len(values) for values in (one.spearman, one.error) if values is not None), None)
-    # Rounded, so that the bias of all pairs is 0 and not -0.
+    # Rounding makes the bias of all pairs 0 instead of -0.
     means = [None if v is None else round(float(v.mean()), 9) + 0.0 for v in (one.spearman, one.error, one.bias)]
     sd = None if one.spearman is None or len(one.spearman) < 2 else float(one.spearman.std(ddof=1))
     return {"Seeds": seeds, "Spearman": means[0], "SD": sd, "Rank error": means[1], "Rank bias": means[2]}
 
 
 def hard_text(hard: Hard) -> str:
-    """Return what counts as hard."""
+    """Return a text that defines hard pairs."""
     return (
         f"Hard (PT-BERT 3.1): scored {hard.positive:g} or higher and more than {hard.longer_by} words apart in length,"
         f" or scored {hard.negative:g} or lower and less than {hard.closer_than} words apart. Easy: of these scores and"
@@ -254,7 +254,7 @@ def _about(hard: Hard) -> list[str]:
 
 
 def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Scatter]:
-    """Return hard against easy pairs, a point per task."""
+    """Return a plot of hard against easy pairs, with a point per task."""
     kinds = []
     for i, (name, by_task) in enumerate(drawn):
         values = {

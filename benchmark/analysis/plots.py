@@ -12,7 +12,7 @@ from zoo.errors import MissingError
 from zoo.files import atomic_path, write_text
 
 _SCALE = "viridis_r"  # known to both libraries; darker is higher
-_MANY = 5000  # points from which SVG in a browser is slow and WebGL is used
+_MANY = 5000  # points from which WebGL is used, because SVG would be slow in a browser
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:64rem;padding:0 1rem;color:#1b1b1b}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.5rem 0}
 th,td{border-bottom:1px solid #d5d5d5;padding:.2rem .7rem;text-align:left}td.number,th.number{text-align:right}
@@ -20,7 +20,7 @@ pre{background:#f4f4f4;padding:.6rem;white-space:pre-wrap}.wide{overflow-x:auto}
 
 
 def check_plots() -> None:
-    """Raise MissingError unless the plotting libraries are here; asked before any work is done."""
+    """Raise MissingError unless the plotting libraries are installed; called before any work is done."""
     for package in ("matplotlib", "plotly"):
         if importlib.util.find_spec(package) is None:
             raise MissingError(
@@ -49,7 +49,7 @@ def write_png(figure: Scatter, path: Path) -> None:
         if points.values is not None:
             canvas.colorbar(drawn, label=figure.colour_label)
         for label, x, y in zip(points.labels, points.x, points.y, strict=True) if figure.named else ():
-            # Not through Matplotlib's formula parser: a label may hold a dollar sign.
+            # Without Matplotlib's formula parser, because a label may contain a dollar sign.
             axes.annotate(label, (x, y), xytext=(5, 4), textcoords="offset points", fontsize=8, parse_math=False)
     if len(figure.points) > 1:
         axes.legend(markerscale=3.0 if total > 100 else 1.0)
@@ -106,7 +106,7 @@ def _html_table(table: AnalysisTable) -> list[str]:
 
 
 def write_chart_page(analysis: Analysis, path: Path, command: str) -> None:
-    """Write tables and figures into one HTML file that loads nothing from anywhere."""
+    """Write tables and figures into one HTML file that loads no other file."""
     from plotly.offline import get_plotlyjs
 
     title = html.escape(analysis.title)

@@ -1,4 +1,4 @@
-"""What PT-BERT's attention over pseudo tokens does before and after a training, and where its weights read best."""
+"""Measures PT-BERT's attention over pseudo tokens before and after training, and scores two poolings of its weights."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from zoo.training.checkpoint import undisturbed
 
 _ROWS = 50  # sentences at a time
 _POOLERS: dict[str, Pooler] = {"[CLS]": "cls", "mean": "avg"}
-_SEED = 1  # of the pseudo tokens that are drawn anew
+_SEED = 1  # for drawing the pseudo tokens again
 _FLAT, _REDRAWN, _TO, _BACK = "cos to V(V(mean))", "cos, P drawn anew", "score sd, P to Y", "score sd, Y to Z'"
 
 
 class Watched(PTBert):
-    """PT-BERT that keeps what it trains, and shows it once before the first step."""
+    """PT-BERT that keeps its training objective and calls `begun` with itself before the first step."""
 
     def __init__(self, recipe: PTBertRecipe, runtime: Runtime, begun: Callable[[Watched], None]) -> None:
         super().__init__(recipe, runtime)
         self.begun = begun
 
     def objective(self) -> PTBertObjective:
-        """Pseudo-token contrast, kept as `made`."""
+        """Return the pseudo-token objective, and keep it as `made`."""
         self.made = PTBertObjective(self.backbone.model, self.recipe).to(self.runtime.device)
         self.begun(self)
         return self.made
@@ -47,7 +47,7 @@ class Watched(PTBert):
 def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, float]:
     """Return the four numbers of a branch over batches of ids and mask (n, length), means over sentences.
 
-    The deviation is that of the scores which one softmax is taken of, a mean over softmaxes.
+    A score's sd is the standard deviation of the inputs of one softmax, averaged over softmaxes.
     """
     drawn_anew = copy.deepcopy(branch)
     with torch.no_grad():
@@ -61,7 +61,7 @@ def attention_numbers(branch: PTBertBranch, batches: Sequence[tuple[torch.Tensor
         drawn_anew.eval()
         for ids, mask in batches:
             h, again = (one(ids, mask, one.attention) for one in (branch, drawn_anew))
-            for row, length in enumerate(mask.sum(1).tolist()):  # alone, so that no padding is in a deviation
+            for row, length in enumerate(mask.sum(1).tolist()):  # one sentence at a time, without padding
                 at = ids.new_zeros(1) if branch.states == "cls" else None
                 (y,) = token_states(branch.model, ids[row : row + 1, :length], mask[row : row + 1, :length], at=at)
                 p = branch.pseudo_tokens.weight[None]
@@ -83,10 +83,10 @@ def analyse_pseudo_tokens(
     tasks: Sequence[LoadedTask],
     runtime: Runtime,
 ) -> Analysis:
-    """Train each recipe on the corpus and return its attention's numbers on `texts`, at the start and after training.
+    """Train each recipe on the corpus; return its attention's numbers on `texts` before and after training.
 
-    With tasks, also the average of their scores at [CLS] and at the mean of the last layer. Raises UsageError for a
-    recipe that is not PT-BERT's.
+    With tasks, also return the average of their scores at [CLS] and at the mean of the last layer. Raises UsageError
+    for a recipe that is not PT-BERT's.
     """
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -136,7 +136,7 @@ def _batches(of: Watched, texts: Sequence[str]) -> list[tuple[torch.Tensor, torc
 
 
 def _at_both(of: Watched, tasks: Sequence[LoadedTask], notes: list[str]) -> dict[str, float | None]:
-    """Return the average over the tasks of the same weights read at [CLS] and at the mean of the last layer."""
+    """Return the average over the tasks of the same weights pooled at [CLS] and by the mean of the last layer."""
     found: dict[str, float | None] = {}
     for column, pooler in _POOLERS.items():
         recipe = replace(of.recipe, pooler=pooler)

@@ -1,4 +1,4 @@
-"""One HTML page about a method, from the records of a results folder. Imports no torch."""
+"""Writes an HTML page about a method from the records of a results folder. Imports no torch."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def make_report(
 ) -> Path:
     """Write one page about a method of a results folder, under all its conditions; returns its path.
 
-    It is named as its records or the tables name it; a recipe's name stands for its variants (`name:key=value`) too
-    where it was not measured plain. Hard pairs and
-    the texts of the worst (left out without `texts`) need the data: in the folder `data`, ZOO_BENCH_DATA or the cache;
-    nothing is downloaded. Raises MissingError for a method without records.
+    `method` is its name in the records or tables; a recipe's name also means its variants (`name:key=value`) if the
+    recipe itself was not measured. Hard pairs and the texts of the worst pairs (left out without `texts`) need the
+    data, from the folder `data`, ZOO_BENCH_DATA or the cache; nothing is downloaded. Raises MissingError for a method
+    without records.
     """
     records = Records(results)
     found = read_completed(records)

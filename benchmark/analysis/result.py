@@ -1,4 +1,4 @@
-"""What an analysis found: tables and scatter plots, and the files they are written to."""
+"""The result of an analysis: tables and scatter plots, with their Markdown and JSON."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class AnalysisTable:
     columns: dict[str, int | None]
     rows: list[dict[str, Any]]
     notes: Sequence[str] = ()
-    data_only: bool = False  # a CSV file, too long to be read as a table
+    data_only: bool = False  # written only as CSV, because it is too long to be read as a table
 
     def cells(self) -> list[list[str]]:
-        """Return the rows as text; a value that is not there is n/a."""
+        """Return the rows as text; a missing value is n/a."""
         return [[_text(row[column], digits) for column, digits in self.columns.items()] for row in self.rows]
 
 
 @dataclass(frozen=True)
 class Points:
-    """Points of one kind: x, y (n,), a label each, and one colour or a value each for the colour scale."""
+    """Points of one kind: x, y (n,), a label per point, and one colour or a value per point for the colour scale."""
 
     name: str
     x: Sequence[float]
@@ -41,7 +41,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Scatter:
-    """A scatter plot, drawn from the same numbers as PNG and in the page; darker is higher on the colour scale."""
+    """A scatter plot for PNG and HTML, drawn from the same numbers; darker is higher on the colour scale."""
 
     stem: str
     title: str
@@ -49,12 +49,12 @@ class Scatter:
     y_label: str
     points: Sequence[Points]
     colour_label: str = ""
-    named: bool = False  # every point is labelled in the picture (few points), not only on hovering
+    named: bool = False  # all points are labelled in the picture (for few points), not only on hovering
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """One analysis: what it is called, what it says about itself, its tables and plots."""
+    """One analysis: its name, title, description, tables and plots."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ def _text(value: object, digits: int | None) -> str:
 
 
 def markdown(analysis: Analysis, command: str) -> str:
-    """Return the tables as Markdown, the command that made them on top."""
+    """Return the tables as Markdown, after the command that made them."""
     lines = [f"# {analysis.title}", "", "Made by:", "", "```", command, "```", "", *analysis.notes]
     for table in analysis.tables:
         if table.data_only:
@@ -84,7 +84,7 @@ def markdown(analysis: Analysis, command: str) -> str:
 
 
 def as_dict(analysis: Analysis, command: str) -> dict[str, Any]:
-    """Return the analysis as standard JSON has it; of a table that is only data, the name of its file."""
+    """Return the analysis as values of standard JSON; a data-only table is represented by the name of its file."""
     tables: dict[str, Any] = {}
     for table in analysis.tables:
         content = {"file": f"{table.stem}.csv"} if table.data_only else {"rows": table.rows}

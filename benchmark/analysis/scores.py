@@ -1,4 +1,4 @@
-"""An encoder's scores on a suite, for the analyses that set them beside something else."""
+"""An encoder's scores on a suite, for analyses that show them beside other values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoo.encoder import Encoder
 def task_scores(
     one: ChosenEncoder, encoder: Encoder, task: LoadedTask
 ) -> tuple[float | None, float | None, str | None]:
-    """Return the score x100 of a task, that of its dev split where it has one, and the reason where there is none."""
+    """Return a task's score x100, that of its dev split or None, and the reason if there is no score."""
     if task.data is None:
         return None, None, f"{task.name}: {task.reason}"
     task.data.device = encoder.runtime.device
@@ -30,6 +30,6 @@ def task_scores(
 
 
 def average(scores: Sequence[float | None]) -> float | None:
-    """Return the mean over all tasks; None when any is missing."""
+    """Return the mean over all tasks; None if any score is missing."""
     present = [score for score in scores if score is not None]
     return statistics.fmean(present) if present and len(present) == len(scores) else None

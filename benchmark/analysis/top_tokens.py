@@ -33,7 +33,7 @@ WITHOUT, WITH = "no denoising", "denoising"
 
 
 def predicted_tokens(prompt: Prompt, head: nn.Module, texts: Sequence[str], top: int) -> list[list[tuple[str, float]]]:
-    """Return the `top` likeliest tokens at [MASK] and their probabilities, for each text, likeliest first."""
+    """Return, for each text, the `top` most probable tokens at [MASK] with their probabilities, in falling order."""
     with torch.inference_mode():
         states = torch.from_numpy(prompt.encode(texts)).to(prompt.runtime.device)
         best = head(states).float().softmax(-1).topk(top)
@@ -55,10 +55,10 @@ def analyse_top_tokens(
     period: bool = False,
     tasks: Sequence[LoadedTask] = (),
 ) -> Analysis:
-    """Return the `top` tokens of every text (table 7), and with `tasks` the scores of table 9, on each backbone.
+    """Return the `top` tokens of every text (table 7) for each backbone, and with `tasks` the scores of table 9.
 
-    `words` is the k of Eq. 3; `period` ends every sentence in a period. Raises UsageError for a backbone without MLM
-    head or a template that is none.
+    `words` is the k of Eq. 3; `period` adds a period to every sentence that has no end mark. Raises UsageError for a
+    backbone without an MLM head or an invalid template.
     """
     found, probabilities, scores = [], [], []
     notes: list[str] = []
@@ -106,7 +106,7 @@ def analyse_top_tokens(
 
 
 def _table_9(plain: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return its two rows for one backbone, and why anything is n/a."""
+    """Return the two rows of table 9 for one backbone, and the reasons for n/a."""
     rows, reasons = [], []
     for what, top_k in ((f"average of the top {words} tokens", words), ("[MASK] state", None)):
         row: dict[str, Any] = {"Backbone": plain.backbone.source.name, "Sentence embedding": what}

@@ -1,6 +1,6 @@
 """Alignment and uniformity during training, several methods in one chart (PT-BERT figure 3), from their records.
 
-The runs log both on the development pairs at each evaluation; an evaluation is a point.
+Runs log both on the development pairs at each evaluation; each evaluation is a point of the chart.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.records.schema import Record
 from zoo.errors import MissingError
 
-FEWEST = 5  # evaluations of a training: fewer are no course of it
+FEWEST = 5  # evaluations of a training; fewer do not show its course
 KINDS = ("alignment", "uniformity")
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}
@@ -38,9 +38,9 @@ def courses(records: list[Record]) -> dict[Any, dict[int, dict[str, float]]]:
 
 
 def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
-    """Return every evaluation of every row and seed, and the chart of all.
+    """Return a table of all evaluations of every row and seed, and a chart of them.
 
-    Raises MissingError for a row that was not trained, or evaluated fewer than FEWEST times, with the remedy.
+    Raises MissingError, with the remedy, for a row that was not trained or was evaluated fewer than FEWEST times.
     """
     lines: list[dict[str, Any]] = []
     ends: list[dict[str, Any]] = []

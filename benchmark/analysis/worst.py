@@ -1,7 +1,7 @@
-"""The pairs that a method ranks worst, and those that two methods rank most differently. Imports no torch.
+"""Finds the pairs that a method ranks worst, and those that two methods rank most differently. Imports no torch.
 
-A place is the share (0 to 100) of a task's pairs that are ranked below, ties halved: it means the same for predictions
-and gold scores, in every task. Over seeds the places are averaged.
+A place is a percentile rank: the share (0 to 100) of a task's pairs that are ranked below, ties counted half. It is
+comparable between predictions and gold scores, and between tasks. Places are averaged over seeds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _COLUMNS: dict[str, int | None] = {"Row": None, "Gold": 2, "Predicted": 3, "Gold
 
 
 def largest(off: Ranks, count: int) -> list[int]:
-    """Return the indices of the `count` largest absolute values of (n,), largest first, of equal ones the first."""
-    # Means over seeds differ in their last bits, which must not part what is equal.
+    """Return the indices of the `count` largest absolute values of (n,), largest first; ties keep their order."""
+    # Means over seeds differ in their last bits, which must not separate equal values.
     return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
 
 
 def worst_pairs(kept: Kept, count: int) -> list[dict[str, Any]]:
-    """Return the pairs whose place among the predictions is farthest from their place among the gold scores.
+    """Return the pairs whose place by prediction is farthest from their place by gold score.
 
     `Row` counts from 1 in the task's order; `Off by` is positive where the prediction is too similar.
     """
@@ -75,7 +75,7 @@ def _with_texts(lines: list[dict[str, Any]], pairs: Pairs) -> list[dict[str, Any
 def analyse_worst(
     rows: dict[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, count: int
 ) -> Analysis:
-    """Return the worst pairs of every row on every task, with their texts where these are wanted and here."""
+    """Return the worst pairs of every row on every task, with their texts if wanted and available."""
     lines: list[dict[str, Any]] = []
     notes: list[str] = []
     for name, records in rows.items():

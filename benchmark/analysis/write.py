@@ -1,4 +1,4 @@
-"""The files of an analysis: Markdown, JSON and CSV, and where plots are wanted PNG and one HTML page."""
+"""Writes the files of an analysis: Markdown, JSON and CSV, and with plots PNG and one HTML page."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from zoo.files import atomic_path, write_json, write_text
 
 
 def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: bool) -> list[Path]:
-    """Write <name>.md, .json and .html, a CSV a table and a PNG a figure; returns their paths.
+    """Write <name>.md, .json and .html, a CSV file per table and a PNG file per figure; returns their paths.
 
-    Without `plots` there is neither HTML nor PNG.
+    Without `plots`, no HTML and no PNG file is written.
     """
     written = [folder / f"{analysis.name}.md", folder / f"{analysis.name}.json"]
     write_text(written[0], markdown(analysis, command))

@@ -1,1 +1,1 @@
-"""Records to tables. Nothing is measured here, and no torch is imported."""
+"""Makes tables and pages from records. Nothing is measured here, and torch is not imported."""

@@ -1,4 +1,4 @@
-"""What a row's records say beside its scores: backbone, training text, what of the tests was in it, and cost."""
+"""The conditions and the cost of a row, from its records: backbone, training text, test texts in it, times, memory."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ def _mean(parts: Sequence[Mapping[str, Any]], name: str) -> float | None:
 
 
 def overlaps(records: Sequence[Record]) -> dict[str, frozenset[str]]:
-    """Return the test texts, as digests, that are in the training text, by task; without tasks that do not say."""
-    # The corpus is the same for every seed, so each task counts once; a cell that failed says nothing.
+    """Return, by task, the digests of test texts in the training text; tasks whose records do not say are left out."""
+    # The corpus is the same for every seed, so that each task counts once; a failed cell has no information.
     found = ((r["task"]["name"], (r["training"] or {}).get("overlap")) for r in records)
     return {task: frozenset(overlap["digests"]) for task, overlap in found if overlap is not None}
 
 
 def counted_sentences(records: Sequence[Record]) -> dict[str, int]:
-    """Return what older records say: training sentences among all texts of a task, its training part too."""
+    """Return older records' counts by task: training sentences among all texts of the task, not only test texts."""
     found = ((r["task"]["name"], (r["training"] or {}).get("corpus_sentences_in_test")) for r in records)
     return {task: count for task, count in found if count is not None}
 
 
 def _contamination(records: Sequence[Record]) -> tuple[int | None, bool]:
-    """Return how many distinct test texts of all tasks are in the training text, and whether that is exact.
+    """Return the number of distinct test texts of all tasks in the training text, and whether that is exact.
 
-    Where a task has only the count of older records, that is added: the sum is no less than the union.
+    If a task has only the count of older records, that count is added; the result is then an upper bound.
     """
     trained = [r for r in records if (r["training"] or {}).get("corpus")]
     known = overlaps(trained)
@@ -44,18 +44,18 @@ def _contamination(records: Sequence[Record]) -> tuple[int | None, bool]:
 
 
 def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
-    """Return what the first record says of encoding; speeds are means over the seeds that have them."""
+    """Return the encoding part of the first record; speeds are means over the seeds that have them."""
     first: Mapping[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
-    # There is none where the embedding cache had every vector.
+    # There is no speed where the embedding cache had every vector.
     by_seed = {r["seed"]: r["encoding"] or {} for r in records if (r["encoding"] or {}).get("texts_per_second")}
     speeds = {name: _mean(list(by_seed.values()), name) for name in ("texts_per_second", "tokens_per_second")}
     return {**first, **speeds}
 
 
 def _dev(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the development set that picked the checkpoint of a row, and how much of it is test pairs.
+    """Return the development set that picked a row's checkpoint, and how many of its pairs are test pairs.
 
-    Older records name the set only; its size and overlap are known where it is one that was measured.
+    Older records only name the set; its size and overlap are then known only if they were measured for this set.
     """
     for record in records:
         training = record["training"] or {}
@@ -68,9 +68,9 @@ def _dev(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _peak_memory(records: Sequence[Record]) -> float | None:
-    """Return the most memory of training and measuring; None unless every count of it began with its own encoder.
+    """Return the peak memory of training and measuring; None unless each peak was measured for this encoder alone.
 
-    A part without `peak_from_mb` gives the most of its whole process, which other encoders may have taken.
+    A part without `peak_from_mb` has the peak of its whole process, which other encoders may have caused.
     """
     parts = [part for r in records for part in (r["encoding"], r["training"]) if part]
     peaks = [(peak, part.get("peak_from_mb")) for part in parts if (peak := part.get("peak_memory_mb"))]
@@ -80,7 +80,7 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
 
 
 def _train_seconds(trainings: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean time of a fit; older records have 0 where a fit without steps was not timed."""
+    """Return the mean time of a fit; older records have 0 for a fit without training steps, which was not timed."""
     timed = [one for one in trainings if one.get("seconds")]
     return _mean(timed, "seconds") if len(timed) == len(trainings) else None
 

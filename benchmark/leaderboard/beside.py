@@ -1,4 +1,4 @@
-"""A paper's table with ours under each printed row: from the tables of a results folder, and from analyses' files."""
+"""A paper's table with our rows below each printed row, from a results folder's tables and the files of analyses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from zoo.files import read_json
 
 @dataclass(frozen=True)
 class Ours:
-    """One row of ours under a printed one: its values by printed column, and what may be compared."""
+    """One row of ours below a printed one: its values by printed column, and which may be compared."""
 
     name: str
-    measured: str  # on what
+    measured: str  # the backbone or data it was measured on
     values: Mapping[str, str]
     verdict: str
 
@@ -40,7 +40,7 @@ class Printed:
 
 
 def printed_beside(found: Item, chosen: Chosen) -> list[Printed]:
-    """Return every printed row of an item with the rows of ours in the results folder that stand beside it."""
+    """Return every printed row of an item with our rows in the results folder that correspond to it."""
     tables = _tables(found, chosen)
     result = []
     for line in found.lines():
@@ -58,7 +58,7 @@ def printed_beside(found: Item, chosen: Chosen) -> list[Printed]:
 
 
 def _with_values(ours: list[Ours]) -> list[Ours]:
-    """Return the rows that have a value: a recipe stands in the tables of all suites. Where none has one, the first."""
+    """Return the rows that have a value, or the first if none has: a recipe occurs in the tables of all suites."""
     return [one for one in ours if set(one.values.values()) != {"n/a"}] or ours[:1]
 
 
@@ -81,7 +81,7 @@ def _tables(found: Item, chosen: Chosen) -> list[Table]:
 
 def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chosen: Chosen) -> Iterator[Ours]:
     if line.row.subset is not None and line.row.subset != "full":
-        return  # an analysis has these pairs
+        return  # these pairs are in an analysis
     rows = {printed: filled(ours, chosen.places(found)) for step in found.steps for printed, ours in step.rows.items()}
     named = {recipe_of(name)[0]: None for name in methods_of(found, chosen)}
     settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
@@ -98,13 +98,13 @@ def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chose
 
 
 def _is_on(chosen: Chosen, backbone: str) -> bool:
-    """Return whether a row's backbone is the chosen one; rows without a backbone belong to any."""
+    """Return whether a row's backbone is the chosen one; rows without a backbone count for every choice."""
     wanted = chosen.given.get("backbone")
     return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
 
 
 def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
-    """Return a row of ours; where tables of several suites stand in one, it says whose it is."""
+    """Return a row of ours; if several suites share a table, the row names its suite."""
     values = {cell.column: cell.ours.text() for cell in comparison.cells}
     for name, value in comparison.ours.means.items():
         if f"{name} mean" in comparison.line.scores:
@@ -175,7 +175,7 @@ def columns_of(rows: Sequence[Printed]) -> list[str]:
 
 
 def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
-    """Return the table as lines of text: a printed row, then each of ours under it; the last cell says what is what."""
+    """Return the table as cells of text: each printed row, then ours below it; the last cell explains the row."""
     columns = columns_of(rows)
     lines = []
     for row in rows:
@@ -188,7 +188,7 @@ def lines_of(rows: Sequence[Printed]) -> list[list[str]]:
 
 
 def markdown(found: Item, rows: Sequence[Printed], commands: Sequence[str]) -> str:
-    """Return the page of one table or figure: the commands, theirs beside ours, what differs."""
+    """Return the page of one table or figure: the commands, the paper's values beside ours, and what differs."""
     lines = [f"# {found.name}: {found.what}", "", "Made by:", "", "```", *commands, "```", ""]
     if rows:
         header = ["Row", "", *columns_of(rows), "Measured on; what may be compared"]

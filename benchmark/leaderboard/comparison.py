@@ -1,4 +1,4 @@
-"""Two rows on the same pairs: what differs, by how much, and whether other pairs or other seeds could undo it."""
+"""Compares two rows on the same pairs: differences with intervals and p-values from the noise of pairs and seeds."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from benchmark.tasks.overlap import pool_of, shared_with
 from benchmark.tasks.suites import all_suites
 from zoo.errors import UsageError
 
-Seeds = Literal["none", "one", "several"]  # whether a row has noise of seeds, and whether it is known
+Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it cannot be measured
 
 
 @dataclass(frozen=True)
 class Line:
-    """Scores x100 of both rows (mean over seeds), A - B, and what is known of its noise.
+    """Scores x100 of both rows (means over seeds), A - B, and the noise of the difference.
 
-    `pairs_error` and `seeds_error` are the standard errors that the pairs and the seeds give; low and high (95%) and p
-    (two-sided) hold both, at `df` degrees of freedom. Williams' test knows the pairs only.
+    `pairs_error` and `seeds_error` are the standard errors from pairs and from seeds; low and high (95%) and p
+    (two-sided) include both, with `df` degrees of freedom. Williams' test covers the noise of pairs only.
     """
 
     task: str
     pairs: int
-    shared: int  # of the pairs, how many stand in another task of the comparison too
+    shared: int  # number of pairs that also occur in another task of the comparison
     a: float
     b: float
     difference: float
@@ -48,7 +48,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The lines of a suite's tasks, and of their average where there are several."""
+    """The lines of a suite's tasks, and of their average if there are several tasks."""
 
     title: str
     lines: list[Line]
@@ -70,21 +70,21 @@ class _Task:
 
 
 def seeds_of(records: Sequence[Record]) -> Seeds:
-    """Return whether a row's scores have noise of seeds, and whether there are enough of them to know it."""
+    """Return whether a row has no seed, one seed (its noise of seeds is unknown) or several."""
     seeds = {record["seed"] for record in records}
     return "none" if seeds == {None} else "one" if len(seeds) == 1 else "several"
 
 
 def suites_in_common(a: list[Record], b: list[Record]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and tasks of the suites of which both rows have something."""
+    """Return title and tasks of the suites in which both rows have scores."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
-    # Suites without pair scores are asked for only where there are no others, to say what is missing.
+    # Suites without pair scores are returned only if there are no others, so that the error can say what is missing.
     return [(one.title, one.tasks) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]
 
 
 def without_pairs(a: list[Record], b: list[Record]) -> set[str]:
-    """Return the tasks that both rows were measured on and whose kind of score keeps no pair scores (accuracies)."""
+    """Return the tasks measured for both rows whose kind of score has no pair scores (accuracies)."""
     accuracies = [{r["task"]["name"] for r in row if r["status"] == "ok" and not _of_pairs(r)} for row in (a, b)]
     return accuracies[0] & accuracies[1]
 
@@ -98,7 +98,7 @@ def compare(
 ) -> Comparison:
     """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ.
 
-    A pair that stands in several of the tasks is drawn for all of them, so that their average has the noise it has.
+    A pair of several tasks is drawn for all of them together, so that the noise of their average is right.
     """
     read = [_read(task, of_task(a, task, store), of_task(b, task, store), store) for task in tasks]
     drawn = _draw(read, resamples)
@@ -116,7 +116,7 @@ def compare(
 
 
 def _sorted(records: Sequence[Record]) -> list[Record]:
-    """Return records by seed, so that the tasks' scores of one seed stand at one place."""
+    """Return records sorted by seed, so that one seed has the same index in every task."""
     return sorted(records, key=lambda r: -1 if r["seed"] is None else r["seed"])
 
 
@@ -178,7 +178,7 @@ def _williams(task: _Task) -> Williams | None:
     if len(gold) < 4:
         return None
     ranks = np.corrcoef(rankdata([gold, *task.scored.predicted], axis=1))
-    # The means over all pairs of seeds are again the correlations of one matrix.
+    # The means over all combinations of seeds are again entries of a correlation matrix.
     count = len(task.sides[0])
     first, second = range(1, 1 + count), range(1 + count, len(ranks))
     between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))

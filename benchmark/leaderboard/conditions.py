@@ -1,4 +1,4 @@
-"""Under which conditions a row was measured: what it learned from, on which backbone, what of the tests it had seen."""
+"""The conditions of a row: what it learned from, its backbone, and the test texts that it has seen."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ GROUPS = {
     "released": "finished weights, trained elsewhere, perhaps on labels",
     "controls": "what every method is measured against",
 }
-_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # how tables tell rows of one name apart
+_SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # the suffix by which tables distinguish rows with the same name
 
 
-@functools.cache  # asked for every row and every printed row
+@functools.cache  # called for every row and every printed row
 def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the recipe of a table's row and its overrides, without what only says where weights are."""
+    """Return the recipe of a table's row and its overrides, without those that only say where weights are."""
     base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
     return base, {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
 
@@ -46,7 +46,7 @@ def _controls() -> frozenset[str]:
 
 
 def setting(method: MethodPart) -> str:
-    """Return what a record's method learns from in its run; `released`: its weights learned elsewhere."""
+    """Return the kind of training data that a record's method used in its run; `released`: it was trained elsewhere."""
     traits = traits_of(method)
     if traits["transductive"]:
         return "transductive"
@@ -58,21 +58,21 @@ def setting(method: MethodPart) -> str:
 
 
 def role(row: Row) -> str:
-    """Return CONTROL where the recipe says `control: true`, UNTRAINED for a plainly pooled backbone, else ""."""
+    """Return CONTROL for a recipe with `control: true`, UNTRAINED for a backbone that is only pooled, else ""."""
     if recipe_of(row.recipe or row.identity)[0] in _controls():
         return CONTROL
     return UNTRAINED if row.untrained else ""
 
 
 def group(row: Row) -> str:
-    """Return the condition group of a row, one of GROUPS: controls by themselves, the others by their setting."""
+    """Return the condition group of a row, one of GROUPS: controls form their own, others are grouped by setting."""
     return "controls" if role(row) == CONTROL else str(row.about["setting"])
 
 
 def changed_settings(method: MethodPart) -> list[str]:
-    """Return the settings that the recipe of a record's name states otherwise today: the record is of an earlier one.
+    """Return a record's settings that differ from its recipe of today: the recipe has changed since the measurement.
 
-    What a recipe leaves to its method is not looked at: that would import every method for a table.
+    Settings that a recipe leaves to its method are not compared, because that would import every method for a table.
     """
     name, overrides = recipe_of(method.get("recipe_name") or method["name"])
     spec = recipes().get(name)
@@ -86,7 +86,7 @@ def changed_settings(method: MethodPart) -> list[str]:
 
 
 def _same_setting(recorded: Any, stated: Any) -> bool:
-    """Return whether a setting of a record is what a YAML file states: `3e-5` is text there, and a tuple is a list."""
+    """Return whether a record's setting equals that of a YAML file, where `3e-5` is text and a tuple is a list."""
     if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
         return len(recorded) == len(stated) and all(map(_same_setting, recorded, stated))
     if isinstance(stated, str) and isinstance(recorded, float):
@@ -98,25 +98,25 @@ def _same_setting(recorded: Any, stated: Any) -> bool:
 
 
 def redefined(about: dict[str, Any]) -> str:
-    """Return which settings of a row are no longer those of its name; "" for none."""
+    """Return a warning with a row's settings that are no longer those of its recipe; "" for none."""
     changed = about["changed_settings"]
     return f"⚠ measured before its recipe changed ({changed})" if changed else ""
 
 
 def missing_controls(table: Table) -> list[str]:
-    """Return the recipes of the controls that every table should have and this one has not."""
+    """Return the recipes of the controls that this table lacks and every table should have."""
     there = {recipe_of(row.recipe or row.identity)[0] for row in table.rows}
     backbone = [] if any(role(row) == UNTRAINED for row in table.rows) else ["avg-last"]
     return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
 
 
 def backbone_of(about: dict[str, Any]) -> str:
-    """Return the backbone, and the labelled pairs that its weights descend from, where it says so."""
+    """Return the backbone, and the labelled pairs in its weights' ancestry, if it states any."""
     return ", ".join(filter(None, [str(about["backbone"] or "no backbone"), about["ancestry"]]))
 
 
 def learned_from(about: dict[str, Any]) -> str:
-    """Return the training text and its size, "supervised: " before it where labels were read; "" without one."""
+    """Return the training text and its size, after "supervised: " where labels were read; "" without training text."""
     if not about["corpus"]:
         return ""
     pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
@@ -126,7 +126,7 @@ def learned_from(about: dict[str, Any]) -> str:
 
 
 def contamination(about: dict[str, Any]) -> str:
-    """Return how many test texts of the table are in the training text, as far as records say; "" for none."""
+    """Return a warning with the number of the table's test texts in the training text, if known; "" for none."""
     count = about["test_texts_in_training"]
     if not count:
         return ""
@@ -136,7 +136,7 @@ def contamination(about: dict[str, Any]) -> str:
 
 
 def chosen_on(about: dict[str, Any]) -> str:
-    """Return the development set that picked the checkpoint, and how many of its pairs are test pairs; "" for none."""
+    """Return the development set that picked the checkpoint and its number of test pairs; "" without such a set."""
     task, pairs, in_test = about["dev_task"], about["dev_pairs"], about["dev_pairs_in_test"]
     if not task:
         return ""
@@ -149,7 +149,7 @@ def chosen_on(about: dict[str, Any]) -> str:
 
 
 def comparable(row: Row) -> tuple[Any, ...]:
-    """Return what two rows must share for the larger of their scores to be the better one."""
+    """Return the conditions that two rows must share for their scores to be comparable."""
     about = row.about
     backbone = (about["backbone"], about["backbone_sha256"])
     learned = (about["corpus"], about["corpus_sentences"], about["corpus_pairs"])
@@ -169,11 +169,11 @@ def conditions(row: Row) -> str:
 
 
 def ancestry_lines(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence per backbone whose weights descend from labelled pairs, for tables without conditions."""
+    """Return a sentence for each backbone trained on labelled pairs, for tables that print no conditions."""
     said = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
     return [f"Rows on {backbone} stand on {ancestry}." for backbone, ancestry in dict.fromkeys(said)]
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:
-    """Return each different environment of the rows' records on one line."""
+    """Return a line for each distinct environment of the rows' records."""
     return list(dict.fromkeys(line for row in rows for line in row.about["environments"]))

@@ -1,4 +1,4 @@
-"""Tables as CSV, safe to open in a spreadsheet: a text that it would take for a formula is marked as text."""
+"""Tables as CSV that is safe to open in a spreadsheet: a text that looks like a formula is marked as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, Any]], ends: str = "\n") -> str:
-    """Return rows as CSV; a text that begins as a formula gets an apostrophe before it, numbers stay as they are."""
+    """Return rows as CSV; a text that begins like a formula gets a leading apostrophe, numbers are unchanged."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(header), lineterminator=ends)
     writer.writeheader()
@@ -22,7 +22,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, Any]], ends: st
 
 
 def safe_cell(value: Any) -> Any:
-    """Return a value as a spreadsheet may read it, and a terminal that the file is printed to."""
+    """Return a value that is safe in a spreadsheet, and in a terminal on which the file is printed."""
     value = without_orders(value) if isinstance(value, str) else value
     if not isinstance(value, str) or not value.startswith(_FORMULA) or len(value) == 1:
         return value

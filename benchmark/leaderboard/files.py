@@ -1,4 +1,4 @@
-"""From a results folder to tables and the page that has them all. Imports no torch."""
+"""Makes all tables of a results folder, and the page that contains them. Imports no torch."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def leaderboard_files(
     by_condition: bool = False,
     out: Path | None = None,
 ) -> tuple[list[Table], dict[str, str], Records]:
-    """Return the tables of a results folder, all files made of them by name, and the records they come from.
+    """Return the tables of a results folder, the content of all their files by name, and the records' store.
 
-    The tables are of the suites named (comma-separated) or all; the page, index.html, has all and links from the folder
-    `out` (None: that of the results). Raises MissingError when there is no record of these suites.
+    The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
+    all suites, with links relative to `out` (None: the results folder). Raises MissingError if these have no record.
     """
     records = Records(results)
-    with pause_garbage_collection():  # it would look through a million dictionaries again and again
+    with pause_garbage_collection():  # it would traverse a million dictionaries again and again
         found = read_completed(records)
         chosen = suites_of(found, suite_names)
         wanted = {one.name for one in chosen}
@@ -62,18 +62,18 @@ def leaderboard_files(
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Tables that were made and written. It prints as the tables, is a DataFrame, and shows as HTML in a notebook."""
+    """Tables that were made and written; prints as text, shows as HTML in a notebook, `to_frame` gives a DataFrame."""
 
     tables: list[Table]
-    written: list[Path]  # the Markdown files; .csv, .json, .tex and index.html lie beside them
+    written: list[Path]  # the Markdown files; .csv, .json, .tex and index.html are beside them
     corrupt: list[tuple[Path, str]]  # damaged records, which are left out
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return the scores x100, mean over seeds: a row per method, a column per task, their mean, the conditions."""
+        """Return scores x100, means over seeds: a row per method; columns: each task, their mean and the conditions."""
         return frame_of(self.tables)
 
     def show(self) -> None:
-        """Print the tables, in what the terminal can show, and where they were written."""
+        """Print the tables, with the characters that the terminal can show, and the paths of the written files."""
         for table in self.tables:
             print_table(table)
         print_safe(self._places(), sys.stdout)
@@ -103,7 +103,7 @@ def write_leaderboard(
 
 
 def read_completed(records: Records) -> list[Record]:
-    """Return a folder's records, each task's of one data set; older ones with what overlap.json knows."""
+    """Return a folder's records: those of a task on one version of the data, older ones with overlap.json's overlap."""
     return with_overlap(one_digest(read_records(records)), read_overlap(records.folder))
 
 

@@ -1,4 +1,4 @@
-"""A table as LaTeX (booktabs), to be \\input: parts by condition, daggers and their legend, a dash for no value."""
+"""A table as LaTeX (booktabs) for \\input: parts by condition, daggers with a legend, a dash for a missing value."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ _ESCAPES = {
     "≈": r"$\approx$",
     "≥": r"$\geq$",
     "`": "",  # Markdown's code
-    "-": "-{}",  # of several: `--data` is no dash
+    "-": "-{}",  # prevents ligatures: `--data` must not print as a dash
 }
 _SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES.keys() - {"-"})) + "]|-(?=-)")
 NONE = "--"
-_MARKS = (r"\dagger", r"\ddagger", r"\S", r"\P", r"\|", r"\ast")  # then doubled, trebled ...
+_MARKS = (r"\dagger", r"\ddagger", r"\S", r"\P", r"\|", r"\ast")  # then doubled, tripled ...
 
 
 def escape(text: str) -> str:
-    """Return text as LaTeX prints it, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
+    """Escape a text for LaTeX, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
     return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], " ".join(text.split()))
 
 
 def latex(table: Table) -> str:
     """Return a `table` environment; needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.
 
-    A part per condition group; a dagger per row leads to its other conditions in the legend. Bold: the best mean of a
-    column among the rows of one part and one dagger, where there are several; nothing in a trial.
+    There is a part for each condition group; a row's dagger refers to its other conditions in the legend. Bold: the
+    best mean of a column among several rows with the same part and dagger; nothing is bold in a trial.
     """
     columns = [*table.columns, "Avg."]
     marks = _marks(table)
@@ -85,7 +85,7 @@ def latex(table: Table) -> str:
 
 
 def _described(row: Row) -> str:
-    """Return a row's conditions beside its group, without what is no condition: seeds."""
+    """Return a row's conditions except its group and its number of seeds."""
     about = row.about
     parts = [
         backbone_of(about),
@@ -99,7 +99,7 @@ def _described(row: Row) -> str:
 
 
 def _marks(table: Table) -> dict[str, str]:
-    """Return a mark for each different description of the rows' conditions, the most frequent first."""
+    """Return a mark for each distinct description of the rows' conditions, the most frequent first."""
     ordered = [name for name, _ in Counter(map(_described, table.rows)).most_common()]
     kinds = len(_MARKS)
     return {name: _MARKS[i % kinds] * (i // kinds + 1) for i, name in enumerate(ordered)}
@@ -119,7 +119,7 @@ def _part(table: Table, rows: list[Row], marks: dict[str, str]) -> Iterator[list
 
 
 def _best(values: list[Value]) -> str | None:
-    """Return the largest mean as printed; None for fewer than two, of which neither is the best."""
+    """Return the largest mean as printed; None if fewer than two rows have one."""
     means = [value.mean for value in values if value.mean is not None]
     return shown(max(means)) if len(means) > 1 else None
 
@@ -148,7 +148,7 @@ def _legend(marks: dict[str, str]) -> str:
 
 
 def _near(table: Table) -> list[str]:
-    """Return what the mark of rows not told apart from the best means, and which rows could not be compared."""
+    """Return the legend of the mark ≈, and the rows that could not be compared with the best."""
     return [f"\\par{{\\footnotesize {escape(table.legend)}}}"] if table.legend else []
 
 

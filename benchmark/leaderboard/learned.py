@@ -1,7 +1,7 @@
-"""What a run's table says, in two or three sentences, made from the records: which rows are told apart from what.
+"""Summarises a run's table in two or three sentences from the records: which rows differ significantly.
 
-Controls here are the rows that every method is measured against: `random`, `bag-of-words`, and a backbone's own states,
-plainly pooled. Imports no torch.
+Controls here are the rows that every method should be compared with: `random`, `bag-of-words`, and a backbone's states
+that are only pooled. Imports no torch.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _NAMED = 3  # rows named in one sentence; the others are counted
 
 @dataclass(frozen=True)
 class Learned:
-    """Sentences for people, and what they are about: the run's rows, best first, and the best control, if any."""
+    """Sentences for people, and their subjects: the run's rows, best first, and the best control, if any."""
 
     sentences: list[str]
     rows: list[str] = field(default_factory=list)
     control: str | None = None
-    tasks: tuple[str, ...] = ()  # that the sentences are about; (): no pair scores
+    tasks: tuple[str, ...] = ()  # the tasks of the sentences; (): there are no pair scores
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """One row's score x100 less another's, and its 95% interval."""
+    """One row's score x100 minus another's, with its 95% interval."""
 
     name: str
     value: float
@@ -44,9 +44,9 @@ class _Gap:
 
 
 def learned(table: Table, records: Sequence[Record], store: Records, keys: Collection[str]) -> Learned:
-    """Return what the table says of the rows that a run made (`keys`: their row keys), beside the best control.
+    """Return sentences on the rows of a run (`keys`: their row keys) compared with the best control.
 
-    Scores are compared on the tasks of which all these rows kept pair scores; where there is none, averages stand
+    Scores are compared on the tasks for which all these rows have pair scores; if there is none, averages are given
     without an interval.
     """
     made = [row for row in table.rows if row.row_key in keys]
@@ -71,7 +71,7 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
         return _without_pairs(ours, controls)
     try:
         rows, values, found = row_differences(compared, store)
-    except ContractError:  # so few pairs that no draw of them has a correlation
+    except ContractError:  # there are so few pairs that no resample has a correlation
         return _without_pairs(ours, controls)
     at = {row.name: place for place, row in enumerate(rows)}
 
@@ -107,7 +107,7 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
 
 
 def _beside(gaps: Sequence[_Gap]) -> list[str]:
-    """Return a sentence about the rows above, below and not told apart from the control."""
+    """Return a sentence on the rows above and below the control, and those not told apart from it."""
     above, below, level = ([one for one in gaps if one.side == side] for side in (1, -1, 0))
     parts = []
     for what, some in (("above it", above), ("below it", below), ("not told apart from it", level)):
@@ -126,7 +126,7 @@ def _by(one: _Gap) -> str:
 
 
 def _without_pairs(ours: Sequence[Row], controls: Sequence[Row]) -> Learned:
-    """Return what averages alone say; without any, that there is none."""
+    """Return sentences from averages alone, or one that says that there are none."""
     ranked = [row for row in ours if row.average.mean is not None]
     if not ranked:
         return Learned(["No row of this run has a score on all tasks, so that no averages are compared."])

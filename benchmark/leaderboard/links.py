@@ -1,4 +1,4 @@
-"""Where a row's method is described: its papers, and its page of the handbook where that lies near the table's page."""
+"""Links from a row to descriptions of its method: its papers, and its page of the handbook if that is near the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def links_of(row: Row) -> dict[str, Any]:
-    """Return a row's papers by their names in PAPERS, the most telling first, and its page of the handbook, or None."""
+    """Return the names (in PAPERS) of a row's papers, the most specific first, and its handbook page, or None."""
     spec = recipes().get(recipe_of(row.recipe or row.identity)[0])
     if spec is None:
         return {"papers": [], "page": None}
@@ -22,7 +22,7 @@ def links_of(row: Row) -> dict[str, Any]:
 
 
 def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
-    """Return of the papers what a page says: a short name with the year, the citation and the address."""
+    """Return what a page shows of these papers: a short name with the year, the citation and the address."""
     return {
         name: {"short": f"{name} {paper.year}", "cited": paper.cited(), "url": paper.url}
         for name, paper in PAPERS.items()
@@ -31,9 +31,9 @@ def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
 
 
 def handbook_from(folder: Path) -> str:
-    """Return the way from a page in `folder` to the handbook's pages of methods; "" for a folder outside a checkout.
+    """Return the relative path from `folder` to the handbook's pages of methods; "" for a folder outside a checkout.
 
-    Where zoo is installed does not matter: a wheel writes the same page into a checkout as an editable install.
+    It does not depend on where zoo is installed: a wheel writes the same page into a checkout as an editable install.
     """
     folder = folder.resolve()
     for root in folder.parents:

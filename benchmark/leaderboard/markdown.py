@@ -1,4 +1,4 @@
-"""Markdown that every table here is made of."""
+"""Markdown cells and rows for all tables."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from zoo.progress import without_orders
 
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line: nothing in it is raw HTML (in a code span a < is a < anyway) or orders a terminal."""
+    """Return a text on one line, without raw HTML (outside code spans, where < is safe) or terminal control codes."""
     text = without_orders(" ".join(text.splitlines()))
     made, at = [], 0
     while at < len(text):
         part = text[at]
         if part == "\\":
-            part = text[at : at + 2]  # whatever stands behind it begins nothing
+            part = text[at : at + 2]  # the escaped character has no special meaning
         elif part == "`":
             part = _code_span(text, at)
-        # Backticks that nothing ends would begin a code span with those of the next cell.
+        # Unclosed backticks would form a code span with backticks of the next cell.
         escaped = part == "<" or set(part) == {"`"}
         made.append("".join(f"\\{sign}" for sign in part) if escaped else part)
         at += len(part)
@@ -26,7 +26,7 @@ def markdown_text(text: str) -> str:
 
 
 def _code_span(text: str, start: int) -> str:
-    """Return the code span that begins here, or only the backticks where none of their number end it."""
+    """Return the code span that begins at `start`, or only its backticks if nothing closes it."""
     ticks = re.match("`+", text[start:])
     assert ticks is not None
     end = re.search(f"(?<!`){ticks[0]}(?!`)", text[start + len(ticks[0]) :])
@@ -34,5 +34,5 @@ def _code_span(text: str, start: int) -> str:
 
 
 def markdown_row(cells: Iterable[str]) -> str:
-    """Return a line of a table; a bar would end its cell, even inside backticks, and is escaped."""
+    """Return a line of a table; bars are escaped, because a bar would end its cell even inside backticks."""
     return "| " + " | ".join(markdown_text(cell).replace("|", "\\|") for cell in cells) + " |"

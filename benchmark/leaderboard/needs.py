@@ -1,4 +1,4 @@
-"""What a table or figure of a paper needs, which of it is here, and how long its runs take on this machine, roughly."""
+"""What a table or figure of a paper needs, what is available, and a rough estimate of the time on this machine."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from zoo.errors import CorruptError, MissingError
 from zoo.paths import resource_folder
 from zoo.recipe import all_recipes, parse_methods
 
-_BASE = 12 * (4 * 768 * 768 + 2 * 768 * 3072)  # of a base-size transformer, which all printed backbones are
+_BASE = 12 * (4 * 768 * 768 + 2 * 768 * 3072)  # parameters of a base-size transformer, as all printed backbones are
 _SENTENCE = 27  # tokens of a corpus sentence, on average
 _PAIR = 30  # tokens of both sentences of an NLI pair
 
 
 @dataclass(frozen=True)
 class Need:
-    """One thing that is needed, and whether it is here."""
+    """One thing that is needed, and whether it is available."""
 
     what: str
     here: bool
@@ -35,7 +35,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Demand:
-    """What an item needs, and the seconds of its runs; None where nothing of them can be counted."""
+    """What an item needs, and the seconds of its runs; None where they cannot be estimated."""
 
     needs: tuple[Need, ...]
     seconds: float | None
@@ -43,13 +43,13 @@ class Demand:
 
     @property
     def missing(self) -> list[str]:
-        """What is not here."""
+        """The things that are not available."""
         return [need.what for need in self.needs if not need.here]
 
 
 @functools.cache
 def backbone_folder(name: str) -> Path | None:
-    """Return where a backbone is on this machine: bundled, a folder, or in the hub's cache; asks no network."""
+    """Return a backbone's folder on this machine (bundled, a path, or the hub's cache), without using the network."""
     if name in BUNDLED:
         return resource_folder("zoo", "models") / name
     if Path(name).expanduser().is_dir():
@@ -65,7 +65,7 @@ def backbone_folder(name: str) -> Path | None:
 
 
 class Survey:
-    """Looks for what items need; data and text are read once for all of them."""
+    """Finds what items need; data and texts are read once for all of them."""
 
     def __init__(self, chosen: Chosen, speed: float) -> None:
         self.chosen, self.speed = chosen, speed
@@ -144,7 +144,7 @@ class Survey:
         return each * (seeds if traits.stochastic else 1)
 
     def _lines(self, names: str, most: int | None, needs: dict[str, bool]) -> int:
-        """Return how many lines of texts joined by + are read, and note which of them are here."""
+        """Return how many lines are read of texts joined by +, and note in `needs` which of them are available."""
         total = 0
         for name in names.split("+"):
             entry = catalog().get(name)
@@ -165,7 +165,7 @@ class Survey:
         return True
 
     def _characters(self, name: str, needs: dict[str, bool]) -> int:
-        """Return the characters of a task's distinct texts; 0 where its data is not here."""
+        """Return the number of characters of a task's distinct texts; 0 where its data is not available."""
         task: Any = TASKS.get(name)
         if name not in self._tasks:
             try:

@@ -1,4 +1,4 @@
-"""Tables as one HTML page that needs no network: its data in a JSON block, drawn by a small script."""
+"""Makes one HTML page of all tables, which needs no network: a small script draws the data of a JSON block."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).with_name("templates")
-_SLIP = "slip, see below"  # says the Markdown page, which has them below
-_DIGITS = 6  # more than is shown, so that rounding to two digits gives what the other files have
+_SLIP = "slip, see below"  # the words of the Markdown page, which lists the slips below
+_DIGITS = 6  # more than are shown, so that rounding to two digits gives the same as in the other files
 _T = TypeVar("_T")
 _Key = tuple[str, str]  # method, row key
 
@@ -32,8 +32,8 @@ _Key = tuple[str, str]  # method, row key
 def page(tables: Sequence[Table], records: Sequence[Record] = (), files: Sequence[str] = (), handbook: str = "") -> str:
     """Return the HTML page of the tables; their records add each seed's score and the training curves.
 
-    `files` are the names of the tables' files that lie beside the page; a table links to its own. `handbook` is the way
-    from the page to the handbook's pages of methods, where they lie near.
+    `files` are the names of the tables' files beside the page; a table links to its own. `handbook` is the relative
+    path from the page to the handbook's pages of methods, or "".
     """
     seeds, curves = _by_row(records)
     sections = [
@@ -54,7 +54,7 @@ def write_page(tables: Sequence[Table], path: Path, records: Sequence[Record] = 
 
 
 def render(template: str, scripts: Sequence[str], **values: Any) -> str:
-    """Fill a template of the folder `templates`, the style and the named scripts inlined, every value escaped."""
+    """Fill a template of the folder `templates`; style and scripts are inlined, and every value is escaped."""
     from markupsafe import Markup
 
     def inline(name: str) -> Markup:
@@ -76,7 +76,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    # `tojson` writes < > & ' as \u escapes: no text can close the script element.
+    # `tojson` writes < > & ' as \u escapes, so that no text can close the script element.
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment
 
@@ -96,19 +96,19 @@ def _by_row(records: Sequence[Record]) -> tuple[dict[_Key, dict[str, Any]], dict
 
 
 def dev_points(record: Record, curve: str | None = None) -> list[tuple[int, float]]:
-    """Return the (step, dev score x100) of a record's training, or of a curve beside it, in the order of the steps."""
+    """Return (step, dev score x100) of a record's training, or with `curve` another logged value, sorted by step."""
     training = record["training"] or {}
     points = (training.get("dev_scores") if curve is None else training.get("dev_curves", {}).get(curve)) or {}
     return sorted((int(step), round(value, _DIGITS)) for step, value in points.items() if value is not None)
 
 
 def seed_order(by_seed: Mapping[Any, _T]) -> list[tuple[Any, _T]]:
-    """Return the items by seed, no seed first."""
+    """Return the items sorted by seed; the item without a seed comes first."""
     return sorted(by_seed.items(), key=lambda item: -1 if item[0] is None else item[0])
 
 
 def _one_protocol_each(table: Table) -> list[Table]:
-    """Split a table by the version of the protocol: ranks over two of them would compare what differs."""
+    """Split a table by the version of the protocol, because scores of different versions cannot be ranked together."""
     protocols = sorted({row.about["protocol"] for row in table.rows}, reverse=True)
     if len(protocols) == 1:
         return [table]
@@ -151,13 +151,13 @@ def _section(table: Table, seeds: dict[_Key, dict[str, Any]], curves: dict[_Key,
 
 
 def _files_of(table: Table, files: Sequence[str]) -> list[str]:
-    """Return a table's files that stay with the page; JSON it gives itself, and LaTeX is made when it is needed."""
+    """Return a table's files to link to; not its JSON and LaTeX files, because the page offers JSON itself."""
     stems = (table.stem, f"{table.stem}-published")
     return [name for name in files if name.rpartition(".")[0] in stems and name.endswith((".md", ".csv"))]
 
 
 def _cited(line: published.PublishedRow, columns: Mapping[str, tuple[str, published.Reasons]]) -> dict[str, Any]:
-    """Return a system that cannot be run: its printed values by task, and why they are cited and not comparable."""
+    """Return a published system without a recipe: its printed values by task, and why they are not comparable."""
     reasons = dict.fromkeys(reason for _, several in columns.values() for reason in several)
     return {
         "system": line.row.method,

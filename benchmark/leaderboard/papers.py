@@ -1,4 +1,4 @@
-"""Every table and figure of the papers: the commands that measure it, or why none can (configs/papers/*.yaml)."""
+"""The tables and figures of the papers: the commands that measure each, or why none can (configs/papers/*.yaml)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from zoo.files import well_formed
 from zoo.paths import resource_folder
 from zoo.recipe import build, read_yaml
 
-_EVALUATIONS = 20  # of a training on fewer sentences than the papers' million, where a figure needs its course
-_BATCH, _EVERY = 64, 125  # of the papers' trainings
+_EVALUATIONS = 20  # per training, where a figure shows its course and the corpus is smaller than the papers' million
+_BATCH, _EVERY = 64, 125  # batch size and evaluation interval (steps) of the papers' trainings
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What of an analysis's JSON file stands beside printed values; the names are keys of its rows."""
+    """Which values of an analysis's JSON file correspond to printed values; the names are keys of its rows."""
 
-    file: str  # below the working folder; a glob where a part of the name is a digest
-    rows: str  # where in the file the rows are: names joined by dots
+    file: str  # path below the working folder; a glob where a part of the name is a digest
+    rows: str  # the place of the rows in the file: names joined by dots
     recipe: str = ""
     printed: str = ""
     backbone: str = ""
@@ -58,7 +58,7 @@ class Item:
     none: str = ""
     needs: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
-    own_backbones: bool = False  # its first steps make the backbones of the others
+    own_backbones: bool = False  # its first steps make the backbones that the other steps use
     prints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
 
@@ -69,7 +69,7 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """What a user chooses for all steps: options of `run` by their long names, None where left open."""
+    """The user's options for all steps: options of `run` by their long names; None for those not given."""
 
     results: Path
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -80,18 +80,18 @@ class Chosen:
         return {name: value for name, value in self.options.items() if value not in (None, False, ())}
 
     def folder(self, item: Item) -> Path:
-        """Return where the item's analyses are written."""
+        """Return the folder to which the item's analyses are written."""
         return self.results / "papers" / item.name
 
     def places(self, item: Item) -> dict[str, str]:
-        """Return what the placeholders of options stand for."""
+        """Return the values of the placeholders in options."""
         sentences = self.given.get("train-sentences")
         every = _EVERY if sentences is None else min(_EVERY, max(1, sentences // _BATCH // _EVALUATIONS))
         return {"results": str(self.results), "folder": str(self.folder(item)), "eval_every": str(every)}
 
 
 def all_items() -> dict[str, Item]:
-    """Return every table and figure by name; raises UsageError naming the file and the key that is wrong."""
+    """Return every table and figure by name; raises UsageError naming the file and the wrong key."""
     items: dict[str, Item] = {}
     folder = resource_folder("benchmark", "configs") / "papers"
     for path in sorted(folder.glob("*.yaml"), key=lambda path: ("ptbert", "burt", "promptbert").index(path.stem)):
@@ -100,13 +100,13 @@ def all_items() -> dict[str, Item]:
 
 
 def read_items(path: Path) -> dict[str, Item]:
-    """Read the tables and figures of one paper; raises UsageError naming the key that is wrong."""
+    """Read the tables and figures of one paper; raises UsageError naming the wrong key."""
     with well_formed(path, UsageError):
         return _read(read_yaml(path), str(path))
 
 
 def item(name: str) -> Item:
-    """Return one by name; raises UsageError with suggestions."""
+    """Return a table or figure by name; raises UsageError with suggestions."""
     items = all_items()
     if name not in items:
         raise UsageError(
@@ -179,10 +179,10 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def steps_of(found: Item, chosen: Chosen) -> list[Step]:
-    """Return the steps that are run, with the chosen ones of their methods.
+    """Return the steps to run, limited to the chosen methods.
 
-    Those on further backbones of the paper only where no other one is chosen. Raises UsageError where a chosen name is
-    none of the item's methods.
+    Steps on the paper's further backbones are left out if the user chose a backbone. Raises UsageError where a chosen
+    name matches none of the item's methods.
     """
     steps = [step for step in found.steps if not (step.only_as_printed and chosen.given.get("backbone"))]
     if "methods" not in chosen.given:
@@ -207,9 +207,9 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
 
 
 def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -> list[str]:
-    """Return the command line of a step after its command: its own options, then what the user chose.
+    """Return the arguments of a step's command: its own options, then the user's.
 
-    `known` are the long names of the command's options: only what it knows is passed on.
+    `known` are the long names of the command's options; only these are passed on.
     """
     options = dict(step.options)
     if "backbone" in known and not found.own_backbones:
@@ -217,7 +217,7 @@ def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -
     if "train-sentences" in known and found.train_sentences:
         options.setdefault("train-sentences", found.train_sentences)
     given = {name: value for name, value in chosen.given.items() if name in known}
-    given.pop("methods", None)  # the steps' own lists are cut
+    given.pop("methods", None)  # the steps' own lists are filtered by it instead
     if found.own_backbones:
         given.pop("backbone", None)
     if step.command.startswith("pretrain ") and "pretrain-text" in chosen.given:
@@ -242,7 +242,7 @@ def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -
 
 
 def methods_of(found: Item, chosen: Chosen) -> list[str]:
-    """Return the methods of all its `run` steps, each once."""
+    """Return the distinct methods of all `run` steps of an item."""
     named: dict[str, None] = {}
     for step in steps_of(found, chosen):
         if step.command == "run":

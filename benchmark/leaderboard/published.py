@@ -1,4 +1,4 @@
-"""Published values beside ours: compared only under one protocol and on one backbone, else the reason why not."""
+"""Published values beside ours: compared only with the same protocol and backbone, else with the reason why not."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FILE = "published.yaml"
 AVERAGE = "Avg"
 
 _AVERAGES = (AVERAGE, "Avg words")
-_OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's own names of models that papers name without owner
+_OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's owners of models that papers name without an owner
 _METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
 _EXTREMES = {"_max": "best", "_min": "worst"}  # of several seeds
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedTable:
-    """A table of a paper and its protocol, as far as the paper says."""
+    """A table of a paper and its protocol, as far as the paper states it."""
 
     paper: str
     table: str
@@ -56,7 +56,7 @@ class PrintedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class PrintedRow:
-    """A row of such a table. `scores` and `std` are by printed column, as printed."""
+    """A row of a printed table; `scores` and `std` have the printed values by printed column."""
 
     method: str
     backbone: str
@@ -76,7 +76,7 @@ class PrintedRow:
     unlike: Mapping[str, str] = field(default_factory=dict)
 
     def reason_unlike(self, base: str, overrides: Mapping[str, Any]) -> str | None:
-        """Return what differs where a recipe with its overrides is one of `unlike`, else None."""
+        """Return what differs if a recipe with its overrides is one of `unlike`, else None."""
         for name, why in self.unlike.items():
             if recipe_of(name) == (base, dict(overrides)):
                 return why
@@ -85,7 +85,7 @@ class PrintedRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a printed column stands here: our task of the same protocol, or others with the reason."""
+    """Our tasks for a printed column: the one with the same protocol, and others with what differs."""
 
     same: tuple[str, ...] = ()
     aggregated: bool = False
@@ -107,12 +107,12 @@ class PublishedRow:
     decimals: int
 
     def source(self) -> str:
-        """Return the table, whose number it is, and whether something is wrong with it."""
+        """Return the table, the original source of a copied number, and a note if the number is wrong in print."""
         copied = f", from {self.row.reported_from}" if self.row.reported_from else ""
         return self.table.source() + copied + (" (slip, see below)" if self.row.slip else "")
 
     def seeds(self) -> str:
-        """Return how many seeds the values are over, as far as the paper says."""
+        """Return the number of seeds behind the values, as far as the paper states it."""
         if self.row.seeds is None:
             return self.table.seeds
         kind = next((what for suffix, what in _EXTREMES.items() if self.row.metric.endswith(suffix)), "mean")
@@ -125,27 +125,27 @@ class PublishedRow:
 
 
 Reasons = tuple[str, ...]
-"""Why values are not comparable; empty: they are."""
+"""Reasons why values are not comparable; empty if they are."""
 
 
 @dataclass(frozen=True)
 class Published:
-    """All that the file holds."""
+    """The whole content of the file of published values."""
 
     papers: Mapping[str, str]
     places: Mapping[str, Place]
     lines: tuple[PublishedRow, ...]
 
     def place(self, paper: str, column: str) -> Place:
-        """Return where a column of a paper stands here; nowhere for columns without a task of ours."""
+        """Return our tasks for a column of a paper; an empty Place for a column without a task of ours."""
         return self.places.get(f"{paper} {column}") or self.places.get(column) or Place()
 
     def columns(
         self, line: PublishedRow, suite: Suite, aggregation: Aggregation = "all"
     ) -> dict[str, tuple[str, Reasons]]:
-        """Return our task, or AVERAGE: (printed column, reasons) for what of `line` has a place in `suite`.
+        """Return {our task or AVERAGE: (printed column, reasons)} for the columns of `line` that `suite` contains.
 
-        `aggregation` is ours.
+        `aggregation` is that of our scores.
         """
         found: dict[str, tuple[str, Reasons]] = {}
         for task in suite.tasks:
@@ -175,13 +175,13 @@ def _aggregation(line: PublishedRow, aggregated: bool, ours: Aggregation) -> str
 
 @functools.cache
 def published() -> Published:
-    """Read the file, strictly: an unknown key, or a column that is no number, is a UsageError."""
+    """Read the file strictly; raises UsageError for an unknown key or a value that is not a number."""
     path = resource_folder("benchmark", "leaderboards") / FILE
     return parse(read_yaml(path), str(path))
 
 
 def parse(content: Any, where: str) -> Published:
-    """Return the content of the file, checked; raises UsageError naming the row."""
+    """Check and return the content of the file; raises UsageError naming the row."""
     with well_formed(where, UsageError):
         return _parse(content, where)
 
@@ -246,11 +246,11 @@ class BesidePublished:
 
     @property
     def compared(self) -> list[str]:
-        """The tasks whose values may be compared."""
+        """The tasks whose values are comparable."""
         return [cell.task for cell in self.cells if not cell.reasons]
 
     def verdict(self) -> str:
-        """Return "compared" or "not comparable: ...": the reasons for all tasks, then those for some of them."""
+        """Return "compared" or "not comparable: ..." with the reasons for all tasks, then those for some tasks."""
         shared = [reason for reason in self.cells[0].reasons if all(reason in cell.reasons for cell in self.cells)]
         rest: dict[str, list[str]] = {}
         for cell in self.cells:
@@ -264,12 +264,12 @@ class BesidePublished:
 
 
 def beside_published(table: Table) -> list[BesidePublished]:
-    """Return our rows beside the published ones; none for a trial, which nothing can be compared with."""
+    """Return our rows beside the published ones; none for a trial, which is not comparable with anything."""
     return [] if table.partial else beside(table, published().lines)
 
 
 def beside(table: Table, lines: Sequence[PublishedRow]) -> list[BesidePublished]:
-    """Return our rows beside some of the published ones, those of trials as well."""
+    """Return our rows, also those of trials, beside the published rows in `lines`."""
     book, suite = published(), table.suite
     in_suite = []
     for line in lines:
@@ -299,9 +299,10 @@ def _compare_row(
 
 
 def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
-    """Return what of ours stands beside a printed value, and why the two are not comparable, if so.
+    """Return our value for a printed one, and why the two are not comparable, or "".
 
-    Beside the best or the worst of several seeds that is ours of as many; of fewer, the best is lower by that alone.
+    A printed best or worst of several seeds is compared with ours of the same number of seeds: the best of fewer seeds
+    is expected to be lower.
     """
     for suffix, what in _EXTREMES.items():
         if line.row.metric.endswith(suffix):
@@ -316,7 +317,7 @@ def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
 
 
 def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, Any], wanted: list[dict[str, Any]]) -> Reasons:
-    """Return why nothing of a printed row can be compared with our row of the same recipe."""
+    """Return the reasons why no value of a printed row is comparable with our row of the same recipe."""
     printed = line.row
     suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
     settings = [f"{side}: {_settings(one)}" for side, one in (("ours", ours), ("theirs", wanted[0])) if one]
@@ -339,19 +340,19 @@ def _backbone_reason(theirs: str, ours: str) -> str:
 
 
 def plain_backbone(name: str) -> str:
-    """Return a hub id without the owner that papers leave out: google-bert/bert-base-uncased is bert-base-uncased."""
+    """Return a hub id without an owner that papers leave out: google-bert/bert-base-uncased -> bert-base-uncased."""
     for owner in _OWNERS:
         name = name.removeprefix(owner)
     return name
 
 
 def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
-    """Return the published rows without a recipe that have columns in `suite`, each with what `columns` says."""
+    """Return the published rows without a recipe that have columns in `suite`, each with the result of `columns`."""
     return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
 
 
 def slips(suite: Suite) -> list[PublishedRow]:
-    """Return the published rows of `suite` in which something is wrong."""
+    """Return the published rows of `suite` that contain an error in print."""
     return [line for line, _ in _in_suite(suite) if line.row.slip]
 
 
@@ -378,7 +379,7 @@ def _about(line: PublishedRow) -> dict[str, Any]:
 
 
 def entry(comparison: BesidePublished) -> dict[str, Any]:
-    """Return a comparison as plain values: the printed row, its scores by our tasks, what is compared, the verdict."""
+    """Return a comparison as plain values: the printed row, its scores by our tasks, compared tasks, the verdict."""
     line = comparison.line
     return {
         **_about(line),

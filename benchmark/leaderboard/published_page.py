@@ -1,4 +1,4 @@
-"""<suite>-published.md: ours beside theirs, what cannot be run, what is wrong in print, and every table's protocol."""
+"""<suite>-published.md: our values beside published ones, systems without a recipe, errors in print, and protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table is: rows of values under named conditions."""
+"""The data of a table: rows of values with their conditions."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Row:
     about: dict[str, Any]
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
-    among_best: bool | None = None  # not told apart from the best; None: not compared, for want of pair scores
-    mark: str = ""  # "≈" where several rows are not told apart from the best, and this is one of them
-    means: dict[str, Value] = field(default_factory=dict)  # by the suite's names for means of some of its tasks
-    recipe: str = ""  # what is measured under a label (--label); "": the name says it
+    among_best: bool | None = None  # not told apart from the best; None: not compared, because pair scores are missing
+    mark: str = ""  # "≈" if this row is one of several that are not told apart from the best
+    means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
+    recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
     method: str = ""  # the name in the records, where `name` is a shorter one (see `printed_names`)
 
     @property
     def identity(self) -> str:
-        """The name in the records, by which a row is known with its key."""
+        """The name in the records, which together with the key identifies a row."""
         return self.method or self.name
 
     def place(self) -> str:
-        """Return "3", or "≈3" for a row that is not told apart from the best; "" without a rank."""
+        """Return the printed rank: "3", "≈3" for a row that is not told apart from the best, "" without a rank."""
         return self.mark + str(self.rank or "")
 
 
@@ -47,12 +47,12 @@ class Table:
     rows: list[Row]
     commands: list[str]
     partial: bool = False  # trial run (--limit)
-    legend: str = ""  # what the mark of rows not told apart from the best means; "" where none has it
+    legend: str = ""  # the meaning of the mark "≈"; "" if no row has it
     aggregation: Aggregation = "all"
 
     @property
     def stem(self) -> str:
-        """The name of its files without their ends."""
+        """The name of the table's files without their suffixes."""
         return self.suite.name + ("-trial" if self.partial else "")
 
     @property
@@ -66,5 +66,5 @@ class Table:
 
     @property
     def seeds(self) -> bool:
-        """Whether any row has a least and a largest average over seeds."""
+        """Whether any row has a lowest and a highest average over seeds."""
         return any(row.average.min is not None for row in self.rows)

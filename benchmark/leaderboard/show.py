@@ -1,4 +1,4 @@
-"""Tables as Python has them: text for a terminal, a DataFrame, HTML for a notebook."""
+"""Tables for use from Python: text for a terminal, a DataFrame, HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def text_of(tables: Sequence[Table]) -> str:
-    """Return the tables as `zoo-bench leaderboard` prints them where UTF-8 is not known."""
+    """Return the tables as `zoo-bench leaderboard` prints them on a terminal without UTF-8."""
     stream = io.StringIO()
     for table in tables:
         print_table(table, stream)
@@ -26,7 +26,7 @@ def text_of(tables: Sequence[Table]) -> str:
 def frame_of(tables: Sequence[Table]) -> pandas.DataFrame:
     """Return the scores x100, mean over seeds: a row per method, a column per measured task and mean, the conditions.
 
-    Of several tables a method has one row, and each mean is named after its suite.
+    A method has one row for all tables together; each mean is named after its suite.
     """
     import pandas
 

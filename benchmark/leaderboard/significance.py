@@ -1,4 +1,4 @@
-"""Which rows of a table may be the best: from the records' pair scores, without encoding anything again."""
+"""Finds the rows of a table that may be the best, from the pair scores in the records, without encoding again."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ RESAMPLES = 2_000
 
 _Scored = tuple["Row", dict[str, list[Record]]]  # a row, and its records with pair scores by task
 _Drawn = dict[str, NDArray[np.float32]]  # resampled correlations by sha256 of the pair scores
-_METHOD = 2  # raised when the same pair scores would give other draws
+_METHOD = 2  # increased when the same pair scores would give other draws
 
 
 def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record]], store: Records) -> str:
-    """Set `among_best` of the rows, best first, that can be compared; returns a line that says what the mark means.
+    """Set `among_best` of those rows (sorted, best first) that can be compared; returns the legend of the mark.
 
-    `records` are the rows' by name and row key. A row is left out where a record has no pair scores, damaged ones (said
-    in its notes) or other gold scores than the best row's; where that is the best row, so is every other. The line is
-    "" where there is nothing to say.
+    `records` are the rows' records by name and row key. A row is left out if a record has no pair scores, damaged ones
+    (stated in its notes), or other gold scores than the best row. If the best row is left out, so are all others. The
+    legend is "" where there is nothing to say.
     """
     ranked = [row for row in rows if row.rank is not None]
     mine = [_scored(row, records[row.identity, row.row_key], store) for row in ranked]
@@ -62,7 +62,7 @@ def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record
 
 
 def of_row(row: Row, records: Sequence[Record], trial: bool) -> dict[str, list[Record]]:
-    """Return a row's finished records by task, of the table's data: cut (`trial`) or whole."""
+    """Return a row's finished records by task, either those of trials (cut data) or those of whole data."""
     found: dict[str, list[Record]] = defaultdict(list)
     for r in records:
         named = r["method"]["name"] == row.identity
@@ -76,8 +76,8 @@ def row_differences(
 ) -> tuple[list[Row], NDArray[np.float64], Differences]:
     """Compare every two rows on the mean of their tasks, which all of them have with pair scores.
 
-    Returns the rows compared, their means (fractions) and the differences. Left out are rows of other gold scores or of
-    another protocol than the first one's, and those whose pair scores are damaged.
+    Returns the compared rows, their means (fractions) and the differences. Left out are rows with other gold scores or
+    another protocol than the first row, and rows with damaged pair scores.
     """
     first = rows[0][1]
     golds = {task: (_golds(of_task), of_task[0]["protocol"]) for task, of_task in first.items()}
@@ -93,7 +93,7 @@ def row_differences(
 
 
 def _legend(ranked: Sequence[Row], compared: Sequence[_Scored]) -> str:
-    """Return what the mark means, where there is one, and which rows could not be compared."""
+    """Return the meaning of the mark, if any row has it, and the rows that could not be compared."""
     parts = []
     if any(row.mark for row in ranked):
         parts.append(
@@ -125,14 +125,14 @@ def _by_seed(of_row: dict[str, list[Record]]) -> list[float]:
 
 
 def _averages(rows: list[_Scored], store: Records) -> tuple[list[_Scored], NDArray[np.float64]]:
-    """Return the rows whose pair scores are whole, and their averages (rows, resamples): over seeds, then tasks."""
+    """Return the rows with undamaged pair scores, and their averages (rows, resamples) over seeds, then tasks."""
     drawn = _draw({task: [(row, r) for row, of_row in rows for r in of_row[task]] for task in rows[0][1]}, store)
     whole = [
         (row, of_row)
         for row, of_row in rows
         if all(pairs_of(r)["sha256"] in drawn[task] for task, of_task in of_row.items() for r in of_task)
     ]
-    # Every task has every seed, so that this is the table's average, whichever mean comes first.
+    # Every task has every seed, so that the order of the two means does not matter: this is the table's average.
     averages = [
         np.mean(
             [np.mean([drawn[task][pairs_of(r)["sha256"]] for r in of], axis=0) for task, of in of_row.items()], axis=0
@@ -157,7 +157,7 @@ def _golds(records: list[Record]) -> set[str]:
 def _draw(wanted: Mapping[str, Sequence[tuple[Row, Record]]], store: Records) -> dict[str, _Drawn]:
     """Return the resampled correlations (resamples,) of records, by task and sha256; damaged ones are noted.
 
-    They depend on a record's pair scores alone, so cached ones serve for as long as these are the same.
+    They depend only on a record's pair scores, so that cached ones are used as long as these are the same.
     """
     drawn: dict[str, _Drawn] = {}
     missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
@@ -176,7 +176,7 @@ def _draw(wanted: Mapping[str, Sequence[tuple[Row, Record]]], store: Records) ->
         for (task, (_, names)), samples in zip(tasks.items(), found, strict=True):
             drawn[task] |= dict(zip(names, samples.astype(np.float32), strict=True))
             kept = {pairs_of(record)["sha256"] for _, record in wanted[task]} & set(drawn[task])
-            with contextlib.suppress(ZooError):  # one that cannot be written is no reason to stop
+            with contextlib.suppress(ZooError):  # a cache that cannot be written is no reason to stop
                 place = _place(task, pairs_of(wanted[task][0][1])["gold_sha256"], store)
                 write_arrays(place, {sha256: drawn[task][sha256] for sha256 in sorted(kept)}, level=0)  # noise
     return drawn
@@ -192,12 +192,12 @@ def _place(task: str, gold_sha256: str, store: Records) -> Path:
 def _cached(path: Path) -> _Drawn:
     try:
         return read_arrays(path)
-    except (MissingError, CorruptError):  # a cache may be gone or damaged
+    except (MissingError, CorruptError):  # the cache may be deleted or damaged
         return {}
 
 
 def _unread(records: Sequence[tuple[Row, Record]], known: _Drawn, store: Records) -> dict[str, PairScores]:
-    """Return the pair scores of the records that have no draws yet, by sha256; what is damaged is noted in its row."""
+    """Return, by sha256, the pair scores of records without draws; damaged ones are noted in their row."""
     new: dict[str, PairScores] = {}
     for row, record in records:
         if pairs_of(record)["sha256"] not in known:

@@ -1,4 +1,4 @@
-"""Records -> rows: mean and spread over seeds, no mean over an incomplete row, nothing averaged that differs."""
+"""Makes rows from records: mean and spread over seeds; incomplete rows and records of different data have no mean."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AGGREGATED: dict[Aggregation, str] = {
     "mean": "`mean` aggregation (mean over the subsets of a task)",
     "wmean": "`wmean` aggregation (mean over the subsets of a task, weighted by their pairs)",
 }
-_EQUAL = 1e-11  # of averages x100: above the noise of float64, below what a swap of two ranks in one task makes
+_EQUAL = 1e-11  # difference of averages x100: above the noise of float64, below the effect of swapping two ranks
 
 
 def build_tables(
@@ -35,11 +35,11 @@ def build_tables(
     aggregation: Aggregation = "all",
     by_condition: bool = False,
 ) -> list[Table]:
-    """Return one table per suite that has records, and one more for its trial (--limit) records, never mixed.
+    """Return a table for each suite that has records, and a separate one for its trial (--limit) records.
 
-    With the folder that the records come from, rows not told apart from the best are marked. `aggregation` chooses the
-    score of tasks with subsets. With `by_condition` each table is split by the rows' condition group, ranks and
-    marks within it.
+    With `store`, the folder of the records, rows not told apart from the best are marked. `aggregation` chooses the
+    score of tasks with subsets. With `by_condition`, each table is split by the rows' condition group, and each part
+    has its own ranks and marks.
     """
     called = printed_names(record["method"]["name"] for record in records)
     by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
@@ -57,7 +57,7 @@ def build_tables(
 
 
 def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:
-    """Return the suite under the name of the aggregation, where that is another than its own and changes anything."""
+    """Return the suite named after the aggregation, if that is not its own and changes any score; else the suite."""
     has_subsets = (r["scores"] is not None and len(r["scores"].get("subsets") or ()) > 1 for r in records)
     if aggregation == "all" or not any(has_subsets):
         return suite
@@ -81,7 +81,7 @@ def _tables(
     rows = [
         replace(_row(called[name], key, suite, of_row, aggregation), method=name)
         for (name, key), of_row in by_row.items()
-        # An attempt without any score (weights not yet here, say) makes way for the row that has some.
+        # A row without any score (its weights were missing, for example) is dropped if another row of the name has one.
         if name not in measured or any(r["status"] == "ok" for r in of_row)
     ]
     rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key))
@@ -121,7 +121,7 @@ def _table(
 
 
 def set_ranks(rows: Sequence[Row]) -> None:
-    """Rank rows, which are sorted: equal averages (the same vectors, say) share a rank, no average has none."""
+    """Rank sorted rows: equal averages (of the same vectors, for example) share a rank; without an average, no rank."""
     last: Row | None = None
     for rank, row in enumerate(rows, 1):
         if row.average.mean is None:
@@ -168,7 +168,7 @@ def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregatio
 
 
 def _score(record: Record, aggregation: Aggregation) -> float | None:
-    """Return a record's score: of tasks with subsets the aggregation that is asked for."""
+    """Return a record's score; for tasks with subsets, that of the chosen aggregation."""
     scores = scores_of(record)
     if aggregation == "all" or len(scores.get("subsets") or ()) < 2:
         return main_score(record)

@@ -1,4 +1,4 @@
-"""A cell of a table, and how its numbers are written: the same digits in every file."""
+"""A cell of a table and the text of its numbers, which has the same digits in every file."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
-_NOISE = 9  # digits behind the point of numbers x100 that float64 sums in any order agree on
+_NOISE = 9  # decimals of numbers x100 that float64 sums have in common, whatever the order of summation
 
 
 @dataclass(frozen=True)
 class Value:
-    """A cell x100: mean, sample standard deviation, least and largest over seeds, or the reason why there is none."""
+    """A cell x100: mean, sample standard deviation, minimum and maximum over seeds, or the reason for no value."""
 
     mean: float | None
     sd: float | None
@@ -29,13 +29,13 @@ class Value:
 
 
 def shown(number: float) -> str:
-    """Return a number x100 with two digits; a half goes up, whatever the last bits of its sum are."""
+    """Return a number x100 with two decimals; halves are rounded up, whatever the last bits of the sum are."""
     exact = Decimal(repr(round(number, _NOISE)))
     return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))
 
 
 def over_seeds(values: Sequence[float]) -> Value:
-    """Return the cell of one value per seed; a single one has no spread."""
+    """Return the cell for one value per seed; a single value has no spread."""
     if len(values) == 1:
         return Value(values[0], None, 1)
     return Value(statistics.fmean(values), statistics.stdev(values), len(values), None, min(values), max(values))

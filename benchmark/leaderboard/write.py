@@ -1,4 +1,4 @@
-"""Tables to files (Markdown, CSV, JSON, LaTeX, published values beside ours) and to the terminal."""
+"""Writes tables to files (Markdown, CSV, JSON, LaTeX, published values beside ours) and to the terminal."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from zoo.progress import fit_to, without_orders
 
 
 def table_files(table: Table) -> dict[str, str]:
-    """Return what is written of a table, by file name: <suite>.md, .csv, .json and .tex.
+    """Return the contents of a table's files by name: <suite>.md, .csv, .json and .tex.
 
-    Where any row has a published counterpart, <suite>-published.md is among them.
+    If any row has a published counterpart, <suite>-published.md is one of them.
     """
     stem = table.stem
     comparisons = published.beside_published(table)
@@ -57,7 +57,7 @@ def write_tables(tables: list[Table], folder: Path) -> list[Path]:
 
 
 def markdown(table: Table) -> str:
-    """Return the table as Markdown; below it costs, the reasons for every n/a, and the commands that made it."""
+    """Return the table as Markdown, followed by costs, the reasons for every n/a, and the commands that made it."""
     trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
     lines = [f"# {table.suite.title}{trial}", ""]
     lines += [
@@ -106,10 +106,10 @@ _COSTS = {
 
 
 def _cost(table: Table) -> list[str]:
-    """Return what each row with a score cost, as Markdown; what no row's records say has no column."""
+    """Return the costs of the rows that have a score, as Markdown; a cost that no record states has no column."""
     rows = [row for row in table.rows if any(value.mean is not None for value in row.values.values())]
     used = {title: name for title, name in _COSTS.items() if any(row.about[name] is not None for row in rows)}
-    if any(row.about["transductive"] for row in rows):  # a dash under Training would say that nothing is fitted
+    if any(row.about["transductive"] for row in rows):  # a dash under Training would mean that nothing is fitted
         used = {title: name for title, name in _COSTS.items() if title in used or name == "adapt_seconds"}
     lines = ["## Cost", "", markdown_row(["Method", *used, "Device"]), "|:--|" + "--:|" * len(used) + ":--|"]
     for row in rows:
@@ -124,14 +124,14 @@ def _cost(table: Table) -> list[str]:
 
 
 def _without_cost(name: str, about: dict[str, Any]) -> str:
-    """Return "–" where a row has no such cost, "n/a" where its records do not say."""
+    """Return "–" if a row has no such cost, "n/a" if its records do not state it."""
     trained = bool(about["corpus"])
     has = {"train_seconds": trained, "train_sentences_per_second": trained, "adapt_seconds": about["transductive"]}
     return "n/a" if has.get(name, True) else "–"
 
 
 def number(value: float | None, without: str) -> str:
-    """Return a number in full, with digits behind the point below 10 only."""
+    """Return a number with thousands separators, and with decimals only below 10."""
     return (
         without
         if value is None
@@ -158,7 +158,7 @@ def _csv(table: Table) -> str:
 
 
 def as_dict(table: Table, comparisons: Sequence[BesidePublished] | None = None) -> dict[str, Any]:
-    """Return the table as plain values, the published ones with them (None: looked up)."""
+    """Return the table as plain values, with the published values (None: they are looked up)."""
     beside: dict[str, list[dict[str, Any]]] = {row.name: [] for row in table.rows}
     for comparison in published.beside_published(table) if comparisons is None else comparisons:
         beside[comparison.ours.name].append(published.entry(comparison))
@@ -191,7 +191,7 @@ def as_dict(table: Table, comparisons: Sequence[BesidePublished] | None = None) 
 
 
 def print_table(table: Table, stream: TextIO | None = None) -> None:
-    """Print the table; a narrow terminal wraps it but no number is cut, in ASCII where UTF-8 is not known."""
+    """Print the table; a narrow terminal wraps it without cutting numbers, and one without UTF-8 gets ASCII."""
     stream = stream or sys.stdout
     utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
     title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
@@ -211,7 +211,7 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
 
 
 def _drawn(title: str, header: list[str], rows: list[list[str]], utf8: bool) -> str:
-    """Return a table as text, every column as wide as its widest cell; the second column begins on its left."""
+    """Return a table as text with each column as wide as its widest cell; the second column is left-aligned."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as Drawing
