@@ -1,4 +1,4 @@
-"""Does an encoder keep the contract? A quick probe before every run, and the full check behind `zoo-bench check`."""
+"""Tests of the Encoder contract: a quick probe before every run, and the full check of `zoo-bench check`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ODD_TEXTS = (
     "\ufeffbyte order mark",
 )
 
-# bf16 rounds to 8 bits; a batch of another shape may round differently.
+# bf16 has a significand of 8 bits, and a batch of another shape may be rounded differently.
 TOLERANCE = {"fp32": 1e-3, "bf16": 5e-2}
 
 
@@ -64,13 +64,13 @@ def check_vectors(vectors: object, texts: Sequence[str], dim: int, name: str) ->
 
 
 def deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """Largest difference between two sets of vectors, relative to the mean norm."""
+    """Return the largest absolute difference between two sets of vectors (n, dim), divided by the mean norm of `b`."""
     scale = float(np.linalg.norm(b.astype(np.float64), axis=1).mean()) or 1.0
     return float(np.abs(a.astype(np.float64) - b).max()) / scale
 
 
 def probe(encoder: Encoder, name: str) -> None:
-    """Encode eight sentences, again in another order and a few alone; raise ContractError for a broken contract."""
+    """Encode eight sentences, then in another order, then in smaller groups; raise ContractError if vectors differ."""
     vectors = encoder.encode(list(PROBES))
     check_vectors(vectors, PROBES, encoder.dim, name)
     order = [5, 2, 7, 0, 3, 6, 1, 4]
@@ -96,13 +96,13 @@ def probe(encoder: Encoder, name: str) -> None:
 
 
 def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or what is wrong) for a method, on a toy corpus; seconds on a small backbone."""
+    """Yield (what was checked, None or the problem) for a method on a toy corpus; takes seconds on a small backbone."""
 
     def attempt(test: Callable[[], str | None]) -> str | None:
         try:
             with told_exits():
                 return test()
-        except (Exception, SystemExit) as error:  # anything a method raises is the finding
+        except (Exception, SystemExit) as error:  # whatever a method raises is the problem to report
             return said(error)
 
     made: list[Encoder] = []
@@ -118,26 +118,26 @@ def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) ->
         attempt(lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)),
     )
     yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
-    told: list[Traits] = []
-    problem = attempt(lambda: _say_traits(cls, recipe, told))
+    found: list[Traits] = []
+    problem = attempt(lambda: _collect_traits(cls, recipe, found))
     if problem is not None:
         yield "traits", problem
-    traits = told[0] if told else Traits()
+    traits = found[0] if found else Traits()
     if traits.needs_corpus or traits.needs_pairs:
         corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus()
         yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name, corpus))
     if traits.transductive:
         yield "adapt to a task's texts", attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name))
-    yield "what records say of it", attempt(lambda: _sayings(cls, recipe, encoder))
+    yield "what records say of it", attempt(lambda: _check_statements(cls, recipe, encoder))
     yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
 
 
-def _say_traits(cls: type[Encoder], recipe: AnyRecipe, told: list[Traits]) -> str | None:
-    told.append(checked_traits(cls, recipe))
+def _collect_traits(cls: type[Encoder], recipe: AnyRecipe, found: list[Traits]) -> str | None:
+    found.append(checked_traits(cls, recipe))
     return None
 
 
-def _sayings(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | None:
+def _check_statements(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | None:
     covered = encoder.covers(list(PROBES))
     if not isinstance(covered, np.ndarray) or covered.shape != (len(PROBES),) or covered.dtype != np.bool_:
         return "covers() must give a numpy array of bool, one per text"
@@ -152,7 +152,7 @@ def _sayings(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | N
 
 
 def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
-    """Return a method's traits; raises ContractError for what is none, or has a value of another kind."""
+    """Return a method's traits; raises ContractError if they are not a Traits or a value has a wrong type."""
     traits: object = cls.traits(recipe)
     if not isinstance(traits, Traits):
         raise ContractError(f"traits() must return Traits, not {type(traits).__name__}.")

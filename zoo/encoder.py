@@ -1,4 +1,4 @@
-"""The one contract of the house: texts in, vectors out; and what a fit is given and gives back."""
+"""The contract of every method: texts in, vectors out; and what a fit is given and what it returns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Runtime:
     token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
     allow_pickle: bool = False
     progress: Progress = field(default_factory=Progress.silent)
-    # The number of a signal received, or None; encoding asks after each batch and stops.
+    # Returns the number of a signal that was received, or None; encoding calls it after each batch and may stop.
     stop_signal: Callable[[], int | None] = lambda: None
 
 
@@ -47,8 +47,8 @@ class Traits:
     released: bool = False  # the weights are finished and were trained elsewhere, perhaps on labels
     fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
     shares_batches: bool = False  # fit() trains in zoo's loop, whose batches several processes may share
-    exports: bool = False  # `stock_modules` gives the encoder as modules that sentence-transformers has
-    precision: str | None = None  # what it computes in whatever the run asks for ("fp32" of an ONNX model, say)
+    exports: bool = False  # `stock_modules` returns the encoder as modules that sentence-transformers has
+    precision: str | None = None  # its own, if it ignores the precision of the run ("fp32" for an ONNX model, say)
 
     @property
     def supervised(self) -> bool:
@@ -58,7 +58,7 @@ class Traits:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Training sentences and where they came from; with `labels`, sentences 2i and 2i + 1 are the pair i."""
+    """Named training sentences; with `labels` (one per pair), sentences 2i and 2i + 1 are the pair i."""
 
     name: str
     sentences: Sequence[str]
@@ -72,12 +72,12 @@ class Corpus:
         return digest.hexdigest()
 
     def identity(self) -> dict[str, Any]:
-        """Return what keys and records say of it."""
+        """Return what keys and records state about the corpus: its name, size and sha256."""
         size = {"sentences": len(self.sentences)} if self.labels is None else {"pairs": len(self.labels)}
         return {"name": self.name, **size, "sha256": self.sha256()}
 
     def labelled(self, labels: Sequence[str]) -> Corpus:
-        """Return its pairs that have one of these labels; itself where all have, or where there are no labels."""
+        """Return a corpus of the pairs that have one of these labels; itself if all have one or it has no labels."""
         rows = [i for i, label in enumerate(self.labels or ()) if label in labels]
         if self.labels is None or len(rows) == len(self.labels):
             return self
@@ -86,29 +86,29 @@ class Corpus:
 
 
 DevScore = Callable[["Encoder"], "float | Mapping[str, float]"]
-"""The score x100 that picks a checkpoint, higher is better; or a mapping with it as "score" and more for the log."""
+"""Returns the score x100 that picks a checkpoint, higher is better; or a mapping of "score" and other logged values."""
 
 
 def score_of(result: float | Mapping[str, float]) -> float:
-    """Return the score of what a DevScore gave."""
+    """Return the score in the result of a DevScore."""
     return result["score"] if isinstance(result, Mapping) else result
 
 
 @dataclass
 class Run:
-    """What a fit may touch: its folder (checkpoints, log), its seed, and the wish to stop."""
+    """What a fit gets from its caller: a folder (checkpoints, log), a seed, how often to save, and the stop signal."""
 
     folder: Path | None = None  # None: nothing is written
     seed: int = 0
-    checkpoint_seconds: float = 60.0  # resuming is exact from any step, so time, not steps, decides
-    checkpoint_steps: int | None = None  # set: every N steps instead
-    stop_signal: Callable[[], int | None] = lambda: None  # the number of a signal received
-    log_values: Callable[[int, Mapping[str, float]], None] | None = None  # also told what the log says of a step
+    checkpoint_seconds: float = 60.0  # between checkpoints; a run can resume exactly from any step
+    checkpoint_steps: int | None = None  # if set: a checkpoint every N steps instead
+    stop_signal: Callable[[], int | None] = lambda: None  # returns the number of a received signal, or None
+    log_values: Callable[[int, Mapping[str, float]], None] | None = None  # called with each step and its logged values
 
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a fit did: plain values, ready for a record."""
+    """What a fit did, in values that a record can hold."""
 
     fitted: bool = False  # False: nothing was learned, nothing needs saving
     steps: int = 0
@@ -117,7 +117,7 @@ class FitReport:
     sentences_per_second: float | None = None
     final_loss: float | None = None
     dev_scores: Mapping[str, float] = field(default_factory=dict)  # step -> score x100
-    dev_curves: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # alignment ...: step -> value
+    dev_curves: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # such as "alignment": step -> value
     best_step: int | None = None
     peak_memory_mb: float | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)  # method-specific: rank, floor, ...
@@ -133,13 +133,13 @@ RecipeT = TypeVar("RecipeT", bound=AnyRecipe, default=Any)
 
 
 class Encoder(ABC, Generic[RecipeT]):
-    """A sentence encoder; `Recipe` is its frozen dataclass, whose defaults are the paper's.
+    """A sentence encoder; `Recipe` is the frozen dataclass of its settings, whose defaults are the paper's.
 
     A method names the same dataclass in its base, `Encoder[MyRecipe]`, so that a type checker knows `self.recipe`.
     """
 
     Recipe: ClassVar[type[Any]]
-    version: ClassVar[int] = 1  # raised by hand when the vectors of a recipe change: its cells are measured again
+    version: ClassVar[int] = 1  # raised by hand when vectors change, so that cells are measured again
     dim: int
 
     def __init__(self, recipe: RecipeT, runtime: Runtime) -> None:
@@ -151,25 +151,25 @@ class Encoder(ABC, Generic[RecipeT]):
         """Return vectors (n, dim), float32, finite, in the order of `texts`."""
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) the encoder knows anything of; word vectors override.
+        """Return for each text (n,) whether the encoder knows any part of it; word-vector methods override this.
 
-        In measuring, a text that is not covered has the zero vector, and cosine 0 with every other.
+        The benchmark gives a text that is not covered the zero vector, whose cosine with every other is 0.
         """
         return np.ones(len(texts), dtype=np.bool_)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Learn from unlabelled sentences; the default has nothing to learn."""
+        """Learn from the corpus (sentences, or labelled pairs); the default learns nothing."""
         return FitReport()
 
     def adapt(self, texts: Sequence[str]) -> Encoder:
-        """Return the encoder to use for a task, given all its unlabelled texts; transductive methods override."""
+        """Return the encoder to use for a task, given all its unlabelled texts; transductive methods override this."""
         return self
 
     def fitted_rank(self) -> int | None:
-        """Return the rank of the centred linear map that `adapt` fitted to a task's texts; None where it fitted none.
+        """Return the rank of the centred linear map that `adapt` fitted to a task's texts; None if it fitted none.
 
-        Fitted to n distinct texts with rank n - 1, such a map puts them at the corners of a simplex: their cosines
-        follow from n alone, and benchmarks give no score.
+        A map of rank n - 1 that was fitted to n distinct texts puts them at the corners of a simplex: their cosines
+        then depend on n alone, so the benchmark gives no score.
         """
         return None
 
@@ -180,7 +180,7 @@ class Encoder(ABC, Generic[RecipeT]):
     @classmethod
     @abstractmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Encoder:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -193,7 +193,7 @@ class Encoder(ABC, Generic[RecipeT]):
 
     @classmethod
     def reads(cls, recipe: RecipeT, corpus: Corpus) -> Corpus:
-        """Return the part of a text that `fit` learns from, which keys and records name; the default reads all."""
+        """Return the part of the corpus that `fit` learns from, which keys and records state; by default all of it."""
         return corpus
 
     @classmethod
@@ -203,15 +203,15 @@ class Encoder(ABC, Generic[RecipeT]):
 
     @classmethod
     def code_parts(cls, recipe: RecipeT) -> tuple[type[Encoder], ...]:
-        """Return the classes whose code makes the vectors: this one, and those that a recipe names beside it."""
+        """Return the classes whose code makes the vectors: this one, and any other methods that the recipe names."""
         return (cls,)
 
     def parameters(self) -> int:
-        """Return how many learned numbers the vectors are made with."""
+        """Return the number of learned parameters that encoding uses."""
         return 0
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return what encoding cost so far (texts, tokens, truncated, seconds, token_budget)."""
+        """Return the cost of encoding so far (texts, tokens, truncated, seconds, token_budget)."""
         return {}
 
     def facts(self) -> dict[str, Any]:

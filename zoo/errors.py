@@ -1,4 +1,4 @@
-"""Errors that a person reads: one sentence naming the thing, the place and the remedy."""
+"""Errors for people to read: one sentence that names the thing, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ZooError(Exception):
     exit_code = 1
 
     def __init__(self, *parts: object) -> None:
-        # A sentence may quote a file, a name or a library's error, whose line ends it does not keep.
+        # A message may quote a file, a name or a library's error; their line breaks are replaced by blanks.
         super().__init__(*(_on_one_line(part) if isinstance(part, str) else part for part in parts))
 
 
@@ -28,7 +28,7 @@ class UsageError(ZooError):
 
 
 class MissingError(ZooError):
-    """Something needed (data, weights, a package) is not here; the message says how to get it."""
+    """Something needed (data, weights, a package) is missing; the message says how to get it."""
 
 
 class CorruptError(ZooError):
@@ -44,7 +44,7 @@ class TrainingError(ZooError):
 
 
 class Interrupted(ZooError):
-    """Stopped by a signal after saving; the same command goes on from there."""
+    """Stopped by a signal after saving; the same command resumes from there."""
 
     def __init__(self, message: str, signal_number: int = 2) -> None:
         super().__init__(message)
@@ -57,10 +57,10 @@ class Interrupted(ZooError):
 
 
 def said(error: BaseException) -> str:
-    """Return what an error says: the sentence of one of ours, else its kind and message, whatever that is."""
+    """Return the text of an error: the message of a ZooError; for any other its class name and message."""
     try:
         text = str(error)
-    except Exception:  # of a plugin's own class
+    except Exception:  # __str__ of a plugin's own error class may fail
         text = "its message cannot be read"
     return text if isinstance(error, ZooError) else f"{type(error).__name__}: {text}"
 

@@ -1,4 +1,4 @@
-"""A call of `os._exit` ends a process without a word: inside `told_exits` it is an error like any other."""
+"""Turns a call of `os._exit`, which ends a process without any message, into an ordinary error."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from zoo.errors import ContractError
 
 
 class _Blocks(threading.local):
-    depth = 0  # blocks that this thread is in
-    process = 0  # that they were entered in
+    depth = 0  # number of `told_exits` blocks that this thread is inside
+    process = 0  # id of the process in which it entered them
 
 
 _LEAVE = os._exit
@@ -21,7 +21,7 @@ _BLOCKS = _Blocks()
 
 
 def _refuse(status: int) -> NoReturn:
-    # Another thread, and a process that was forked inside the block, may leave: nobody else's work ends with them.
+    # Other threads, and a process that was forked inside the block, may call os._exit: that is not the block's code.
     if _BLOCKS.depth and _BLOCKS.process == os.getpid():
         raise ContractError(
             f"os._exit({status!r}) was called, which ends the whole process without a word; raise an error."
@@ -31,7 +31,7 @@ def _refuse(status: int) -> NoReturn:
 
 @contextmanager
 def told_exits() -> Iterator[None]:
-    """Make `os._exit` raise ContractError in this thread inside the block, also where its name is imported there."""
+    """Make `os._exit` raise ContractError inside the block in this thread, also if it is imported there by name."""
     before = os._exit, _BLOCKS.depth, _BLOCKS.process
     _BLOCKS.depth, _BLOCKS.process = _BLOCKS.depth + 1, os.getpid()
     os._exit = _refuse

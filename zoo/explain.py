@@ -1,4 +1,4 @@
-"""What a recipe's author wrote beside it: the reasons behind settings, and the notes at the head of recipe files."""
+"""Comments of recipes: those beside the fields of recipe dataclasses, and the notes at the top of recipe files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELD = re.compile(r"^    (\w+)\s*:")
 
 
 def reasons(recipe: type[Any]) -> dict[str, str]:
-    """Return the comment that stands behind, or directly above, each field of a recipe's dataclass and its bases."""
+    """Return the comment of each field of a recipe and its bases, behind the field on its line or directly above it."""
     found: dict[str, str] = {}
     for cls in reversed(recipe.__mro__):
         if dataclasses.is_dataclass(cls):
@@ -30,7 +30,7 @@ def reasons(recipe: type[Any]) -> dict[str, str]:
 def _of_class(cls: type[Any]) -> Mapping[str, str]:
     try:
         source = inspect.getsource(cls)
-    except (OSError, TypeError):  # a class without a file, of a notebook for one
+    except (OSError, TypeError):  # a class without a source file, as in a notebook
         return {}
     comments = {
         token.start[0]: (token.string.lstrip("# ").strip(), token.line.lstrip().startswith("#"))
@@ -52,7 +52,7 @@ def _of_class(cls: type[Any]) -> Mapping[str, str]:
 
 
 def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
-    """Return the notes at the head of a recipe's file and of those that it extends: (recipe, text), its own first."""
+    """Return (recipe, text) for the notes at the top of a recipe's file and of the recipes that it extends."""
     found = []
     path: Path | None = Path(spec.origin) if spec.origin.endswith((".yaml", ".yml")) else None
     seen: set[Path] = set()
@@ -72,7 +72,7 @@ def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
 
 
 def _file(child: Path, name: str) -> Path:
-    """Return the file of a recipe that `child` extends: beside it, or among the shipped ones."""
+    """Return the file of the recipe `name` that `child` extends: the one beside it, or else the shipped one."""
     beside = child.with_name(f"{name}.yaml")
     if beside.is_file() and beside != child:
         return beside

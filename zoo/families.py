@@ -1,4 +1,4 @@
-"""What kinds of methods there are, for lists: a family is known by its methods' names, without loading any."""
+"""Families of methods, for lists; the methods are given by name, so that none has to be loaded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "siamese": ("trained on labelled pairs", ("sbert", "burt", "infersent", "infersent-words")),
     "finished": ("encoders and vectors made elsewhere, measured as they are", ("pretrained", "vectors")),
 }
-"""Family: what it is, and the registered names of its methods."""
+"""Family: its description, and the registered names of its methods."""
 
 PLUGINS = "plugins"
 
@@ -34,5 +34,5 @@ def family_of(method: str) -> str:
 
 
 def what(family: str) -> str:
-    """Return what a family is, in a few words."""
+    """Return the short description of a family."""
     return FAMILIES[family][0] if family in FAMILIES else "methods of plugins"

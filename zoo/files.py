@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     import torch
     from numpy.typing import NDArray
 
-_LONGEST_LINE = 2**26  # bytes of a line of text; what is longer is no text, and would fill the memory
-_LEAST_BOUND, _MOST_TIMES = 2**26, 20  # text packs to a third or a tenth of its bytes; a bomb to a thousandth
+_LONGEST_LINE = 2**26  # bytes of a line; a longer line is not text, and would fill the memory
+# Limit of unpacking: text compresses to between a third and a tenth of its bytes, a "bomb" to a thousandth.
+_LEAST_BOUND, _MOST_TIMES = 2**26, 20
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
 @contextlib.contextmanager
 def reading(path: Path, what: str = "") -> Iterator[None]:
-    """Say of a file that is absent or unreadable (MissingError) or damaged (CorruptError) which it is and why."""
+    """Turn errors of reading into MissingError (absent, unreadable) or CorruptError (damaged), which name the file."""
     name = f"{what} {path}".strip()
     try:
         yield
@@ -41,12 +42,12 @@ def reading(path: Path, what: str = "") -> Iterator[None]:
 
 
 WRONG_CONTENT = (AttributeError, TypeError, ValueError, LookupError, ArithmeticError, RecursionError)
-"""What Python raises where a value that was read is of another kind than the program that reads it takes it for."""
+"""What Python raises when a value that was read from a file has not the type that the code expects."""
 
 
 @contextlib.contextmanager
 def well_formed(what: str | Path, error: type[ZooError] = CorruptError) -> Iterator[None]:
-    """Say of content that is not of the form that the block takes it for which it is; errors of ours pass."""
+    """Turn errors that malformed content causes inside the block into `error`, which names `what`; ZooErrors pass."""
     try:
         yield
     except WRONG_CONTENT as wrong:
@@ -56,7 +57,7 @@ def well_formed(what: str | Path, error: type[ZooError] = CorruptError) -> Itera
 
 @contextlib.contextmanager
 def open_bytes(path: Path, what: str = "") -> Iterator[IO[bytes]]:
-    """Open a file for reading bytes, .gz and .xz unpacked; raises MissingError, or CorruptError where it is damaged."""
+    """Open a file for reading bytes, .gz and .xz unpacked; raises MissingError, or CorruptError if it is damaged."""
     openers: dict[str, Callable[[Path, str], IO[bytes]]] = {".gz": gzip.open, ".xz": lzma.open}  # type: ignore[dict-item]
     with reading(path, what), openers.get(path.suffix, Path.open)(path, "rb") as file:
         yield file
@@ -68,7 +69,7 @@ def most_unpacked(packed: int) -> int:
 
 
 def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
-    """Yield the lines of a file (.gz and .xz unpacked), newline included; a line without end is a CorruptError."""
+    """Yield the lines of a file (.gz and .xz unpacked), newline included; raises CorruptError for an endless line."""
     with open_bytes(path, what) as file:
         number, left = 0, most_unpacked(path.stat().st_size) if path.suffix in (".gz", ".xz") else None
         while line := file.readline(_LONGEST_LINE):
@@ -83,7 +84,7 @@ def iterate_bytes(path: Path, what: str = "") -> Iterator[bytes]:
 
 
 def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterator[str]:
-    """Yield the lines of a text file (.gz and .xz unpacked), split at newlines only, without them or a byte order mark.
+    """Yield the lines of a text file (.gz and .xz unpacked), split only at newlines, which are removed, as is a BOM.
 
     Raises MissingError, or CorruptError with file:line and the byte that is not in the encoding.
     """
@@ -179,14 +180,14 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def write_signed(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object atomically, with the sha256 of all the rest of it."""
+    """Write a JSON object atomically, with a key `sha256`: the hash of all its other keys."""
     write_json(path, {**value, "sha256": sha256_json(value)})
 
 
 def read_signed(path: Path, *, unsigned: bool = False) -> dict[str, Any]:
     """Read what `write_signed` wrote, without its sha256; raises MissingError, or CorruptError when it is damaged.
 
-    With `unsigned` an object without a sha256 is read as well: what versions before 0.2 wrote.
+    With `unsigned` an object without a sha256 is accepted as well, as versions before 0.2 wrote it.
     """
     value = read_mapping(path)
     expected = value.pop("sha256", None)
@@ -214,15 +215,15 @@ _DTYPES = {  # torch's name -> safetensors' name
 
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> None:
-    """Write a safetensors file atomically, with a sha256 over all of it; tensors are made contiguous and unshared.
+    """Write a safetensors file atomically, with a sha256 over tensors and metadata; tensors are copied and contiguous.
 
-    Equal tensors and metadata give equal bytes, which the library's own writer does not promise for two metadata keys.
-    Raises ZooError where the file cannot be written, ValueError for a dtype that the format is not used with here.
+    Equal tensors and metadata give equal bytes; the library's own writer does not promise that for several metadata
+    keys. Raises ZooError if the file cannot be written, ValueError for a dtype that is not in `_DTYPES`.
     """
     unshared = {name: tensors[name].detach().to("cpu", copy=True).contiguous() for name in sorted(tensors)}
     said = dict(sorted((metadata or {}).items()))
     header: dict[str, Any] = {"__metadata__": {**said, "sha256": _digest(unshared, said)}}
-    ordered = sorted(unshared, key=lambda name: -unshared[name].element_size())  # so that each is aligned
+    ordered = sorted(unshared, key=lambda name: -unshared[name].element_size())  # widest first: each is aligned
     end = 0
     for name in ordered:
         tensor = unshared[name]
@@ -248,13 +249,13 @@ def _bytes_of(tensor: torch.Tensor) -> memoryview:
 def read_tensors(path: Path, *, unsigned: bool = True) -> tuple[dict[str, torch.Tensor], dict[str, str]]:
     """Read a safetensors file and its metadata; raises MissingError, or CorruptError when truncated or damaged.
 
-    The sha256 that `write_tensors` put into the metadata is checked; a file without one (of other programs) is read
-    only where `unsigned` allows it.
+    The sha256 that `write_tensors` put into the metadata is checked. A file without one, as other programs write it, is
+    read only if `unsigned` is true.
     """
     from safetensors import SafetensorError, safe_open
 
     with reading(path), path.open("rb"):
-        pass  # the library's own words for a file that cannot be opened vary
+        pass  # for our own message: the library's messages for a file that cannot be opened vary
     try:
         with safe_open(str(path), framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -274,13 +275,13 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], level: int = 9)
     from safetensors.numpy import save
 
     with atomic_path(path) as temporary:
-        temporary.write_bytes(gzip.compress(save(dict(arrays)), level, mtime=0))  # no time: equal arrays, equal bytes
+        temporary.write_bytes(gzip.compress(save(dict(arrays)), level, mtime=0))  # equal arrays, equal bytes
 
 
 def read_arrays(path: Path, sha256: str | None = None, most_bytes: int = 1 << 30) -> dict[str, NDArray[Any]]:
     """Read what write_arrays wrote; raises MissingError, or CorruptError when damaged or not of the given sha256.
 
-    A file that unpacks to more than `most_bytes` is refused before it takes the memory.
+    A file that unpacks to more than `most_bytes` is refused before it fills the memory.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load
@@ -305,30 +306,30 @@ def read_arrays(path: Path, sha256: str | None = None, most_bytes: int = 1 << 30
 
 
 def sha256_file(path: Path) -> str:
-    """Return the hex sha256 of a file's bytes; raises MissingError where it cannot be read."""
+    """Return the hex sha256 of a file's bytes; raises MissingError if it cannot be read."""
     with reading(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 SUMS = "SHA256SUMS"
-_LEFT = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp")  # a name that atomic_path gives
+_TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp")  # of the files of atomic_path
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
-    """Return the sha256 of every file below a folder, by relative path; not of what an interrupted writing left."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not _LEFT.fullmatch(path.name))
+    """Return the sha256 of every file below a folder, by relative path; without temporary files of `atomic_path`."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not _TEMPORARY_NAME.fullmatch(path.name))
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
 
 
 def write_sums(folder: Path, names: Iterable[str] | None = None) -> None:
-    """Write SHA256SUMS over files below a folder (None: all), as `sha256sum -c` reads it; loading a model checks it."""
+    """Write SHA256SUMS of files below a folder (None: all), in the format of `sha256sum`; loading a model checks it."""
     wanted = hashes_of(folder) if names is None else {name: sha256_file(folder / name) for name in names}
     lines = (f"{sha256}  {name}\n" for name, sha256 in wanted.items() if name != SUMS)
     write_text(folder / SUMS, "".join(lines))
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each file that a folder's SHA256SUMS names; nothing where there is no such file."""
+    """Return the sha256 of each file that a folder's SHA256SUMS names; empty if there is no SHA256SUMS."""
     if not (folder / SUMS).is_file():
         return {}
     lines = (line.partition("  ") for line in read_text(folder / SUMS).splitlines())
@@ -336,13 +337,13 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 
 def sha256_json(value: object) -> str:
-    """Return the hex sha256 of a value's canonical JSON (sorted keys, no blanks)."""
+    """Return the hex sha256 of a value's canonical JSON (sorted keys, no blanks between tokens)."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def slug(name: str, limit: int = 60) -> str:
-    """Return a file name for any string: safe characters, plus a hash whenever anything had to be changed."""
+    """Return a file name for any string: only safe characters, and a hash at the end if the string had others."""
     safe = re.sub(r"[^a-z0-9._=-]+", "_", name.lower()).strip("._")[:limit]
     if safe and safe == name:
         return safe
@@ -350,7 +351,7 @@ def slug(name: str, limit: int = 60) -> str:
 
 
 def check_writable(folder: Path) -> None:
-    """Prove that `folder` can be written, before any work; raises ZooError naming it."""
+    """Check, before any work, that files can be written to `folder`; raises ZooError naming it."""
     probe = folder / f".write-test-{os.getpid()}"
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the machine can do: devices, and whether bfloat16 is safe and worth it, measured rather than believed."""
+"""What the machine can do: its devices, and whether bfloat16 works on it and is faster, which is measured."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from zoo.files import read_signed, sha256_json, write_signed
 from zoo.paths import cache_folder
 from zoo.progress import Progress
 
-# Some virtual machines announce AMX and kill the process that uses it; this cap keeps oneDNN to AVX-512.
+# Some virtual machines report AMX but kill a process that uses it; the second value limits oneDNN to AVX-512.
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
-# bfloat16 also costs precision, so a CPU has to gain clearly by it. AVX512-BF16 without AMX often does not.
+# bfloat16 loses precision, so it has to be clearly faster on a CPU. AVX512-BF16 without AMX often is not.
 _WORTH_IT = 1.3
 
 _PROBE = """
@@ -62,9 +62,9 @@ def _cpu_flags() -> list[str]:
 
 @functools.cache
 def cpu_bf16() -> dict[str, Any]:
-    """Return `float32` and `bfloat16` (GFLOP/s of a small matrix product) and `isa_cap`; bfloat16 None if it fails.
+    """Return `float32` and `bfloat16` (GFLOP/s of a small matrix product; bfloat16 None if it fails) and `isa_cap`.
 
-    Measured once in a process of its own, which may die of it, and kept in the cache folder.
+    Measured once, in a process of its own because it may crash, and stored in the cache folder.
     """
     import torch
 
@@ -72,7 +72,7 @@ def cpu_bf16() -> dict[str, Any]:
     path = cache_folder() / f"bf16-{sha256_json(cpu)[:16]}.json"
     try:
         return read_signed(path)
-    except ZooError:  # not measured yet, or the file is damaged or cannot be read: it is measured now
+    except ZooError:  # not measured yet, or the file is damaged or cannot be read: measure now
         pass
     measured: dict[str, Any] = {**cpu, "float32": None, "bfloat16": None, "isa_cap": None}
     if cpu["flags"]:  # elsewhere bfloat16 is emulated and never faster
@@ -85,12 +85,12 @@ def cpu_bf16() -> dict[str, Any]:
     try:
         write_signed(path, measured)
     except ZooError:
-        return measured  # a cache that cannot be written is no reason to stop; the next run measures again
+        return measured  # the cache cannot be written: the next run measures again
     return measured
 
 
 def choose_device(wanted: str) -> str:
-    """Return "cuda" or "cpu" for "auto"; raises UsageError when a named device is not there."""
+    """Return `wanted`, or "cuda" or "cpu" for "auto"; raises UsageError when a named device does not exist."""
     import torch
 
     if wanted == "auto":
@@ -116,7 +116,7 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Return "bf16" or "fp32" for "auto": bf16 where the hardware has it and gains by it."""
+    """Return "bf16" or "fp32"; "auto" is bf16 where the hardware supports it and is faster with it."""
     import torch
 
     if device.startswith("cuda"):
@@ -141,11 +141,11 @@ def choose_precision(wanted: str, device: str) -> str:
 
 
 def matrix_speed(device: str, precision: str) -> float:
-    """Return FLOP/s of a matrix product of typical shape on the device, measured in a moment."""
+    """Return FLOP/s of a matrix product of typical shape on the device, measured in a fifth of a second."""
     import torch
 
     on_gpu = device.startswith("cuda")
-    rows, at_once = (65536, 20) if on_gpu else (2048, 1)  # a GPU has to be kept waiting for nothing, calls included
+    rows, at_once = (65536, 20) if on_gpu else (2048, 1)  # large and many, so that a GPU does not wait for calls
     dtype = torch.bfloat16 if precision == "bf16" else torch.float32
     x = torch.randn(rows, 768, device=device).to(dtype)
     w = torch.randn(3072, 768, device=device).to(dtype)
@@ -162,25 +162,25 @@ def matrix_speed(device: str, precision: str) -> float:
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep large blocks it frees (glibc only): training frees and takes the same ones every step.
+    """Let this process keep the large memory blocks that it frees (glibc only), because training reuses them each step.
 
-    By default glibc hands each back to the system, which clears it anew at the next step: a fifth of a CPU step.
+    By default glibc returns each to the system, which must clear it again at the next step: a fifth of a CPU step.
     """
     import ctypes
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if platform.system() == "Linux" else None
     if mallopt is not None:
-        mallopt(-4, 0)  # M_MMAP_MAX: no block of its own, whatever the size
+        mallopt(-4, 0)  # M_MMAP_MAX: take blocks of any size from the heap
         mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: keep the top of the heap
 
 
 def keep_few_kernels() -> None:
-    """Let oneDNN keep the code of its last 16 products instead of 1,024, unless its settings say otherwise.
+    """Let oneDNN cache the code of its last 16 matrix products instead of 1,024, unless the environment sets a number.
 
-    Texts of a new length bring products of new sizes, 0.5 to 2 MB each; made anew, they cost no time that shows.
+    Each new length of texts adds products, 0.5 to 2 MB each; generating them again takes no noticeable time.
     """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # its own, and PyTorch's beside it
-        os.environ.setdefault(name, "16")  # read at their first use
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):  # of oneDNN, and of PyTorch's own cache
+        os.environ.setdefault(name, "16")  # both are read at first use
 
 
 def environment(device: str) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def environment(device: str) -> dict[str, Any]:
 
 
 def peak_memory_mb(device: str) -> float | None:
-    """Return the most memory used so far: allocated on a GPU, else resident in this process; None where unknown."""
+    """Return the peak memory so far in MiB: allocated on a GPU, else resident in this process; None if unknown."""
     if device.startswith("cuda"):
         import torch
 
@@ -231,7 +231,7 @@ def make_runtime(device: str = "auto", precision: str = "auto", *, allow_pickle:
 
 
 def forget_peak_memory(device: str) -> float | None:
-    """Make `peak_memory_mb` start again from the memory in use, which is returned; None where it cannot and goes on."""
+    """Reset the peak of `peak_memory_mb` and return the memory in use, in MiB; None if the peak cannot be reset."""
     if device.startswith("cuda"):
         import torch
 
@@ -245,5 +245,5 @@ def forget_peak_memory(device: str) -> float | None:
 
 
 def utc_now() -> str:
-    """Return the time as UTC ISO-8601 with seconds, whatever the machine's zone or locale."""
+    """Return the current UTC time in ISO 8601 with seconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

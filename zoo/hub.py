@@ -1,4 +1,4 @@
-"""The hub: a server that is busy is asked again, politely; what is wrong for good is told at once; and uploads."""
+"""The Hugging Face hub: requests that are repeated only while the server is busy, and uploads."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from zoo.errors import ZooError
 T = TypeVar("T")
 
 _BUSY = frozenset({429, 500, 502, 503, 504})
-_WAITS = (1.0, 4.0, 15.0)  # seconds before the second, third and last time
-_LONGEST = 60.0  # seconds that a server may ask us to wait; what asks for more is given up
+_WAITS = (1.0, 4.0, 15.0)  # seconds before the second, third and fourth call
+_LONGEST = 60.0  # seconds; if a server asks us to wait longer, we give up
 
 
 def patiently(ask: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
     """Return what `ask` returns; it is called up to four times while the server is busy (429, 5xx).
 
-    A server's Retry-After counts where it is longer. Raises what the last call raised.
+    The wait is the server's Retry-After where that is longer. Raises what the last call raised.
     """
     for wait in _WAITS:
         try:
             return ask()
-        except Exception as error:  # only what has a busy server's answer is tried again
+        except Exception as error:  # repeated only if the error holds a busy server's response
             response: Any = getattr(error, "response", None)
             if getattr(response, "status_code", None) not in _BUSY:
                 raise
@@ -38,14 +38,14 @@ def patiently(ask: Callable[[], T], sleep: Callable[[float], None] = time.sleep)
 def _seconds(text: str | None) -> float:
     try:
         return max(float(text or 0), 0.0)
-    except ValueError:  # a date
+    except ValueError:  # Retry-After may also be a date
         return 0.0
 
 
 def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
-    """Upload a model's folder to a repository OWNER/NAME, which is made where there is none; returns the commit's URL.
+    """Upload a model's folder to the repository OWNER/NAME, created if needed; returns the commit's URL.
 
-    Raises ZooError where the hub cannot be reached or refuses it; the folder stays as it is.
+    Raises ZooError if the hub cannot be reached or refuses the upload; the folder is not changed.
     """
     from huggingface_hub import HfApi
 

@@ -1,17 +1,17 @@
-"""Labelled pairs: the labels that say which objective a pair is for, and a split of texts by their sha256."""
+"""The labels of training pairs, which decide their objective; and a number in [0, 1) per text, for splits."""
 
 from __future__ import annotations
 
 import hashlib
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
-"""Of sentence pairs (natural language inference)."""
+"""Labels of sentence pairs (natural language inference)."""
 
 PHRASE_LABELS = ("ppdb:equivalence", "ppdb:entailment", "ppdb:independent")
-"""Of phrase pairs (PPDB); with a prefix, as NLI has an entailment too."""
+"""Labels of phrase pairs (PPDB); the prefix is needed because NLI has "entailment" too."""
 
 
 def hash_fraction(text: str) -> float:
-    """Return where in [0, 1) the sha256 of a text lies: a split by it is the same everywhere and in any order."""
+    """Return a number in [0, 1) from the sha256 of a text; a split by it depends on no machine and no order."""
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48  # 48 bits: exact in a float, and never rounded up to 1

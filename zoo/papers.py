@@ -26,7 +26,7 @@ class Paper:
         return f"{self.authors}. {self.title}. {f'{self.venue} ' if self.venue else ''}{self.year}."
 
 
-# By the names that recipes use for them.
+# The keys are the names that recipes use.
 PAPERS: dict[str, Paper] = {
     "SimCSE": Paper(
         "SimCSE: Simple Contrastive Learning of Sentence Embeddings",
@@ -188,7 +188,7 @@ PAPERS: dict[str, Paper] = {
     ),
 }
 
-# What is cited first: recipes may name no paper, or one that only prints the method again.
+# The paper of a method, cited first: its recipes may name no paper, or only one that reports the method again.
 _OF_METHOD = {"sbert": "SBERT", "ct": "Contrastive Tension", "whitening": "BERT-whitening", "flow": "BERT-flow"}
 
 HANDBOOK: dict[str, tuple[str, ...]] = {
@@ -212,17 +212,17 @@ HANDBOOK: dict[str, tuple[str, ...]] = {
     "whitening": ("whitening",),
     "word-vectors": ("wordvectors", "sif", "sif-tokens"),
 }
-"""Registered methods by their page in the handbook's folder `methods`."""
+"""Page in the handbook's folder `methods`: the registered methods that it describes."""
 
 _NAMES = re.compile(r"(?<![\w-])(" + "|".join(map(re.escape, sorted(PAPERS, key=len, reverse=True))) + r")(?![\w-])")
 
 
 def papers_of(spec: RecipeSpec) -> list[str]:
-    """Return the names in PAPERS of what a recipe is from: that of its method where known, then those that it says."""
+    """Return the keys in PAPERS of a recipe's papers: first its method's, if listed, then those that it names."""
     named = _NAMES.findall(spec.paper)
     return list(dict.fromkeys([*([_OF_METHOD[spec.method]] if spec.method in _OF_METHOD else []), *named]))
 
 
 def handbook_page(method: str) -> str | None:
-    """Return the name of a registered method's page in the handbook; None for a plugin's method."""
+    """Return the name of a method's page in the handbook; None for a method of a plugin."""
     return next((page for page, methods in HANDBOOK.items() if method in methods), None)

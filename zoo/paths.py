@@ -1,4 +1,4 @@
-"""Where the project keeps things: the cache of this machine, and the folders that ship with a package."""
+"""Paths: those that users write, the cache folder of this machine, and the folders that ship with a package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from zoo.errors import MissingError, UsageError
 
 
 def user_path(text: str | Path) -> Path:
-    """Return a path that a person wrote, ~ expanded; raises UsageError for one that no file can have."""
+    """Return the path that a user wrote, with ~ expanded; raises UsageError if no file can have it."""
     try:
         path = Path(text).expanduser()
         os.fsencode(path)
@@ -23,7 +23,7 @@ def user_path(text: str | Path) -> Path:
 
 
 def is_dir(path: Path) -> bool:
-    """Whether a path is a folder; a name too long is none. Raises MissingError where the system refuses to say."""
+    """Return whether a path is a folder (False for a name that is too long); raises MissingError without permission."""
     try:
         return path.is_dir()
     except PermissionError as error:
@@ -33,7 +33,7 @@ def is_dir(path: Path) -> bool:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a path is a file; a name too long is none. Raises MissingError where the system refuses to say."""
+    """Return whether a path is a file (False for a name that is too long); raises MissingError without permission."""
     try:
         return path.is_file()
     except PermissionError as error:
@@ -43,7 +43,7 @@ def is_file(path: Path) -> bool:
 
 
 def cache_folder() -> Path:
-    """Return where downloads and measurements of this machine are kept (`ZOO_BENCH_CACHE`)."""
+    """Return the folder of this machine's downloads and measurements (set by `ZOO_BENCH_CACHE`)."""
     import platformdirs
 
     named = os.environ.get("ZOO_BENCH_CACHE")
@@ -51,9 +51,9 @@ def cache_folder() -> Path:
 
 
 def resource_folder(package: str, name: str) -> Path:
-    """Return the folder `name` that ships in a package (`zoo` or `benchmark`), or stands at the top of a checkout.
+    """Return the folder `name` that ships in a package (`zoo` or `benchmark`), or is at the top of a checkout.
 
-    Raises MissingError where the installation lacks it.
+    Raises MissingError if the installation lacks it.
     """
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""Progress for people: a bar on a terminal, a plain line now and then elsewhere, nothing when silent."""
+"""Progress of long work: a bar on a terminal, elsewhere a line every few seconds, or nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, TextIO
 
 
 class Bar:
-    """One task's progress; `update` may be called as often as one likes."""
+    """The progress of one task; `update` is cheap and may be called often."""
 
     def update(self, done: int, note: str = "") -> None:
         """Show that `done` of the total are finished."""
 
 
 class Progress:
-    """Where progress goes. The default writes to standard error, which keeps standard output for results."""
+    """Where progress is shown; by default standard error, because standard output is for results."""
 
     def __init__(
         self, stream: TextIO | None = None, *, enabled: bool = True, seconds_between_lines: float = 10.0
@@ -29,7 +29,7 @@ class Progress:
 
     @classmethod
     def silent(cls) -> Progress:
-        """A progress that shows nothing."""
+        """Return a Progress that shows nothing."""
         return cls(enabled=False)
 
     def say(self, text: str) -> None:
@@ -107,16 +107,16 @@ def clock(seconds: float) -> str:
 _ASCII = str.maketrans({"±": "+-", "–": "-", "—": "-", "→": "->", "×": "x", "…": "...", "ρ": "rho", "⚠": "!"})
 
 
-_ORDERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def without_orders(text: str) -> str:
-    """Return text in which no character gives the terminal an order: escape sequences are shown, not obeyed."""
-    return _ORDERS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """Return text with its control characters shown as \\xNN, so that a terminal cannot act on escape sequences."""
+    return _CONTROL_CHARACTERS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def fit_to(text: str, stream: TextIO) -> str:
-    """Return `text` with only characters that `stream` can print, none of which orders a terminal about."""
+    """Return `text` without control characters and with only characters that `stream` can print."""
     text = without_orders(text)
     encoding = getattr(stream, "encoding", None) or "ascii"
     try:
@@ -127,5 +127,5 @@ def fit_to(text: str, stream: TextIO) -> str:
 
 
 def print_safe(text: str, stream: TextIO) -> None:
-    """Print a line even where the terminal knows no UTF-8."""
+    """Print a line, also on a terminal that does not support UTF-8."""
     print(fit_to(text, stream), file=stream, flush=True)

@@ -1,4 +1,4 @@
-"""Which code makes vectors: a method's identity in keys, the digest of the code it runs through, the commit."""
+"""The code behind vectors, for records and keys: the commit, a digest of source files, a digest of probe vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _IMPORT = re.compile(r"^\s*(?:from (zoo[\w.]*) import (\([^)]*\)|[^\n#]+)|import
 
 @functools.cache
 def commit() -> str | None:
-    """Return the commit of the source checkout, with "+" where its code differs; None for an installed package."""
+    """Return the commit of the source checkout, with "+" if its files were changed; None for an installed package."""
     top = _ROOT.parent
     if not (top / ".git").exists():
         return None
@@ -29,7 +29,7 @@ def commit() -> str | None:
         head = _git(top, "rev-parse", "HEAD").strip()
         changed = _git(top, "status", "--porcelain", "--", "zoo", "benchmark", "configs").strip()
     except (OSError, subprocess.SubprocessError):
-        return None  # no git here, or not this user's checkout: the version has to do
+        return None  # git is not installed, or refuses this checkout; records still state the version
     return head[:12] + ("+" if changed else "")
 
 
@@ -40,7 +40,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 @functools.cache
 def code_digest(classes: tuple[type[Encoder], ...]) -> str:
-    """Return a sha256 over the files that methods run through: those of their classes, and what these import of zoo."""
+    """Return a sha256 over the source files of these classes and of all modules of zoo that they import."""
     files: dict[str, Path] = {}
     for cls in classes:
         for parent in cls.__mro__:
@@ -54,7 +54,7 @@ def code_digest(classes: tuple[type[Encoder], ...]) -> str:
 
 
 def _followed(path: Path) -> bool:
-    """Return whether a class's file is code of ours or of a plugin, not of Python or a library."""
+    """Return whether a class's file belongs to zoo or a plugin, not to Python or an installed library."""
     return _ROOT in path.resolve().parents or ("site-packages" not in path.parts and not _standard(path))
 
 
@@ -67,7 +67,7 @@ def _label(path: Path) -> str:
 
 
 def _reached(start: Path) -> set[Path]:
-    """Return the files of zoo that a file imports, at the top or inside functions, and those that they import."""
+    """Return the files of zoo that a file imports, at the top or inside functions, directly or through other files."""
     seen: set[Path] = set()
     left = [start]
     while left:
@@ -93,9 +93,9 @@ def _files_of(module: str, names: Iterable[str]) -> list[Path]:
 
 
 def probe_digest(make: Callable[[], Encoder]) -> str:
-    """Return a digest of the vectors that an encoder gives for fixed texts, before any training; `make` makes it.
+    """Return a digest of the vectors of fixed texts from the untrained encoder that `make` returns.
 
-    It notices weights that a plugin loads on its own. What cannot encode untrained gives a digest that says so.
+    It changes with weights that a plugin loads on its own. For an encoder that fails untrained it is "none: ERROR".
     """
     import numpy as np
 
@@ -103,11 +103,11 @@ def probe_digest(make: Callable[[], Encoder]) -> str:
 
     try:
         vectors = np.asarray(make().encode(list(PROBES)), dtype=np.float64)
-    except (Exception, SystemExit) as error:  # it fails again, with its reason, when it is measured
+    except (Exception, SystemExit) as error:  # the measurement fails again and reports the reason
         return f"none: {type(error).__name__}"
     if not np.isfinite(vectors).all():
         return "none: not finite"
     scale = float(np.abs(vectors).max()) if vectors.size else 0.0
-    # Rounded, so that another number of threads or batch shape gives the same digest in nearly every case.
+    # Rounded, so that the number of threads and the batch shape nearly never change the digest.
     rounded = np.round(vectors / scale, 3) + 0.0 if scale else vectors
     return sha256_json({"shape": list(vectors.shape), "values": rounded.ravel().tolist()})

@@ -1,9 +1,9 @@
-"""Typed recipes from YAML: an unknown key, a duplicate key or a wrong type is an error, never a surprise.
+"""Typed recipes from YAML: an unknown key, a duplicate key or a value of a wrong type is an error.
 
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
 `parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
-`method`, `extends` names another recipe, whose method and parameters it takes and whose parameters its own replace.
-With `control: true` it is no method to choose but what the others are measured against: tables say so.
+`method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
+those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _UniqueKeys(yaml.constructor.SafeConstructor):
 
 
 class _StrictLoader(_UniqueKeys, yaml.SafeLoader):
-    """SafeLoader without aliases (no "billion laughs") and without duplicate keys."""
+    """SafeLoader that refuses aliases ("billion laughs" attacks) and duplicate keys."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.events.AliasEvent):
@@ -63,7 +63,7 @@ def _fast_loader() -> Any:
 
 
 def _parse_fast(text: str) -> Any:
-    """Parse with libyaml, where PyYAML has it: ten times as fast, but aliases pass and errors have other words."""
+    """Parse with libyaml (ten times as fast), which accepts aliases and words errors differently."""
     loader = _fast_loader()(text)
     try:
         return loader.get_single_data()
@@ -72,13 +72,13 @@ def _parse_fast(text: str) -> Any:
 
 
 def _depth_bound(text: str) -> int:
-    """Return what no nesting of a YAML text exceeds: brackets opened, and the column where a line's own text begins."""
+    """Return an upper bound of a YAML text's nesting depth: opening brackets plus the deepest indentation."""
     columns = map(len, re.findall(r"(?:^|[\r\n\x85\u2028\u2029])[-?: \t]+", text))
     return text.count("[") + text.count("{") + max(columns, default=0)
 
 
 def _check_depth(text: str, where: str) -> None:
-    """Raise UsageError for nesting that a parser, which calls itself for each level, would not survive."""
+    """Raise UsageError for nesting so deep that a recursive parser would crash."""
     if _depth_bound(text) <= _DEEPEST:
         return
     depth = 0
@@ -90,16 +90,16 @@ def _check_depth(text: str, where: str) -> None:
 
 
 def _one_line(problem: object) -> str:
-    """Return what a parser says, which may quote the text over several lines, on one."""
+    """Return the message of a parser, which may quote several lines of text, on one line."""
     return " ".join(str(problem).split())[:300].rstrip(".")
 
 
 def parse_yaml(text: str, where: str) -> Any:
     """Parse one safe YAML document; raises UsageError with `where` and the line."""
-    with contextlib.suppress(yaml.YAMLError, ValueError):  # told below
+    with contextlib.suppress(yaml.YAMLError, ValueError):  # reported below
         _check_depth(text, where)
     if yaml.__with_libyaml__ and not re.search(r"&\S", text):  # no anchor, so no alias either
-        with contextlib.suppress(yaml.YAMLError, *_WRONG_VALUES):  # told by the strict loader
+        with contextlib.suppress(yaml.YAMLError, *_WRONG_VALUES):  # the strict loader reports it
             return _parse_fast(text)
     loader = None
     try:
@@ -109,7 +109,7 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark is not None else ""
         raise UsageError(f"{where}{line}: {_one_line(getattr(error, 'problem', None) or error)}.") from error
-    except _WRONG_VALUES as error:  # an impossible date, say, a list as a key, or `!!bool x`
+    except _WRONG_VALUES as error:  # for example an impossible date, a list as a key, or `!!bool x`
         raise UsageError(f"{where}: a value cannot be read ({type(error).__name__}: {_one_line(error)}).") from error
     finally:
         if loader is not None:
@@ -214,10 +214,10 @@ class RecipeSpec:
     stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
-        """Load the method and build its frozen recipe; `defaults` fill known keys that the spec leaves.
+        """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
 
-        Raises UsageError for a wrong value, and for a key that is stated and has no effect (the recipe's class may tell
-        by a static method `without_effect` of the parameters, which returns what is wrong).
+        Raises UsageError for a wrong value, and for a stated key that has no effect: a recipe class may have a static
+        method `without_effect`, which takes the parameters and returns what is wrong, or None.
         """
         cls = METHODS.get(self.method)
         if not dataclasses.is_dataclass(getattr(cls, "Recipe", None)):
@@ -231,21 +231,21 @@ class RecipeSpec:
 
 
 def added(default: Any) -> Any:
-    """Return a dataclass field that came after records of its recipe: at its default it stays out of their keys."""
-    return field(default=default, metadata={"later": True})
+    """Return a recipe field that was added after records existed; at its default it is left out of keys."""
+    return field(default=default, metadata={"added": True})
 
 
 def added_at_default(recipe: Any) -> set[str]:
     """Return the names of the `added` fields that have their default."""
     every = dataclasses.fields(recipe)
-    return {f.name for f in every if f.metadata.get("later") and getattr(recipe, f.name) == f.default}
+    return {f.name for f in every if f.metadata.get("added") and getattr(recipe, f.name) == f.default}
 
 
-SOURCES = ("backbone", "model", "path", "frequencies")  # keys of recipes whose value says where something lies
+SOURCES = ("backbone", "model", "path", "frequencies")  # recipe keys whose value is a place: a path, or a name
 
 
 def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
-    """Return the recipe's fields, with a source's name for its place, which differs between machines."""
+    """Return the recipe's fields; a path is replaced by its source's name, because paths differ between machines."""
     fields = dataclasses.asdict(recipe)
     named = {"model": sources["backbone"], **sources} if "backbone" in sources else sources
     for key in SOURCES:
@@ -255,7 +255,7 @@ def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_recipe(path: Path) -> RecipeSpec:
-    """Read one recipe file and those it extends; its name is the file's stem. Raises UsageError for a wrong one."""
+    """Read a recipe file and the recipes that it extends; the recipe's name is the file's stem. Raises UsageError."""
     return _read_recipe(path, {})
 
 
@@ -264,7 +264,7 @@ def _recipe_folder() -> Path:
 
 
 def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
-    """Read a recipe that `children` (a chain of files) extend; files that are in `known` are not read again."""
+    """Read a recipe; `children` is the chain of files that extend it. Files that are in `known` are not read again."""
     if path in known:
         return known[path]
     content = read_yaml(path)
@@ -298,7 +298,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except OSError:  # a name that is too long for any file
+    except OSError:  # the name is too long for a file
         return False
 
 
@@ -306,7 +306,7 @@ def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
     """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
-    # A changed copy of a shipped recipe may have its name: then the shipped one is meant.
+    # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
     found = next((place for place in places if _is_file(place) and (place != path or place == places[-1])), None)
     if found is None:
         names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
@@ -322,7 +322,7 @@ def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
 
 
 def all_recipes() -> dict[str, RecipeSpec]:
-    """Return every recipe by name: the YAML files, and each plugin method under its own name."""
+    """Return every recipe by name: those of the YAML files, and each plugin method under its own name."""
     known: dict[Path, RecipeSpec] = {}
     files = sorted(_recipe_folder().glob("*.yaml"), key=lambda p: p.stem)
     recipes = {path.stem: _read_recipe(path, known) for path in files}
@@ -340,11 +340,11 @@ def all_recipes() -> dict[str, RecipeSpec]:
 
 
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
-_COMMA = re.compile(r",(?![^\[]*\])")  # none within [a, b], which is one value
+_COMMA = re.compile(r",(?![^\[]*\])")  # a comma inside [a, b] belongs to one value
 
 
 def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split `name:key=value:key=value` into the name and the keys with their values, as they are written."""
+    """Split `name:key=value:key=value` into the name and the (key, value) pairs, values as unparsed text."""
     name, *pairs = _OVERRIDE.split(item)
     return name, [(key, value) for key, _, value in (pair.partition("=") for pair in pairs)]
 
@@ -366,7 +366,7 @@ def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
 
 
 def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
-    """Raise UsageError for a recipe's name with something behind it that is no setting, a shortened row's name, say."""
+    """Raise UsageError for NAME:TEXT where TEXT is not a setting, as in a row name that a table has shortened."""
     base, colon, rest = name.partition(":")
     if colon and name not in recipes and base in recipes:
         raise UsageError(

@@ -1,4 +1,7 @@
-"""Names to classes: lazy, typed, open to plugins. A clash is an error naming both; a broken plugin harms no one."""
+"""Registries of names and their classes, loaded when first used and open to plugins.
+
+A name clash is an error that names both places. A broken plugin does not affect anything else.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True)
 class Registered:
-    """One registered name: either what is registered (a class, say) or the "module:attribute" it is loaded from."""
+    """One entry: the registered object (usually a class), or the "module:attribute" that it is loaded from."""
 
     target: object
     origin: str
@@ -45,13 +48,13 @@ def _place(obj: type) -> str:
 
 
 class Registry(Generic[T]):
-    """A table of names for subclasses of one base class, filled by code, entry points and plugin files.
+    """Names of subclasses of one base class, registered by this project, by entry points and by plugin files.
 
-    T is what `get` returns: the class itself, or what a subclass of Registry makes of it.
+    T is what `get` returns: the class itself, or what a subclass of Registry makes from it.
     """
 
     def __init__(self, kind: str, *, base: str, group: str, builtin: Mapping[str, str | Registered]) -> None:
-        """`base` and the values of `builtin` are "module:attribute" (or entries); `group` is the entry-point group."""
+        """`base` and the values of `builtin` are "module:attribute" or Registered; `group` is the entry-point group."""
         self.kind = kind
         self.group = group
         self._base = base
@@ -77,7 +80,7 @@ class Registry(Generic[T]):
         with self._lock:
             known = self._entries.get(name)
             if known is not None and _target(known.target) == _target(entry.target):
-                return  # the entry point's own module registers its class by decorator as well, before or after
+                return  # the module of an entry point may register the same class by decorator as well
             if known is not None and known.target is not entry.target and known.origin != entry.origin:
                 raise UsageError(
                     f"{self.kind} {name!r} is defined twice: in {known.origin} and in {entry.origin}. Rename one."
@@ -118,7 +121,7 @@ class Registry(Generic[T]):
         return name in self._builtin
 
     def summary(self, name: str) -> str:
-        """Return the first line of the class's docstring, without importing it; else where it is defined."""
+        """Return the first line of the class's docstring, without importing it; without one, where it is defined."""
         target = self._entries[name].target
         text = _written_docstring(target) if isinstance(target, str) else target.__doc__
         return text.strip().splitlines()[0] if text and text.strip() else f"plugin ({self.origin(name)})"
@@ -140,23 +143,20 @@ class Registry(Generic[T]):
             with told_exits():
                 found = _load(entry.target) if isinstance(entry.target, str) else entry.target
             made = self.made_of(found, _load(self._base), entry.origin)
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # a plugin's own fault: told here
+        except (Exception, SystemExit) as error:  # whatever a plugin raises is reported as its fault
             self._broken[name] = f"{said(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = Registered(found, entry.origin)
         return made
 
     def made_of(self, found: object, base: type[Any], origin: str) -> T:
-        """Return what `get` gives for a registered object: the class. Raises TypeError for what has another base."""
+        """Return what `get` returns for a registered object: the class. Raises TypeError for another base class."""
         if not (isinstance(found, type) and issubclass(found, base)):
             raise TypeError(f"{origin} is not a subclass of {self._base.replace(':', '.')}")
         return cast("T", found)
 
     def load_all(self) -> Iterator[tuple[str, T | None]]:
-        """Yield every name with what is registered, or with None where loading fails (see `broken`)."""
+        """Yield every name with what is registered under it, or with None if loading fails (see `broken`)."""
         for name in self.names():
             try:
                 yield name, self.get(name)
@@ -169,7 +169,7 @@ class Registry(Generic[T]):
         before = dict(self._entries)
         try:
             yield
-        except BaseException:  # whatever the way out: undone, and raised again
+        except BaseException:  # also KeyboardInterrupt and SystemExit
             self._entries = before
             raise
 
@@ -188,18 +188,18 @@ def _load(target: str) -> Any:
 
 
 def _written_docstring(target: str) -> str | None:
-    """Return the docstring of the class "module:name" as its file has it; None where that cannot be read."""
+    """Return the docstring of the class "module:name", read from its source file; None if that cannot be read."""
     module, _, name = target.partition(":")
     path: list[str] | None = None
     spec = None
     try:
-        for part in module.split("."):  # find_spec of importlib would import the packages above
+        for part in module.split("."):  # importlib.util.find_spec would import the parent packages
             spec = importlib.machinery.PathFinder.find_spec(part, path)
             path = list(spec.submodule_search_locations or ()) if spec is not None else []
         if spec is None or spec.origin is None:
             return None
         tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):  # told with its reason when it is loaded
+    except (OSError, SyntaxError, ValueError):  # loading the class reports the reason
         return None
     found = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name), None)
     return None if found is None else ast.get_docstring(found)
@@ -247,7 +247,7 @@ METHODS: Registry[type[Encoder]] = Registry(
 )
 
 
-_FIRST_KEYS = {
+_NAMES_IN_KEYS = {
     "random": "zoo.methods.randomvectors.RandomVectors",
     "bag-of-words": "zoo.methods.bagofwords.BagOfWords",
     "cls": "zoo.methods.pooled.Cls",
@@ -272,17 +272,17 @@ _FIRST_KEYS = {
     "optiprompt": "zoo.methods.optiprompt.OptiPrompt",
     "pretrained": "zoo.methods.pretrained.Pretrained",
 }
-"""What keys called these methods before keys held names and versions: kept, so that measured cells keep their keys.
+"""The names of these methods in keys. They were module paths once, and stay so that measured cells keep their keys.
 
-They are names and no longer paths: no file is looked for under them. A method that is not here goes by its own name.
+No file is looked up by them any more. A method that is not listed here has its registered name in keys.
 """
 
 
 def method_identity(cls: type[Encoder]) -> str:
-    """Return what stands for a method in keys: its registered name and version; for a plugin also its file's sha256."""
+    """Return a method's identity in keys: its registered name and version; for a plugin also its file's sha256."""
     name = METHODS.name_of(cls)
     if name is not None and METHODS.is_builtin(name):
-        known = _FIRST_KEYS.get(name, name)
+        known = _NAMES_IN_KEYS.get(name, name)
         return known if cls.version == 1 else f"{known}, version {cls.version}"
     source = inspect.getsourcefile(cls)
     code = sha256_file(Path(source)) if source else cls.__module__
@@ -298,7 +298,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     """Run a plugin file; return None, or the reason when it is broken. A name clash raises UsageError."""
     if not path.is_file():
         raise UsageError(f"plugin file {path} does not exist.")
-    # Two files may share a name: the place tells them apart.
+    # Two files may have the same name, so the module name contains a hash of the path.
     module_name = f"zoo_bench_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     if spec is None or spec.loader is None:
@@ -314,7 +314,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     except UsageError:
         del sys.modules[module_name]
         raise
-    except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and harms nothing else
+    except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
         reason = f"{said(error)} ({_raised_in(error)})"
         for registry in registries:

@@ -1,4 +1,4 @@
-"""Encoders to use: made from a recipe, or read from the folder that they were saved in, whatever their method."""
+"""The functions for users of encoders: create one from a recipe, train it, encode texts, save it and load it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _METHOD = "method.json"
 
 
 def create(method: str, runtime: Runtime | None = None) -> Encoder:
-    """Return the encoder of one recipe, `name:key=value` as --methods takes it; what has to be trained is untrained.
+    """Return the untrained encoder of one recipe, written as in --methods: `name` or `name:key=value`.
 
-    Raises UsageError for a name that is not known, or more than one.
+    Raises UsageError for an unknown name, and for text that names several recipes.
     """
     from zoo.encoder import Runtime
 
@@ -32,7 +32,7 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
 
 
 def encode(encoder: Encoder[Any] | str | Path, texts: str | Sequence[str], runtime: Runtime | None = None) -> Vectors:
-    """Return the vectors of texts (n, dim), float32, or of one string (dim,).
+    """Return the vectors (n, dim) of texts, float32, or the vector (dim,) of one string.
 
     `encoder` is an encoder, a recipe as `create` takes it, or the path of a folder as `load` takes it.
     """
@@ -55,8 +55,8 @@ def fit(
 ) -> Encoder[Any]:
     """Return the encoder of one recipe, trained on sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
 
-    Nothing picks a checkpoint: the last one is kept. `folder` holds checkpoints, from which the same call goes on.
-    Raises UsageError for a recipe that is not known, or more than one, and for one string in place of sentences.
+    There is no development set: the last weights are kept. `folder` is for checkpoints, from which the same call
+    resumes. Raises UsageError for an unknown recipe, for several, and for one string instead of a list of sentences.
     """
     from zoo.encoder import Corpus, Run
 
@@ -68,7 +68,7 @@ def fit(
 
 
 def save(encoder: Encoder, folder: str | Path) -> None:
-    """Write the encoder, its method's name and the sha256 of each file, so that `load` needs the folder alone."""
+    """Write the encoder, its method's name and the sha256 of each file, so that `load` needs only the folder."""
     folder = Path(folder)
     encoder.save(folder)
     files = {name: sha256 for name, sha256 in hashes_of(folder).items() if name != _METHOD}
@@ -89,8 +89,8 @@ def check_files(folder: Path, hashes: object) -> None:
 def load(folder: str | Path, runtime: Runtime | None = None, *, method: str | None = None) -> Encoder:
     """Return the encoder that `save` or a run put into a folder.
 
-    Raises MissingError where nothing is saved or the method is not registered here (a plugin's), CorruptError for a
-    damaged file. `method` names the method of a folder that does not say it: one that Encoder.save wrote by itself.
+    Raises MissingError if nothing is saved there or the method (of a plugin) is not registered here, CorruptError for a
+    damaged file. `method` is needed only for a folder that Encoder.save wrote, which does not state its method.
     """
     folder = Path(folder)
     if not (folder / "recipe.json").is_file() and (folder / "encoder" / "recipe.json").is_file():
