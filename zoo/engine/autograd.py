@@ -1,4 +1,4 @@
-"""The type of what a `torch.autograd.Function` keeps between its two passes."""
+"""The type of the context of a `torch.autograd.Function`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch.autograd.function import FunctionCtx
 
 
 class Saved(FunctionCtx):
-    """What `forward` keeps for `backward`; each function sets those that it needs."""
+    """What `forward` stores for `backward`; each function sets the attributes that it needs."""
 
     saved_tensors: tuple[torch.Tensor, ...]
     rows: int

@@ -1,4 +1,4 @@
-"""Checkpoints: a hub id, a local folder, or the bundled zoo-mini; found first, loaded later, never half-loaded."""
+"""Pretrained checkpoints: a hub id, a local folder or a bundled backbone; found first, then loaded completely."""
 
 from __future__ import annotations
 
@@ -53,29 +53,29 @@ class BackboneSource:
 
     name: str
     revision: str | None
-    location: str  # what finds it again on this machine: the bundled name, the hub id, or the absolute folder
+    location: str  # how to find it again on this machine: the bundled name, the hub id, or the absolute folder
     folder: Path
     sha256: str
-    ancestors: tuple[str, ...] = ()  # what its weights were pretrained on from, as its folder states it
-    labelled: tuple[str, ...] = ()  # those of them, or itself, that were trained on labelled pairs
+    ancestors: tuple[str, ...] = ()  # the checkpoints that its pretraining started from, as its folder states
+    labelled: tuple[str, ...] = ()  # which of them, or itself, were trained on labelled pairs
 
     @property
     def ancestry(self) -> str | None:
-        """The condition of every number that stands on an ancestor's labelled pairs.
+        """The condition to state beside scores if this checkpoint or an ancestor was trained on labelled pairs.
 
-        None: the weights stand on none, or their folder states nothing.
+        None if neither was, or if the folder states no ancestry.
         """
         return f"labelled ancestry ({', '.join(self.labelled)})" if self.labelled else None
 
     def identity(self) -> dict[str, Any]:
         """Return what goes into keys and records (never the folder: it differs between machines)."""
-        own = {"local": True} if self.location == str(self.folder) else {}  # its name is that of a user's folder
-        said = {} if self.ancestry is None else {"ancestry": self.ancestry}
-        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **own, **said}
+        own = {"local": True} if self.location == str(self.folder) else {}  # the name is that of a user's folder
+        ancestry = {} if self.ancestry is None else {"ancestry": self.ancestry}
+        return {"name": self.name, "revision": self.revision, "sha256": self.sha256, **own, **ancestry}
 
 
 def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool = False) -> BackboneSource:
-    """Locate a checkpoint without loading it; raises MissingError or UsageError, at once, saying what to do."""
+    """Locate a checkpoint without loading it; raises MissingError or UsageError, which say what to do."""
     given = user_path(name)
     named = named_folder(name)
     local = named is None and is_dir(given)
@@ -87,7 +87,7 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
         folder = _from_hub(name, revision)
-    with reading(folder):  # a folder may be there and not be readable for this user
+    with reading(folder):  # a folder may exist and be unreadable for this user
         files = {path.name for path in folder.iterdir()}
     if not {"config.json", "modules.json"} & files:
         raise MissingError(f"backbone {name!r}: {folder} has no config.json; give a transformers model folder.")
@@ -103,7 +103,7 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
 
 
 def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
-    """Raise what loading a checkpoint would raise, as far as its configuration and the names of its files tell it."""
+    """Raise the errors of loading a checkpoint that its configuration and file names show, without loading weights."""
     from transformers import AutoConfig
 
     source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
@@ -120,10 +120,10 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
     try:
         return Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except Exception as error:  # whatever the reason it is not in the cache: next, the hub itself
+    except Exception as error:  # for any reason it is not in the cache: ask the hub
         not_cached = error
     at = f" at revision {revision}" if revision else ""
-    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the reason goes into records, which others read
+    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the message goes into records, which are published
     looked = (
         f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
     )
@@ -132,7 +132,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES"):
         raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached
     try:
-        # One short question first: the download itself retries for minutes when the hub cannot be reached.
+        # A short request first, because a download retries for minutes when the hub cannot be reached.
         info = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=5))
         files = [file.rfilename for file in info.siblings or []]
         weights = "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"
@@ -140,7 +140,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
         return Path(
             patiently(lambda: snapshot_download(name, revision=revision, allow_patterns=patterns, etag_timeout=5))
         )
-    except Exception as error:  # hub errors are many; each means "not to be had", with its own words
+    except Exception as error:  # of many kinds; each means that the checkpoint cannot be downloaded
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
@@ -155,7 +155,7 @@ def _file_sha256(path: Path, size: int, mtime: int) -> str:
 
 
 def _folder_sha256(folder: Path) -> str:
-    """Return the sha256 over what loading reads: weights, configuration and tokenizer, also of module subfolders."""
+    """Return the sha256 over all that loading reads: weights, configuration, tokenizer, also in module subfolders."""
     paths = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix in (".json", ".txt", ".model", *_WEIGHTS)]
     paths = [p for p in paths if p.name not in NOT_READ]
     # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
@@ -163,7 +163,7 @@ def _folder_sha256(folder: Path) -> str:
     modules = set(module_folders(folder)) - {folder}
     paths = [p for p in paths if p.parent == folder or _is_numbered(p.relative_to(folder)) or modules & {*p.parents}]
     safe = {p.parent for p in paths if p.suffix == ".safetensors"}
-    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # beside safetensors it is never read
+    paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # .bin is not read beside safetensors
     hashes = {}
     for path in paths:
         stat = path.stat()
@@ -191,7 +191,7 @@ def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
 
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
-    """Return the argument that leaves out the pooler of BERT-likes: no method uses it, most MLM checkpoints lack it."""
+    """Return the argument that leaves out the pooler of BERT-like models, which no method uses and many lack."""
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
@@ -209,7 +209,7 @@ def _masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
         )
     except Exception as error:
         refused = cannot_load(f"backbone {source.name!r}", source.folder, error)
-        if isinstance(error, ValueError) and isinstance(refused, CorruptError):  # an architecture that has none
+        if isinstance(error, ValueError) and isinstance(refused, CorruptError):  # an architecture without an MLM head
             raise UsageError(f"backbone {source.name!r} has no MLM head: {error}.") from error
         raise refused from error
     if loading["missing_keys"]:
@@ -222,7 +222,7 @@ def _masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
 def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
     """Return a checkpoint's MLM head: states (n, dim) -> logits (n, vocabulary), float32.
 
-    Raises UsageError for a checkpoint without one, or whose architecture's is not known.
+    Raises UsageError for a checkpoint without one, or if its place in the architecture is not known.
     """
     from zoo.engine.mlm_head import mlm_head_of
 
@@ -230,7 +230,7 @@ def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
-    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32; the token embeddings if tied.
+    """Return the output embeddings of a checkpoint's MLM head (vocabulary, dim), float32: the token embeddings if tied.
 
     Raises UsageError for a checkpoint without an MLM head.
     """
@@ -280,11 +280,11 @@ class Backbone:
 
     @property
     def max_length(self) -> int:
-        """Most tokens the position embeddings allow (RoBERTa's and MPNet's start at padding_idx + 1)."""
+        """The largest number of tokens of a text; RoBERTa's and MPNet's positions start at padding_idx + 1."""
         config = self.model.config
         positions = int(getattr(config, "max_position_embeddings", 512))
         if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet"):
-            positions -= (1 if config.model_type == "mpnet" else int(config.pad_token_id)) + 1  # MPNet's is always 1
+            positions -= (1 if config.model_type == "mpnet" else int(config.pad_token_id)) + 1  # MPNet: always 1
         return positions
 
     @classmethod
@@ -320,7 +320,7 @@ class Backbone:
             check_vocabulary(f"backbone {source.name!r}", source.folder, tokenizer, model.config)
         except ZooError:
             raise
-        except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used
+        except Exception as error:  # of many kinds; each means that this checkpoint cannot be used
             raise cannot_load(f"backbone {source.name!r}", source.folder, error) from error
         if loading["missing_keys"]:
             missing = sorted(loading["missing_keys"])
@@ -341,7 +341,7 @@ class Backbone:
         write_tensors(folder / "model.safetensors", self.model.state_dict(), {"format": "pt"})
 
     def save(self, folder: Path, *, trained: bool) -> None:
-        """Write the checkpoint when trained; an untouched backbone is only named, with its sha256."""
+        """Write the checkpoint if it was trained; of an untrained backbone only its name and sha256."""
         if trained:
             self.write_checkpoint(folder)
         write_json(
@@ -356,13 +356,13 @@ class Backbone:
 
     @classmethod
     def restore(cls, folder: Path, runtime: Runtime) -> Backbone:
-        """Read what `save` wrote."""
+        """Return the backbone that `save` wrote."""
         saved = read_mapping(folder / "backbone.json")
         missing = [key for key in ("name", "revision", "location", "sha256", "trained") if key not in saved]
         if missing:
             raise CorruptError(f"{folder / 'backbone.json'} does not say the {missing[0]}; train the encoder again.")
         if saved["trained"]:
-            read_tensors(folder / "model.safetensors")  # the library reads it without looking at its sha256
+            read_tensors(folder / "model.safetensors")  # for the check of its sha256, which the library does not make
             source = BackboneSource(
                 saved["name"],
                 saved["revision"],

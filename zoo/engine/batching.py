@@ -1,4 +1,4 @@
-"""Texts to vectors, fast: each unique text once, longest first, in batches that are halved when memory runs out."""
+"""Fast encoding: each distinct text once, longest first, in batches that are halved when memory runs out."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from zoo.engine.linear import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
 from zoo.errors import ContractError, Interrupted, ZooError
 
-# Padded tokens in a batch. On a CPU small batches keep activations in cache; a GPU wants to be full.
+# Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
 
-_SLICE = 50_000  # texts encoded at a time: beside the vectors, memory stays the same however many there are
+_SLICE = 50_000  # texts encoded at a time, so that memory other than the vectors does not grow with their number
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
@@ -27,7 +27,7 @@ Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 @dataclass
 class EncodingStats:
-    """What encoding cost; adds up over calls."""
+    """The cost of encoding, summed over calls."""
 
     texts: int = 0
     tokens: int = 0
@@ -37,7 +37,7 @@ class EncodingStats:
     halvings: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values with rates."""
+        """Return all fields as JSON values, with texts and tokens per second."""
         rate: dict[str, float | None] = {"texts_per_second": None, "tokens_per_second": None}
         if self.seconds > 0:
             rate = {
@@ -55,7 +55,7 @@ def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """True for the errors that CUDA, and the CPU allocator, raise when memory runs out."""
+    """Return whether an error is one that CUDA or the CPU allocator raises when memory runs out."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
         isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
     )
@@ -64,7 +64,7 @@ def out_of_memory(error: BaseException) -> bool:
 def encode_table(
     table: TokenTable, forward: Forward, *, dim: int, pad_id: int, runtime: Runtime, stats: EncodingStats
 ) -> Vectors:
-    """Return vectors (n, dim) float32 for the rows of `table`; where memory runs out, the budget is halved."""
+    """Return vectors (n, dim) float32 for the rows of `table`; when memory runs out, the token budget is halved."""
     started = time.perf_counter()
     budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
     vectors = np.empty((len(table), dim), dtype=np.float32)
@@ -109,12 +109,12 @@ def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
             "Set max_length in the recipe, or use another device."
         ) from error
     tried = rows * longest
-    # A batch may be much smaller than the budget allowed (few texts): then half of what was tried is the next step.
+    # With few texts a batch may be much smaller than the budget: then half of the batch is the next budget.
     return (tried if 2 * tried < budget else budget) // 2
 
 
 def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
-    """Encode each distinct text once and spread the result back to the order of `texts`."""
+    """Encode each distinct text once; return vectors (n, dim) in the order of `texts`."""
     if isinstance(texts, str):
         raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
@@ -132,7 +132,7 @@ def _in_slices(texts: list[str], encode: Callable[[list[str]], Vectors]) -> Vect
         return first
     vectors = np.empty((len(texts), first.shape[1]), first.dtype)
     vectors[:_SLICE] = first
-    del first  # a slice's own vectors are never held while the next one is encoded
+    del first  # frees its memory before the next slice is encoded
     for start in range(_SLICE, len(texts), _SLICE):
         vectors[start : start + _SLICE] = encode(texts[start : start + _SLICE])
     return vectors

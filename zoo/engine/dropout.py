@@ -1,4 +1,4 @@
-"""Sets a model's dropout, and makes its masks cheap on a CPU: drawn one by one, they take a sixth of a small step."""
+"""Sets a model's dropout rate, and draws its masks faster on a CPU, where they take a sixth of a small step."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _BITS = 16  # four elements of a mask from one draw of 64 bits
 
 
 def dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
-    """Set elements to 0 with probability `rate` (rounded to 1/65,536); divide the others by the share that is kept."""
+    """Set elements to 0 with probability `rate` (rounded to 1/65,536); divide the others by 1 - rate."""
     dropped = round(rate * 2**_BITS)
     if x.device.type != "cpu" or not 0 < dropped < 2**_BITS:
         return F.dropout(x, rate)
@@ -21,15 +21,15 @@ def dropout(x: torch.Tensor, rate: float) -> torch.Tensor:
 
 
 class Dropout(nn.Dropout):
-    """PyTorch's, with these masks."""
+    """PyTorch's Dropout with the masks of `dropout`."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """Drop in training only."""
+        """Apply dropout, in training mode only."""
         return dropout(input, self.p) if self.training else input
 
 
 def cheapen_dropout(model: nn.Module) -> None:
-    """Exchange every nn.Dropout in a model for one with cheap masks."""
+    """Replace every nn.Dropout in a model by a Dropout with the faster masks."""
     for module in model.modules():
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
@@ -38,12 +38,12 @@ def cheapen_dropout(model: nn.Module) -> None:
 
 
 def set_dropout(model: nn.Module, rate: float | None) -> None:
-    """Give every dropout of a transformer one rate; None leaves them."""
+    """Set the rate of every dropout layer of a model; None changes nothing."""
     for module in model.modules():
         if rate is not None and isinstance(module, nn.Dropout):
             module.p = rate
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """True when two passes of the model in training may differ."""
+    """Return whether the model has dropout, so that two passes in training mode may differ."""
     return any(isinstance(module, nn.Dropout) and module.p > 0 for module in model.modules())

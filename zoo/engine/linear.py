@@ -1,4 +1,4 @@
-"""Linear maps whose weights do not change for a while: laid out once as the CPU kernels want them, with GELU."""
+"""Linear maps whose weights are packed once into the layout of the CPU kernels, optionally with GELU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _packed: ContextVar[Packed | None] = ContextVar("packed", default=None)
 
 @contextmanager
 def resting_weights() -> Iterator[None]:
-    """Promise that no weight changes inside; elsewhere, as in training, every product reads the weights as they are."""
+    """Let `linear` pack weights inside the block, where the caller must not change any; elsewhere none is packed."""
     token = _packed.set({})
     try:
         yield
@@ -26,17 +26,17 @@ def resting_weights() -> Iterator[None]:
 
 
 def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) -> torch.Tensor:
-    """All maps of x (..., in) in one product -> (..., out of all), through GELU if asked: x is read, and cast, once."""
-    kept = _packed.get()
+    """Apply all maps to x (..., in) in one product -> (..., sum of outs), then GELU if asked; x is cast only once."""
+    packed = _packed.get()
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
-    if kept is None or not _can_pack(maps, x, dtype):
+    if packed is None or not _can_pack(maps, x, dtype):
         y: torch.Tensor = maps[0](x) if len(maps) == 1 else F.linear(x, *_joint(maps))
         return F.gelu(y) if gelu else y
     key = (dtype, *map(id, maps))
-    if key not in kept:
+    if key not in packed:
         weight, bias = (None if part is None else part.detach().to(dtype) for part in _joint(maps))
-        kept[key] = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
-    weight, bias = kept[key]
+        packed[key] = torch.ops.mkldnn._reorder_linear_weight(weight, None), bias
+    weight, bias = packed[key]
     activation, algorithm = ("gelu", "none") if gelu else ("none", "")
     with torch.autocast("cpu", enabled=False):
         result: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x.to(dtype), weight, bias, activation, [], algorithm)
@@ -44,7 +44,7 @@ def linear(maps: Sequence[nn.Linear], x: torch.Tensor, *, gelu: bool = False) ->
 
 
 def _can_pack(maps: Sequence[nn.Linear], x: torch.Tensor, dtype: torch.dtype) -> bool:
-    """True on a CPU whose PyTorch has oneDNN, outside autograd, for plain layers that nothing is hooked to."""
+    """Return whether packing works: on a CPU with oneDNN, outside autograd, for nn.Linear layers without hooks."""
     return (
         x.device.type == "cpu"
         and not torch.is_grad_enabled()

@@ -1,4 +1,4 @@
-"""The masked-language-model heads of the transformers library: states -> logits, whatever the model calls its parts."""
+"""The masked-language-model heads (states -> logits) of the architectures in the transformers library."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ScoresByEmbeddings(nn.Module):
-    """A head that is handed the token embeddings at each call (DeBERTa's newer one), with a copy of its own."""
+    """A head that takes the token embeddings as an argument (newer DeBERTa); it holds a copy of them."""
 
     def __init__(self, head: nn.Module, embeddings: nn.Module) -> None:
         super().__init__()

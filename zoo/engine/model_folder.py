@@ -1,4 +1,4 @@
-"""What a model folder must be before anything of it is loaded: no code, no pickle, whole weights, a tokenizer."""
+"""Checks of a model folder before loading: no Python code, no pickle, complete weights, a matching tokenizer."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from zoo.paths import is_file
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
-# What tokenizers of the transformers library are read from; a BPE vocabulary in two files has vocab.json.
+# The files of the transformers library's tokenizers; a BPE vocabulary in two files has vocab.json.
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
-_LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have rows to spare, up to a round number
+_LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have unused rows, up to a round number
 
 
 def load_pretrained(kind: Any, folder: Path, **options: Any) -> Any:
-    """Return what `kind` loads from a folder on this disk, never with Python code that the folder brings."""
+    """Return what `kind` loads from a local folder; Python code in the folder is not run."""
     return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 
 
 def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
-    """Return what to raise for an error of the transformers library, which raises many kinds."""
+    """Return the ZooError to raise for an error, of any kind, of the transformers library."""
     if "trust_remote_code" in str(error) or "custom code" in str(error):
         return UsageError(
             f"{what} in {folder} asks to run Python code of its own (auto_map), which is refused: nothing of it was"
@@ -57,10 +57,10 @@ def module_folders(folder: Path) -> list[Path]:
 
 
 def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
-    """Judge every folder that is loaded: the model's own, or those that modules.json lists.
+    """Check the weights in every folder that is loaded: the model's own, or those that modules.json lists.
 
-    Raises MissingError where no weights are, UsageError where they are pickle only, CorruptError for an index that
-    leads elsewhere.
+    Raises MissingError if there are none, UsageError if they are pickle only, CorruptError for an index that names a
+    file outside its folder.
     """
     found = False
     for part in module_folders(folder):
@@ -90,7 +90,7 @@ def _check_index(what: str, index: Path) -> None:
 
 
 def check_tokenizer_files(what: str, folder: Path) -> None:
-    """Raise MissingError for a folder without a tokenizer: every word would be unknown, and no error would say so."""
+    """Raise MissingError for a folder without a tokenizer, which would silently make every word unknown."""
     if not any(any(folder.glob(name)) for name in _TOKENIZERS):
         raise MissingError(
             f"{what}: {folder} has no tokenizer (none of {', '.join(_TOKENIZERS[:4])}), so every word would be"
@@ -99,7 +99,7 @@ def check_tokenizer_files(what: str, folder: Path) -> None:
 
 
 def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
-    """Raise CorruptError where the tokenizer is not the model's: its vocabulary is far from the embeddings' rows."""
+    """Raise CorruptError if the tokenizer has more tokens than the model has embedding rows, or far fewer."""
     rows, words = getattr(config, "vocab_size", None), len(tokenizer)
     if isinstance(rows, int) and not _LEAST_VOCABULARY * rows <= words <= rows:
         raise CorruptError(

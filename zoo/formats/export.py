@@ -1,4 +1,4 @@
-"""An encoder as a sentence-transformers folder, for use and publication where this project is not installed."""
+"""Writes an encoder as a sentence-transformers folder, for use and publication without this project."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from zoo.files import write_json, write_sums, write_text
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, StockModules
 from zoo.registry import METHODS
 
-_PACKAGE = "sentence_transformers.models"  # as released models name them; version 6.2 maps them to its own
+_PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
 
 
 @runtime_checkable
 class Exportable(Protocol):
-    """An encoder that can say what it is in modules of sentence-transformers; its traits say whether it does."""
+    """An encoder that sentence-transformers' stock modules can express if its traits say `exports`."""
 
     def stock_modules(self) -> StockModules:
-        """Return the modules."""
+        """Return the modules that compute the same vectors."""
         ...
 
 
 def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "") -> None:
-    """Write a new folder that sentence-transformers opens; what was written is read again and gives the same vectors.
+    """Write a new folder for sentence-transformers; it is read again first, and must give the same vectors.
 
     `card` becomes its README.md. Raises UsageError for an encoder that the package's stock modules cannot express, and
     for a folder that exists.
@@ -57,7 +57,7 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
 
 
 def modules_of(encoder: Encoder) -> StockModules:
-    """Return the encoder in modules that sentence-transformers has; raises UsageError for one that has no such form."""
+    """Return the encoder as stock modules of sentence-transformers; raises UsageError if they cannot express it."""
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
     raise UsageError(
@@ -71,7 +71,7 @@ def _write(encoder: StockModules, folder: Path) -> None:
     backbone = encoder.backbone
     backbone.write_checkpoint(folder)
     limits = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lower_case}
-    # The weights have no pooler; loading would make one up, and report it as missing.
+    # The weights have no pooler; loading would initialise one at random and report it as missing.
     unused = without_pooler(type(backbone.model))
     write_json(folder / "sentence_bert_config.json", limits | ({"model_args": unused} if unused else {}))
     write_json(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})

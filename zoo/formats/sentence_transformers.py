@@ -1,4 +1,4 @@
-"""The folder format of sentence-transformers: which modules a model lists, read without running any of its code."""
+"""The folder format of sentence-transformers: a model's modules, read without running any code of the folder."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.t
 
 @dataclass(frozen=True)
 class Layout:
-    """What a folder says of itself."""
+    """What a sentence-transformers folder states."""
 
     transformer: BackboneSource
     pooling: Pooling
     after: list[Dense | Normalize]
     max_length: int | None
     lower_case: bool
-    foreign: str | None  # the first module that is not stock
-    stated: bool  # False: a plain checkpoint, which says nothing of itself
+    foreign: str | None  # the first module or setting that only the package itself can run
+    stated: bool  # False: a plain checkpoint without modules.json
 
     @classmethod
     def read(cls, source: BackboneSource, model: str, wanted: Pooling | None) -> Layout:
-        """Read modules.json and what it lists; `wanted` replaces its pooling. Raises UsageError without a pooling."""
+        """Read modules.json and its modules; `wanted` replaces their pooling. Raises UsageError if none is given."""
         modules = listed_modules(source.folder)
         if not modules:
             if wanted is None:
@@ -78,7 +78,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class StockModules:
-    """An encoder in modules that the package has: a transformer, the pooling of its last layer, and what follows."""
+    """An encoder as stock modules: a transformer, the pooling of its last layer, and the modules that follow."""
 
     backbone: Backbone
     pooling: Pooling  # one of EXPORTED_POOLINGS
@@ -88,11 +88,11 @@ class StockModules:
 
 
 EXPORTED_POOLINGS: dict[Pooling, str] = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}
-"""Our poolings of the last layer, with the package's names; it has none of other layers."""
+"""Poolings of the last layer and their names in the package, which can pool no other layer."""
 
 
 def _stock(kind: str) -> str:
-    # Only the package's own classes are known; `my_package.Normalize` may do anything.
+    # Only classes of the package itself are known; a class such as `my_package.Normalize` may do anything.
     return kind.rsplit(".", 1)[-1] if kind.startswith("sentence_transformers.") else ""
 
 
@@ -119,15 +119,15 @@ def _odd_pooling(folder: Path) -> str | None:
 
 
 class Normalize(torch.nn.Module):
-    """Scale to length 1."""
+    """Scales vectors to length 1."""
 
     def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-        """(n, dim) -> (n, dim out)."""
+        """(n, dim) -> (n, dim)."""
         return torch.nn.functional.normalize(vectors, dim=-1)
 
 
 class Dense(torch.nn.Module):
-    """A linear layer and its activation; `odd` names what it does besides, or an activation that is not known."""
+    """A linear layer and its activation; `odd` names a feature or an activation that is not supported here."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -168,7 +168,7 @@ class Dense(torch.nn.Module):
 def load_with_library(
     source: BackboneSource, name: str, max_length: int | None, runtime: Runtime, foreign: str
 ) -> SentenceTransformer:
-    """Return the sentence-transformers package's own model, never with remote code; raises ZooError when it cannot."""
+    """Return the model that sentence-transformers itself loads, without remote code; raises ZooError if it fails."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
@@ -178,7 +178,7 @@ def load_with_library(
         ) from error
     try:
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
-    except Exception as error:  # the package raises many kinds; each means that it cannot run this folder safely
+    except Exception as error:  # of many kinds; each means that the package cannot load this folder
         raise cannot_load(f"pretrained: {name!r}, which uses {foreign},", source.folder, error) from error
     if max_length:
         model.max_seq_length = max_length

@@ -1,7 +1,7 @@
-"""Vectors of whole texts in a file that a user brings: of encoders that are no recipe here, made elsewhere.
+"""Vectors of whole texts from a user's file, made by an encoder that is not part of this project.
 
-Two forms: lines of text, a tab, and numbers between blanks (.tsv, .gz and .xz too); or a matrix (.npy, or .safetensors
-with the tensor `vectors`) and beside it, with the same stem, a .txt file of its texts, one per line.
+Two forms: lines of a text, a tab and numbers separated by blanks (.tsv, also .gz and .xz); or a matrix (.npy, or
+.safetensors with the tensor `vectors`) and beside it a .txt file with the same stem and one text per line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MATRICES = (".npy", ".safetensors")
 
 
 def find_text_vectors(path: str | None) -> list[Path]:
-    """Return the file, and that of its texts where it is a matrix; raises MissingError saying what to give."""
+    """Return the file, and for a matrix also the file of its texts; raises MissingError, which says what to give."""
     if path is None:
         raise MissingError("vectors of texts: no file is given; add path=FILE to the method, as in vectors:path=FILE.")
     file = Path(path).expanduser()
@@ -32,7 +32,7 @@ def find_text_vectors(path: str | None) -> list[Path]:
 
 
 def text_vectors_identity(files: list[Path]) -> dict[str, object]:
-    """Return name and sha256 of the files (never the place: it differs between machines)."""
+    """Return name and sha256 of the files, without their paths, which differ between machines."""
     digests = {file.name: sha256_file(file) for file in files}
     return {"name": files[0].name, "sha256": sha256_json(digests), "local": True}
 
@@ -40,7 +40,8 @@ def text_vectors_identity(files: list[Path]) -> dict[str, object]:
 def read(files: list[Path]) -> tuple[dict[str, int], NDArray[np.float32]]:
     """Return the row of each text, and the vectors (n, dim) float32.
 
-    Raises CorruptError for a file that cannot be read, an odd line, a number that is not finite, or a text given twice.
+    Raises CorruptError for a file that cannot be read, a malformed line, a number that is not finite, or a text with
+    two different vectors.
     """
     if files[0].suffix in _MATRICES:
         vectors, texts = _matrix(files[0]), [line for _, line in _lines(files[1])]
@@ -73,7 +74,7 @@ def _matrix(path: Path) -> NDArray[np.float32]:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers; only a line feed ends one, for texts may hold other separators."""
+    """Yield the lines with their numbers; only a line feed ends a line, because texts may contain other separators."""
     for number, line in enumerate(iterate_bytes(path), 1):
         try:
             yield number, line.rstrip(b"\r\n").decode("utf-8")

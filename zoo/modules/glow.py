@@ -1,7 +1,7 @@
 """Glow for vectors (Dinh et al. 2015; Kingma and Dhariwal 2018), as BERT-flow uses it: an invertible map to N(0, I).
 
 One step is actnorm, a fixed permutation of the channels and an additive coupling; `depth` steps are a level. After each
-level but the last, the second half of the channels is finished (its prior is N(0, 1)) and the first half goes on.
+level but the last, the second half of the channels is final (its prior is N(0, 1)); the next level maps the first half.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from zoo.errors import UsageError
 
-LOG_SCALE_FACTOR = 3.0  # a log-scale is this times its parameter: it learns that much faster (tensor2tensor)
+LOG_SCALE_FACTOR = 3.0  # log-scale = this * parameter, which makes it learn that much faster (tensor2tensor)
 
 Mixing = Literal["permutation", "reversal"]
 
@@ -35,9 +35,9 @@ class ActNorm(nn.Module):
         return LOG_SCALE_FACTOR * self.logs
 
     def start(self, x: torch.Tensor) -> None:
-        """Set bias and scale so that this batch (n, dim) leaves with zero mean and unit variance.
+        """Set bias and scale so that the output for this batch (n, dim) has zero mean and unit variance.
 
-        A channel that does not vary keeps its scale: a million for each step, as in tensor2tensor, soon is infinity.
+        A constant channel keeps its scale; tensor2tensor multiplies it by a million per step, which soon overflows.
         """
         self.starting = False
         mean = x.mean(0)
@@ -58,10 +58,10 @@ class ActNorm(nn.Module):
 
 
 class CouplingNet(nn.Module):
-    """g of the coupling: three linear layers, actnorm and ReLU after the first two; at the start g = 0.
+    """g of the coupling: three linear layers, actnorm and ReLU after the first two; g = 0 at initialisation.
 
     BERT-flow's table 7 says "3-layer CNN with residual connection"; on a vector a convolution is a linear layer. It
-    does not say where the residual goes: here around the middle layer, the one that is as wide at both ends.
+    does not say where the residual is: here it is around the middle layer, whose input and output are equally wide.
     """
 
     def __init__(self, inputs: int, outputs: int, width: int, residual: bool) -> None:
@@ -116,7 +116,7 @@ class FlowStep(nn.Module):
 class Glow(nn.Module):
     """z = f(u), invertible; weights and permutations are drawn from torch's generator. Defaults: BERT-flow's table 7.
 
-    Raises UsageError when there are too few dimensions to be halved so often.
+    Raises UsageError for fewer than 2**levels dimensions.
 
     Example:
         >>> flow = Glow(dim=8)
@@ -146,7 +146,7 @@ class Glow(nn.Module):
 
     @property
     def steps(self) -> list[FlowStep]:
-        """All steps in order; one changes only the first `step.dim` channels, the others are finished."""
+        """All steps in order; each changes only the first `step.dim` channels."""
         return [step for step in self.chain if isinstance(step, FlowStep)]
 
     def forward(self, u: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Small modules that exist in training only."""
+"""Projection heads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import nn
 
 
 class TanhHead(nn.Module):
-    """SimCSE's MLP: Linear(dim, dim) and tanh, weights N(0, 0.02^2), bias 0; dropped at test when unsupervised."""
+    """SimCSE's MLP: Linear(dim, dim) and tanh, weights N(0, 0.02^2), bias 0; unsupervised SimCSE removes it at test."""
 
     def __init__(self, dim: int, initializer_range: float = 0.02) -> None:
         super().__init__()

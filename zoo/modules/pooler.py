@@ -1,4 +1,4 @@
-"""The poolers of SimCSE's code, and a transformer under one of them as it is trained."""
+"""The poolers of SimCSE's code, and a module of a transformer with one of them, for training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POOLINGS: dict[str, Pooling] = {
     "cls_before_pooler": "cls",
     "avg": "last",
     "avg_top2": "top2",
-    "avg_first_last": "first-last-h1",  # the code since 2022; the published numbers had the embedding layer
+    "avg_first_last": "first-last-h1",  # as in the code since 2022; the published numbers used the embedding layer
 }
 
 
@@ -38,6 +38,6 @@ class TrainedPooler(nn.Module):
         self.mlp = (mlp or TanhHead(config.hidden_size, config.initializer_range)) if has_mlp else nn.Identity()
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Pooled, and through the MLP where the pooler has one."""
+        """Encode, pool, and apply the MLP if the pooler has one."""
         vectors: torch.Tensor = self.mlp(pooled(self.model, input_ids, attention_mask, self.how))
         return vectors

@@ -1,7 +1,7 @@
 """Templates such as `This sentence : "[X]" means [MASK] .`: prompted token rows, the [MASK] state, the template's bias.
 
 PromptBERT (Jiang et al. 2022), sections 4.1 and 4.3. The tokens of a row are [CLS] prefix sentence suffix [SEP]; the
-parts are tokenised apart, so that truncation can only cut the sentence.
+parts are tokenised separately, so that truncation can cut only the sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENDS = (".", "?", '"', "'")  # the released test code adds a period unless the 
 
 @dataclass(frozen=True)
 class Template:
-    """A prompt with one place for the sentence, [X], and one [MASK] (for whatever the tokenizer's mask token is)."""
+    """A prompt with one [X], the place of the sentence, and one [MASK], which stands for the tokenizer's mask token."""
 
     text: str
 
@@ -49,10 +49,10 @@ class Template:
         return cls(text.strip())
 
     def bind(self, tokenizer: PreTrainedTokenizerBase, *, period: bool = False, blank: bool = True) -> BoundTemplate:
-        """Return the template in the tokens of a tokenizer; raises UsageError when it has no mask token.
+        """Return the template in the tokens of a tokenizer; raises UsageError when the tokenizer has no mask token.
 
-        `period` adds a period to sentences without an end mark. `blank: False` drops the blank before [X] (which only
-        tokenizers that keep blanks can tell).
+        `period` adds a period to sentences without an end mark. With `blank` False the blank before [X] is dropped,
+        which matters only to tokenizers that encode blanks.
         """
         mask_token, mask_id = tokenizer.mask_token, tokenizer.mask_token_id
         if mask_token is None:
@@ -60,9 +60,9 @@ class Template:
                 f"template {self.text!r}: this backbone's tokenizer has no mask token; use another backbone."
             )
         before, after = self.text.replace(MASK, mask_token).split(SENTENCE)
-        around = list(tokenizer(mask_token)["input_ids"])  # the special tokens that a row starts and ends with
+        around = list(tokenizer(mask_token)["input_ids"])  # has the special tokens at the start and end of a row
         at = around.index(mask_id)
-        lead = " " if before != before.rstrip() else ""  # a blank before a word belongs to the word
+        lead = " " if before != before.rstrip() else ""  # tokenizers with blanks join a blank to the word after it
         head = [*around[:at], *_ids(tokenizer, before.rstrip())]
         tail = [*_ids(tokenizer, after), *around[at + 1 :]]
         alone = [*head, *tail]
@@ -79,23 +79,23 @@ def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
 
 @dataclass(frozen=True, eq=False)
 class BoundTemplate:
-    """A template in token ids: `head` stands before the sentence, `tail` after it, special tokens included."""
+    """A template in token ids: `head` is before the sentence, `tail` after it, special tokens included."""
 
     template: Template
     tokenizer: PreTrainedTokenizerBase
     head: tuple[int, ...]
     tail: tuple[int, ...]
-    mask: int  # where the mask token is in head + tail
+    mask: int  # the mask token's position in head + tail
     lead: str  # put before each sentence
     period: bool
 
     def __len__(self) -> int:
-        """Tokens of the template alone."""
+        """Number of tokens of the template alone."""
         return len(self.head) + len(self.tail)
 
     @property
     def alone(self) -> tuple[int, ...]:
-        """The template without a sentence."""
+        """The token ids of the template without a sentence."""
         return self.head + self.tail
 
     def sentences(
@@ -110,7 +110,7 @@ class BoundTemplate:
         )
 
     def fill(self, sentences: TokenTable) -> TokenTable:
-        """Return the rows head + sentence + tail of tokenised sentences."""
+        """Return the rows head + sentence + tail for tokenised sentences."""
         offsets = sentences.offsets + len(self) * np.arange(len(sentences) + 1)
         ids = np.empty(int(offsets[-1]), np.int32)
         of_sentence = np.ones(len(ids), bool)
@@ -122,7 +122,7 @@ class BoundTemplate:
         return TokenTable(ids, offsets, sentences.truncated)
 
     def room(self, max_length: int) -> int:
-        """Return how many tokens of a sentence fit a row of `max_length`; raises UsageError when none does."""
+        """Return how many tokens of a sentence fit into a row of `max_length`; raises UsageError when none does."""
         if max_length <= len(self):
             raise UsageError(
                 f"template {self.template.text!r} takes {len(self)} tokens, and a row has {max_length} (max_length, or"
@@ -135,7 +135,7 @@ class BoundTemplate:
         return self.fill(self.sentences(texts, self.room(max_length), MEMORY.tokenise))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
-        """Return where the mask token is (n,) in rows whose numbers of tokens are given (n,)."""
+        """Return the mask token's position (n,) in rows with these numbers of tokens (n,)."""
         after_sentence = self.mask >= len(self.head)
         return row_lengths - len(self) + self.mask if after_sentence else row_lengths * 0 + self.mask
 
@@ -149,7 +149,7 @@ class BoundTemplate:
     def position_ids(self, sentence_lengths: torch.Tensor, first: int) -> torch.Tensor:
         """Return position ids (n, template) of the template alone around sentences of the given lengths (n,).
 
-        What follows the sentence is moved by the sentence's length; positions start at `first`.
+        Positions start at `first`; those behind the sentence are increased by its length.
         """
         positions = first + torch.arange(len(self), device=sentence_lengths.device)
         moved = torch.arange(len(self), device=sentence_lengths.device) >= len(self.head)
@@ -158,7 +158,8 @@ class BoundTemplate:
     def bias(self, model: PreTrainedModel, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
         """Template bias (section 4.3): the [MASK] states (n, dim) of the template alone, at its positions in n rows.
 
-        Sentences of equal length share one row of the pass, and so in training a dropout mask, as in the released code.
+        Sentences of equal length share one row of the forward pass, and therefore one dropout mask in training, as in
+        the released code.
         """
         sentences = attention_mask.sum(1) - len(self)
         lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -173,7 +174,7 @@ class BoundTemplate:
 def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
     """Return the position id of a row's first token: 0, or padding_idx + 1 for RoBERTa.
 
-    Raises UsageError for a backbone that takes no position ids, with what to do `instead`.
+    Raises UsageError for a backbone that takes no position ids; the message advises to use `instead`.
     """
     if "position_ids" not in inspect.signature(backbone.model.forward).parameters:
         raise UsageError(f"backbone {backbone.source.name!r} takes no position ids; use {instead}.")
@@ -182,7 +183,7 @@ def first_position(backbone: Backbone, instead: str = "denoise: false") -> int:
 
 
 class MlmTransform(nn.Module):
-    """What an MLM head does before it scores the words: dense, activation, LayerNorm; (n, dim) -> (n, dim)."""
+    """The transform in an MLM head before the output layer: dense, activation, LayerNorm; (n, dim) -> (n, dim)."""
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
@@ -198,12 +199,12 @@ class MlmTransform(nn.Module):
         nn.init.zeros_(self.dense.bias)
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        """States at [MASK] -> what is multiplied with the word embeddings."""
+        """States at [MASK] (n, dim) -> transformed states (n, dim)."""
         transformed: torch.Tensor = self.norm(self.activation(self.dense(states)))
         return transformed
 
     def take(self, head: nn.Module, name: str) -> None:
-        """Copy the weights of a checkpoint's MLM head; raises UsageError for one that is not as wide as the states."""
+        """Copy the weights of a checkpoint's MLM head; raises UsageError if it is not as wide as the states."""
         found = transform_of(head)
         if found is None or found[0].weight.shape != self.dense.weight.shape:
             raise UsageError(
