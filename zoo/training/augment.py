@@ -1,27 +1,28 @@
-"""Discrete augmentations of one sentence's token ids, for contrastive views: seeded, composable, free of any method.
+"""Discrete augmentations of one sentence's token ids, for contrastive views: seeded, composable, used by all methods.
 
-As text: NAME:RATE or NAME:RATE:UNIT (unit "token" unless given), spans as NAME:COUNTxRATE, a chain with "+":
+In a recipe: NAME:RATE or NAME:RATE:UNIT (the unit is "token" by default), NAME:COUNTxRATE for spans, a chain with "+":
 "duplicate:0.2:word", "span-delete:5x0.05", "delete:0.1+reorder:0.2", "reorder-repo". N is the number of units.
 
-    exchange      max(2, int(rate N)) places, chosen at random, exchange their units so that each gets another place's
+    exchange      permutes the units of max(2, int(rate N)) random places so that no place keeps its own
                   (PT-BERT section 4.4, reorder, rate not stated)
-    reorder       int(rate N) places, chosen at random, get each other's units in any order, their own one included: a
-                  short sentence often stays as it is
-    duplicate     int(rate N) draws of a unit, each adds a copy beside it (PT-BERT section 4.4, rate not stated)
-    delete        int(rate N) units go, at least one stays (SimCSE table 1, PT-BERT section 4.4)
-    repeat        U{0..max(2, int(rate N))} different units are doubled (ESimCSE; 0.32 for BERT in its run.sh)
-    crop          a contiguous share of 1 - rate stays, at least one unit (SimCSE table 1)
-    span-delete   COUNT disjoint spans go, together int(COUNT rate N) units, at least one stays (CLEAR: 5x0.05)
-    span-reorder  COUNT disjoint pairs of spans change places, together int(2 COUNT rate N) units (CLEAR: 5x0.05)
-    substitute    int(rate N) tokens become one of their nearest tokens; by words, only words of one token (CLEAR: 0.3)
+    reorder       permutes the units of int(rate N) random places at random, so a place may keep its own and a short
+                  sentence often does not change
+    duplicate     draws a unit int(rate N) times and adds a copy beside it (PT-BERT section 4.4, rate not stated)
+    delete        removes int(rate N) units, but not all (SimCSE table 1, PT-BERT section 4.4)
+    repeat        doubles U{0..max(2, int(rate N))} different units (ESimCSE; 0.32 for BERT in its run.sh)
+    crop          keeps a contiguous share of 1 - rate, at least one unit (SimCSE table 1)
+    span-delete   removes COUNT disjoint spans of int(COUNT rate N) units in all, but not all units (CLEAR: 5x0.05)
+    span-reorder  exchanges COUNT disjoint pairs of spans, of int(2 COUNT rate N) units in all (CLEAR: 5x0.05)
+    substitute    replaces int(rate N) tokens by one of their nearest tokens; with unit "word" only words of one token
+                  (CLEAR: 0.3)
 
-Special tokens are no units: they stay, and stay where they are among the units. The "-repo" kinds do what released code
-does, which counts lengths with the special tokens and, in PT-BERT's three, may touch [SEP]:
+Special tokens are not units and keep their places among the units. The "-repo" kinds follow released code, which
+includes the special tokens in lengths and, in PT-BERT's three kinds, may change [SEP]:
 
-    reorder-repo    everything but [CLS] is permuted; no rate (PT-BERT "shuffle")
-    duplicate-repo  int(rate length) times, a position from 1 to the last of the grown row is doubled (PT-BERT "dup")
-    delete-repo     int(rate length) draws from 1 to the last lose their attention, the tokens stay (PT-BERT "mask")
-    repeat-repo     as repeat, with other bounds, at most 9; by words, never the last (ESimCSE "bpe" and "word")
+    reorder-repo    permutes everything but [CLS]; no rate (PT-BERT "shuffle")
+    duplicate-repo  doubles int(rate length) times a random position, not 0, of the grown row (PT-BERT "dup")
+    delete-repo     draws int(rate length) positions, not 0, and masks them in attention; tokens stay (PT-BERT "mask")
+    repeat-repo     as repeat, with other bounds, at most 9; with unit "word" never the last (ESimCSE "bpe", "word")
 """
 
 from __future__ import annotations
@@ -49,22 +50,22 @@ Ids = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
 Generator = np.random.Generator
 
-SPECIAL, WORD, PIECE, OTHER = range(4)  # a token's kind: OTHER is text, but never put in ([UNK], [unused7])
+SPECIAL, WORD, PIECE, OTHER = range(4)  # a token's kind: OTHER is text that is never inserted ([UNK], [unused7])
 _OTHER = re.compile(r"\[unused\d+\]|<unused\d+>|madeupword\d+")
 _NO_NEIGHBOURS = "augmentation 'substitute' needs the nearest tokens of the vocabulary (see nearest_tokens)."
 _TEXT = re.compile(r"[^:]+:(?:(?P<count>\d{1,4})x)?(?P<rate>-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?::(?P<unit>.+))?")
-_NEIGHBOURS = 8  # nearest tokens a substitution draws from
-_STREAM = 0x617567  # keeps these draws apart from the order of the data, which is seeded by (seed, epoch)
+_NEIGHBOURS = 8  # a substitution draws from this many nearest tokens
+_STREAM = 0x617567  # separates these draws from the data order, which is seeded by (seed, epoch)
 
 
 def generator(seed: int, step: int) -> Generator:
-    """Return the generator of a step's batch: a function of both numbers, so a resumed run draws the same."""
+    """Return the generator of a step's batch; it depends only on seed and step, so a resumed run draws the same."""
     return np.random.default_rng([seed, step, _STREAM])
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One sentence: its ids, which are special, which start a word, which are attended to; all (n,)."""
+    """One sentence: token ids, and flags for special tokens, word starts and the attention mask; all (n,)."""
 
     ids: Ids
     special: Flags
@@ -76,7 +77,7 @@ class Tokens:
         return Tokens(self.ids[positions], self.special[positions], self.starts[positions], self.keep[positions])
 
     def runs(self, unit: Unit) -> tuple[Ids, Ids, Ids]:
-        """Return first position and length of each unit or special token (m,), and which of these are units (N,)."""
+        """Return first position and length (m,) of each unit or special token, and the indices (N,) of the units."""
         if unit == "token":
             return np.arange(len(self.ids)), np.ones(len(self.ids), np.int64), np.flatnonzero(~self.special)
         starts = self.starts | self.special
@@ -87,9 +88,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One kind at a rate, on tokens or whole words; raises UsageError for what does not exist.
+    """One augmentation with its rate, on tokens or whole words; raises UsageError for unknown or impossible values.
 
-    Its `str()` is the text that parses to it.
+    `str()` gives the text that parses to it.
 
     Example:
         >>> ids, special = np.array([101, 7, 8, 102]), np.array([True, False, False, True])
@@ -101,7 +102,7 @@ class Augmentation:
     name: str
     rate: float
     unit: Unit = "token"
-    count: int = 1  # spans, or pairs of spans
+    count: int = 1  # of spans, or of pairs of spans
     neighbours: NDArray[np.int32] | None = field(default=None, repr=False, compare=False)  # see nearest_tokens
 
     def __post_init__(self) -> None:
@@ -127,7 +128,7 @@ class Augmentation:
         return self.name + rate + (":word" if self.unit == "word" else "")
 
     def __call__(self, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
-        """Return the view's ids and attention mask (m,), True throughout but after "delete-repo"; see `sequence`."""
+        """Return the view's ids and attention mask (m,), which is True except after "delete-repo"; see `sequence`."""
         return sequence((self,), ids, special, starts, rng)
 
 
@@ -137,7 +138,7 @@ Chain = tuple[Augmentation, ...]
 def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generator) -> tuple[Ids, Flags]:
     """Apply augmentations one after the other; return the view's ids and attention mask (m,), bool.
 
-    `special` and `starts` (n,) say which tokens are special and which start a word; the arrays given never change.
+    `special` and `starts` (n,) flag special tokens and word starts; the arguments are not modified.
     """
     tokens = Tokens(ids, special, starts, np.ones(len(ids), np.bool_))
     for how in chain:
@@ -145,11 +146,11 @@ def sequence(chain: Chain, ids: Ids, special: Flags, starts: Flags, rng: Generat
     return tokens.ids, tokens.keep
 
 
-# How often each of n >= 1 units comes in the view (n,).
+# Functions that return how often each of n >= 1 units comes in the view (n,).
 
 
 def _chosen(n: int, among: int, size: int, copies: int, rng: Generator) -> Ids:
-    """Give `copies` to `size` different ones of the first `among` units, 1 to the others."""
+    """Return counts (n,): `copies` for `size` random units among the first `among`, 1 for all others."""
     result = np.ones(n, np.int64)
     result[rng.permutation(among)[:size]] = copies
     return result
@@ -182,16 +183,16 @@ def _span_delete(n: int, how: Augmentation, rng: Generator) -> Ids:
 
 
 def _place(n: int, total: int, spans: int, rng: Generator) -> list[tuple[int, int]]:
-    """Place disjoint spans, together `total` of n units and about equally long, uniformly over all placements."""
+    """Return (start, end) of disjoint, about equally long spans, `total` units in all, placed uniformly in n units."""
     if not spans:
         return []
     lengths = rng.permutation(total // spans + (np.arange(spans) < total % spans))
-    # With each span as one thing among the units left over, a placement is a choice of places.
+    # If each span counts as one item among the remaining units, a placement is a choice of item positions.
     ends = np.sort(rng.permutation(n - total + spans)[:spans]) + 1 + np.cumsum(lengths - 1)
     return list(zip((ends - lengths).tolist(), ends.tolist(), strict=True))
 
 
-# Permutations of n >= 1 units (n,).
+# Functions that return a permutation (n,) of n >= 1 units.
 
 
 def _reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
@@ -204,7 +205,7 @@ def _reorder(n: int, how: Augmentation, rng: Generator) -> Ids:
 def _exchange(n: int, how: Augmentation, rng: Generator) -> Ids:
     order = np.arange(n)
     chosen = rng.permutation(n)[: max(2, int(how.rate * n))]
-    order[chosen] = np.roll(chosen, 1)  # a cycle through all of them: none keeps its unit
+    order[chosen] = np.roll(chosen, 1)  # one cycle, so that no place keeps its unit
     return order
 
 
@@ -279,7 +280,7 @@ def _repeat_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
     def copies(n: int, how: Augmentation, rng: Generator) -> Ids:
         if how.unit == "word":
             return _chosen(n, n - 1, int(rng.integers(min(10, n, max(2, int(how.rate * n))))), 2, rng)
-        below = min(10, int(how.rate * len(tokens.ids)), n + 1)  # the code fails where it wants more than n
+        below = min(10, int(how.rate * len(tokens.ids)), n + 1)  # the released code fails if this exceeds n
         return _chosen(n, n, int(rng.integers(max(below, 1))), 2, rng)
 
     return _on_units(copies, "copies")(tokens, how, rng)
@@ -289,7 +290,7 @@ def _repeat_repo(tokens: Tokens, how: Augmentation, rng: Generator) -> Tokens:
 class _Kind:
     view: View
     units: tuple[Unit, ...] = ("token", "word")
-    spans: int = 0  # spans that a count of one means; 0: no spans
+    spans: int = 0  # number of spans per count; 0: no spans
     rated: bool = True
 
 
@@ -311,7 +312,7 @@ KINDS: dict[str, _Kind] = {
 
 
 def parse_augmentation(text: str, neighbours: NDArray[np.int32] | None = None) -> Chain:
-    """Return the augmentations a text names, one or a chain of several (see the module); raises UsageError."""
+    """Parse one augmentation or a chain (syntax: see the module); raises UsageError."""
     return tuple(_parse_one(part.strip(), neighbours) for part in text.split("+"))
 
 
@@ -328,23 +329,23 @@ def _parse_one(text: str, neighbours: NDArray[np.int32] | None) -> Augmentation:
 
 
 def choose_chain(chains: Sequence[Chain], keeps: int, rng: Generator) -> Chain:
-    """Pick uniformly from the chains and `keeps` empty ones; PT-BERT's code has 2 keeps (none with --no_keep)."""
+    """Choose uniformly from the chains and `keeps` empty chains; PT-BERT's code has 2 keeps (0 with --no_keep)."""
     index = int(rng.integers(keeps + len(chains)))
     return () if index < keeps else chains[index - keeps]
 
 
 @dataclass(frozen=True)
 class Augmenter:
-    """Makes augmented batches: for each sentence one chain of `chains`, or none (`keeps` chances); then pads.
+    """Makes padded batches of augmented sentences, each by a chain that `choose_chain` draws.
 
-    Raises UsageError where there is nothing to choose, or nearest tokens are missing.
+    Raises UsageError if there is nothing to choose from, or nearest tokens are missing.
     """
 
     chains: tuple[Chain, ...]
     kinds: NDArray[np.int8]  # by token id, see token_kinds
     pad_id: int
     keeps: int = 0
-    max_length: int | None = None  # longer views are cut, a special token at the end stays
+    max_length: int | None = None  # longer views are cut, but keep a special token at the end
 
     def __post_init__(self) -> None:
         if self.keeps < 0 or self.keeps + len(self.chains) == 0:
@@ -376,7 +377,7 @@ class Augmenter:
 def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
     """Return SPECIAL, WORD (starts one), PIECE or OTHER for every token id; raises UsageError without word marks.
 
-    Marks are WordPiece's ##, byte-level BPE's Ġ and SentencePiece's ▁, whichever the vocabulary has most of.
+    Word marks are WordPiece's ##, byte-level BPE's Ġ or SentencePiece's ▁: the most frequent one in the vocabulary.
     """
     vocabulary = tokenizer.get_vocab()
     marks = Counter(mark for mark in ("##", "Ġ", "▁") for token in vocabulary if token.startswith(mark))
@@ -389,7 +390,7 @@ def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
             kinds[index] = WORD if token.startswith(mark) != (mark == "##") else PIECE
     kinds[tokenizer.all_special_ids] = SPECIAL
     if tokenizer.unk_token is not None:
-        kinds[tokenizer.unk_token_id] = OTHER  # an unknown word is still a word
+        kinds[tokenizer.unk_token_id] = OTHER  # [UNK] stands for a word
     return kinds
 
 
@@ -399,9 +400,9 @@ def word_starts(tokenizer: PreTrainedTokenizerBase) -> Flags:
 
 
 def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk: int = 1024) -> NDArray[np.int32]:
-    """Return for each token id its k nearest ids by cosine of static vectors (len(kinds), dim), -1 behind the last.
+    """Return the k nearest ids of each token id, by cosine of static vectors (len(kinds), dim); filled up with -1.
 
-    Words get words, pieces get pieces; special and other tokens get nothing and are nobody's neighbours.
+    Neighbours of words are words, of pieces pieces; special and other tokens have none and are never neighbours.
     """
     result = np.full((len(kinds), k), -1, np.int32)
     unit = torch.nn.functional.normalize(vectors[: len(kinds)].detach().float(), dim=1)
@@ -416,11 +417,11 @@ def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk
     return result
 
 
-_last_neighbours: dict[str, NDArray[np.int32]] = {}  # of one backbone: other seeds and recipes start from it as well
+_last_neighbours: dict[str, NDArray[np.int32]] = {}  # of the last backbone; many encoders start from it
 
 
 def _neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Return the nearest tokens of a backbone's own vectors, found once for all encoders that start from them."""
+    """Return the nearest tokens by a backbone's token embeddings, computed once for all encoders that use them."""
     key = sha256_weights(backbone.model.get_input_embeddings()) + hashlib.sha256(kinds.tobytes()).hexdigest()
     if key not in _last_neighbours:
         found = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)
@@ -430,9 +431,9 @@ def _neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.in
 
 
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
-    """Return what makes augmented views for a backbone's vocabulary; raises UsageError for an unknown augmentation.
+    """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation.
 
-    A view that grew is cut only where the positions end, as in the released codes.
+    A view may be longer than the sentence; it is cut only to the backbone's positions, as in released code.
     """
     kinds = token_kinds(backbone.tokenizer)
     neighbours = _neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None

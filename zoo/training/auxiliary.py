@@ -1,4 +1,4 @@
-"""The masked-language-model loss as a companion of a contrastive one (SimCSE, section 4.3 and appendix)."""
+"""The masked-language-model loss as an auxiliary of a contrastive loss (SimCSE, section 4.3 and appendix)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def mask_some(
     ids: torch.Tensor, rate: float, *, mask_id: int, special_ids: torch.Tensor, vocabulary: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Choose every ordinary token with probability `rate`; return the corrupted ids and which were chosen (n, length).
+    """Choose each non-special token with probability `rate`; return corrupted ids and the chosen places (n, length).
 
-    Of the chosen, 80 % become [MASK], 10 % a random token, 10 % stay (BERT, section 3.1).
+    Of the chosen tokens 80 % become [MASK], 10 % a random token, and 10 % do not change (BERT, section 3.1).
     """
     chosen = (torch.rand(ids.shape, device=ids.device) < rate) & ~torch.isin(ids, special_ids)
     fate = torch.rand(ids.shape, device=ids.device)
@@ -31,18 +31,18 @@ def mask_some(
 
 
 class MaskedLanguageModel(nn.Module):
-    """A second pass on masked inputs, through the pretrained checkpoint's own MLM head."""
+    """The MLM loss: a second pass on masked inputs, with the pretrained checkpoint's MLM head."""
 
     def __init__(self, backbone: Backbone, rate: float) -> None:
         super().__init__()
-        # The head's output rows are a copy: the released code does not tie them to the encoder that is trained.
+        # The head's output embeddings are a copy: the released code does not tie them to the trained encoder.
         self.head = mlm_head(backbone.source, Runtime())
         self.rate = rate
         self.mask_id = int(backbone.tokenizer.mask_token_id)
         self.register_buffer("special_ids", torch.tensor(sorted(set(backbone.tokenizer.all_special_ids))))
 
     def forward(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> summed cross-entropy and number of the masked tokens of each row (n, 2)."""
+        """Token ids and mask (n, length) -> (n, 2): per row the summed cross-entropy of its masked tokens and their number."""
         special_ids: torch.Tensor = self.special_ids  # type: ignore[assignment]
         corrupted, chosen = mask_some(
             input_ids, self.rate, mask_id=self.mask_id, special_ids=special_ids, vocabulary=model.config.vocab_size

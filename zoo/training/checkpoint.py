@@ -1,4 +1,4 @@
-"""Training state in one safetensors file: weights, optimiser, schedule, random state, step. Atomic, never pickled."""
+"""Training state in one safetensors file: weights, optimiser, schedule, random state, step; written atomically."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def random_state() -> dict[str, torch.Tensor]:
 
 
 def set_random_state(state: dict[str, torch.Tensor]) -> None:
-    """Set what `random_state` returned."""
+    """Restore a state that `random_state` returned."""
     torch.set_rng_state(state["cpu"])
     if torch.cuda.is_available() and "cuda" in state:
         torch.cuda.set_rng_state(state["cuda"])
@@ -34,7 +34,7 @@ def set_random_state(state: dict[str, torch.Tensor]) -> None:
 
 @contextmanager
 def undisturbed(*modules: nn.Module) -> Iterator[None]:
-    """Run an evaluation that leaves every random state and every train/eval mode as it found them."""
+    """Restore all random states and the modules' train/eval modes after the block."""
     modes = [(part, part.training) for module in modules for part in module.modules()]
     state, python_state, numpy_state = random_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
@@ -55,9 +55,9 @@ def save_checkpoint(
     facts: dict[str, Any],
     generators: list[dict[str, torch.Tensor]],
 ) -> None:
-    """Write everything that continuing needs.
+    """Write everything that a training needs to resume.
 
-    `facts` are plain values (step, best score, log length ...), `generators` the random state of each process.
+    `facts` are JSON values (step, dev scores, log ...), `generators` the random state of each process.
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     packed = optimizer.state_dict()
@@ -74,7 +74,7 @@ def save_checkpoint(
         "facts": json.dumps(facts, allow_nan=False),
         "optimizer_numbers": json.dumps(numbers),
         "param_groups": json.dumps(packed["param_groups"]),
-        "scheduler": json.dumps(scheduler.state_dict(), default=_plain),
+        "scheduler": json.dumps(scheduler.state_dict(), default=_refuse_value),
     }
     write_tensors(path, tensors, metadata)
 
@@ -91,8 +91,8 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
         raise CorruptError(f"{path} is not a whole checkpoint ({error}). Delete it to train from the start.") from error
 
 
-def _plain(value: object) -> NoReturn:
-    # LambdaLR's state holds None for plain functions and nothing else that JSON does not know.
+def _refuse_value(value: object) -> NoReturn:
+    # LambdaLR's state has None for functions; any other value that JSON cannot represent is an error.
     raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")
 
 
@@ -105,7 +105,7 @@ def load_checkpoint(
 ) -> dict[str, Any]:
     """Read and restore what `save_checkpoint` wrote, for process `rank`, and return its facts.
 
-    Raises CorruptError when the file is damaged, of another training, or comes from fewer processes.
+    Raises CorruptError when the file is damaged, of another training, or from fewer processes.
     """
     return restore_checkpoint(path, *read_tensors(path, unsigned=False), model, optimizer, scheduler, rank)
 
@@ -119,7 +119,7 @@ def restore_checkpoint(
     scheduler: torch.optim.lr_scheduler.LRScheduler,
     rank: int = 0,
 ) -> dict[str, Any]:
-    """Restore a checkpoint that was read, for process `rank`, and return its facts; raises CorruptError."""
+    """Restore the contents of a checkpoint, for process `rank`, and return its facts; raises CorruptError."""
     try:
         facts: dict[str, Any] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])
@@ -137,7 +137,7 @@ def restore_checkpoint(
                 index, _, field = name.partition("/")
                 state.setdefault(int(index), {})[field] = tensor
         for group in groups:
-            if "betas" in group:  # JSON made a list of it; RMSprop has none
+            if "betas" in group:  # JSON made the tuple a list; RMSprop has no betas
                 group["betas"] = tuple(group["betas"])
         _check_groups(optimizer.param_groups, groups)
         model.load_state_dict(weights)
@@ -153,30 +153,30 @@ def restore_checkpoint(
     return facts
 
 
-_MOST_STEPS = 2**53  # whole numbers up to here are floats without rounding
+_MOST_STEPS = 2**53  # integers up to here are exact as floats
 
 
 def _check_schedule(own: dict[str, Any], read: dict[str, Any]) -> None:
-    """Raise ValueError where the state of a schedule is of another kind than this training's."""
+    """Raise ValueError if a value in a schedule's state has another type than in this training."""
     for name, mine in own.items():
         other = read[name]
         pairs = zip(mine, other, strict=True) if isinstance(mine, list) else [(mine, other)]
-        if not all(_alike(one, another) for one, another in pairs):
+        if not all(_same_type(one, another) for one, another in pairs):
             raise ValueError(f"the schedule's {name} is {other!r:.40}")
 
 
-def _alike(mine: object, other: object) -> bool:
+def _same_type(mine: object, other: object) -> bool:
     if isinstance(mine, bool) or not isinstance(mine, int | float):
         return type(other) is type(mine)
-    return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS  # NaN is not
+    return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS  # False for NaN
 
 
 def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None:
-    """Raise ValueError where a setting is of another kind than this training's."""
-    for mine, said in zip(own, read, strict=True):
+    """Raise ValueError if a setting of the optimiser has another type, or as text or bool another value, than here."""
+    for mine, theirs in zip(own, read, strict=True):
         for name, value in mine.items():
-            other = said[name]
-            if name in ("foreach", "fused", "params"):  # how it is computed, and which weights: torch looks at them
+            other = theirs[name]
+            if name in ("foreach", "fused", "params"):  # how a step is computed, and which weights: torch checks them
                 same = isinstance(other, type(value) | bool | None)
             elif value is None or isinstance(value, bool | str):
                 same = bool(other == value)

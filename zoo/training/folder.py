@@ -1,7 +1,7 @@
-"""The folder of one training: its log, the last checkpoint and the one before, the weights of the best dev scores.
+"""The folder of one training: its log, the last two checkpoints, and the weights of the best dev scores.
 
-A damaged file costs at most the steps since the checkpoint before: it is set aside, and training goes on from there, or
-begins anew. A checkpoint holds the log up to its step, so that the log's file is never read.
+A damaged file is renamed, and training resumes from the checkpoint before, or starts again if there is none. A
+checkpoint contains the log up to its step, so that resuming does not read the log's file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LAST, BEFORE, LOG = "checkpoint.safetensors", "checkpoint-before.safetensors", "
 
 @dataclass
 class FoundCheckpoint:
-    """A checkpoint that was read whole: its file, its tensors and metadata, the weights of its best dev score."""
+    """An undamaged checkpoint: its file, its tensors and metadata, and the weights of its best dev score."""
 
     path: Path
     tensors: Tensors
@@ -34,24 +34,24 @@ class FoundCheckpoint:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the training said of itself."""
+        """The facts that the training stored (step, dev scores, log ...)."""
         facts: dict[str, Any] = json.loads(self.metadata["facts"])
         return facts
 
 
 @dataclass
 class TrainingFolder:
-    """`folder` None: nothing is written. Only the main process writes (`main`)."""
+    """Log, checkpoints and best weights in `folder` (None: nothing is written); only the `main` process writes."""
 
     folder: Path | None
     main: bool
     say: Callable[[str], None]
     lines: list[str] = field(default_factory=list)  # of the log
-    damaged: list[tuple[Path, str]] = field(default_factory=list)  # found by `find`
-    _bests: tuple[int | None, int | None] = (None, None)  # of the checkpoint before and the last one
+    damaged: list[tuple[Path, str]] = field(default_factory=list)  # (file, reason), filled by `find`
+    _bests: tuple[int | None, int | None] = (None, None)  # best steps of the second-last and the last checkpoint
 
     def log(self, values: dict[str, Any]) -> None:
-        """Add a line to the log; a log that cannot be written stops no training."""
+        """Add a line to the log; if that fails, warn and continue."""
         self.lines.append(json.dumps(values))
         if self.folder is None or not self.main:
             return
@@ -67,7 +67,7 @@ class TrainingFolder:
             write_tensors(self.folder / f"best-{step}.safetensors", weights)
 
     def save(self, write: Callable[[Path], None], best_step: int | None) -> None:
-        """Write a checkpoint, keep the one before, remove the best weights that neither of the two points at."""
+        """Write a checkpoint, keep the one before, and remove best weights that neither of the two refers to."""
         assert self.folder is not None and self.main
         last, before = self.folder / LAST, self.folder / BEFORE
         if last.exists():
@@ -75,7 +75,7 @@ class TrainingFolder:
                 last.replace(before)
         try:
             write(last)
-        except ZooError:  # a full disk, say
+        except ZooError:  # for example a full disk
             if before.exists():
                 before.replace(last)
             raise
@@ -85,7 +85,7 @@ class TrainingFolder:
                 old.unlink(missing_ok=True)
 
     def find(self) -> FoundCheckpoint | None:
-        """Return the newest checkpoint that is whole, with its best weights; `damaged` names those that are not."""
+        """Return the newest undamaged checkpoint with its best weights; add damaged files to `damaged`."""
         if self.folder is None:
             return None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ class TrainingFolder:
         return None
 
     def begin(self, found: FoundCheckpoint | None) -> None:
-        """Set aside what is damaged, and start the log with what it held at the checkpoint that was found."""
+        """Rename damaged files, and reset the log to its lines at the checkpoint that was found."""
         if self.folder is None:
             return
         self.lines = [] if found is None else found.facts["log"]
@@ -131,7 +131,7 @@ class TrainingFolder:
 
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return what a training said of itself; raises ValueError where a part is of another kind."""
+    """Return the facts of a checkpoint; raises ValueError if one has a wrong type."""
     kinds = {"step": int, "dev_scores": dict, "log": list, "seconds": float | int}
     wrong = [name for name, kind in kinds.items() if not isinstance(facts[name], kind)]
     if wrong or not all(isinstance(line, str) and isinstance(json.loads(line), dict) for line in facts["log"]):
@@ -142,7 +142,7 @@ def _checked(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a training's log; a line that is damaged is left out."""
+    """Return the entries of a training's log, without damaged lines."""
     entries = []
     for line in read_text(path).splitlines():
         with contextlib.suppress(ValueError):

@@ -1,7 +1,8 @@
-"""The training loop: accelerate chooses device and precision; the order of data, checkpoints and the log are our own.
+"""The training loop. accelerate handles device and precision; data order, checkpoints and the log are implemented here.
 
-Killed at any step, it goes on from the last checkpoint; on a CPU in float32 it then ends bit-equal to an unbroken run:
-the order of data is a function of (seed, epoch), and weights, optimiser, schedule and random state are restored.
+A training that was killed resumes from its last checkpoint. On a CPU in float32 the result is then bit-equal to that of
+an uninterrupted run: the data order is a function of (seed, epoch), and a checkpoint restores weights, optimiser,
+schedule and random state.
 """
 
 from __future__ import annotations
@@ -38,33 +39,33 @@ if TYPE_CHECKING:
 class Objective(nn.Module):
     """A module whose forward(*collated) is the loss of a batch; all its state is in its parameters and buffers."""
 
-    mean_over_rows = False  # True: no row's loss needs another row
-    spread = False  # set by the loop: each process holds its share of this batch
+    mean_over_rows = False  # True: the loss is a mean over rows, and no row's loss depends on another row
+    spread = False  # set by the loop: True if each process has a share of this batch
 
     def embed(self, *collated: Any, **_: Any) -> tuple[torch.Tensor, ...]:
-        """What the encoder makes of each row, tensors (n, ...); with `contrast` it allows the gradient cache."""
+        """Return the encoder's outputs for the rows, tensors (n, ...); needed for the gradient cache."""
         raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
 
     def contrast(self, *vectors: Any, **_: Any) -> torch.Tensor:
-        """The loss of a batch from what `embed` made of it."""
+        """Return the loss of a batch from the outputs of `embed`."""
         raise TypeError(f"{type(self).__name__} must define embed and contrast, or forward")
 
     def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
-        """What `collate` made of a batch -> scalar loss."""
+        """The tensors of `collate` -> scalar loss."""
         return self.contrast(*self.embed(*collated))
 
     def everyones(self, vectors: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """Return the rows (m, dim) of all processes, with gradient, and where this process's rows begin."""
+        """Return the rows (m, dim) of all processes, with gradient, and the index of this process's first row."""
         if not self.spread:
             return vectors, 0
         return gather(vectors), own_rank() * len(vectors)
 
     def after_step(self) -> None:
-        """Run once after each optimiser step (momentum update); the default does nothing."""
+        """Called after each optimiser step (for a momentum update); the default does nothing."""
 
 
 Collate = Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]
-"""Row numbers of a batch -> the tensors that the objective's forward takes."""
+"""Row numbers of a batch -> the tensors for the objective's forward."""
 
 
 def train(
@@ -80,8 +81,7 @@ def train(
 ) -> FitReport:
     """Train `objective` on `rows` sentences; `backbone` (a part of it) ends with the weights of the best dev score.
 
-    Raises TrainingError for a loss or gradient that is not finite or memory that is not enough, Interrupted after a
-    signal.
+    Raises TrainingError if the loss or gradient is not finite or memory runs out, Interrupted after a signal.
     """
     return Training(objective, collate, rows, settings, runtime, run, backbone, dev_score).run()
 
@@ -106,7 +106,7 @@ class Training:
         self.runtime, self.run_, self.backbone, self.dev_score = runtime, run, backbone, dev_score
         self.accelerator = _accelerator(runtime)
         self.processes, self.rank = self.accelerator.num_processes, self.accelerator.process_index
-        self.main = self.rank == 0  # alone writes and tells
+        self.main = self.rank == 0  # only this process writes files and shows progress
         cheapen_dropout(objective)
         self.progress = runtime.progress if self.main else Progress.silent()
         if self.processes > 1 and settings.chunk_rows:
@@ -128,23 +128,23 @@ class Training:
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
     def make_optimizer(self) -> torch.optim.Optimizer:
-        """Return what updates the weights, with all its settings."""
+        """Return the optimiser of the objective's parameters."""
         return make_optimizer([(n, p) for n, p in self.objective.named_parameters() if p.requires_grad], self.settings)
 
     def make_scheduler(self) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return what sets the learning rate of each step."""
+        """Return the schedule of the learning rate."""
         return make_scheduler(self.optimizer, self.settings, self.total_steps)
 
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
         note = f"loss {self.last_loss:.4f}, {rows_per_second * settings.units_per_row:,.0f} {settings.unit}/s"
         if self.matrix_speed and settings.flops_per_row:
-            # Model FLOP utilisation, of what a plain matrix product reaches here.
+            # Model FLOP utilisation, relative to the speed of a matrix product on this device.
             note += f", MFU {rows_per_second * settings.flops_per_row / self.matrix_speed:.0%}"
         return note
 
     def _over_processes(self, value: float, how: Literal["mean", "max"]) -> float:
-        """What all processes know, so that they decide alike."""
+        """Combine a value over all processes, so that all of them take the same decision."""
         if self.processes == 1:
             return value
         values: torch.Tensor = self.accelerator.gather(torch.tensor([value], device=self.accelerator.device))
@@ -188,7 +188,7 @@ class Training:
         )
 
     def batch(self, step: int) -> NDArray[np.int64]:
-        """Return the rows of a step: each epoch is a permutation drawn from the seed."""
+        """Return the row numbers of a step; each epoch is a permutation of all rows, drawn from (seed, epoch)."""
         epoch, index = divmod(step, self.steps_per_epoch)
         if self._order is None or self._order[0] != epoch:
             self._order = epoch, np.random.default_rng([self.run_.seed, epoch]).permutation(self.rows)
@@ -198,11 +198,13 @@ class Training:
         """Update the weights on these rows; return the loss."""
         try:
             value = 0.0
-            # The processes' gradients are averaged. Every process trains on a batch that is too small to share.
+            # Gradients are averaged over processes. A batch that is too small to divide goes to every process whole.
             enough = len(rows) >= self.processes if self.objective.mean_over_rows else len(rows) % self.processes == 0
             shared = self.processes if enough else 1
             self.objective.spread = shared > 1
-            own = np.array_split(rows, shared)[self.rank] if shared > 1 else rows  # in order: so is the queue
+            own = (
+                np.array_split(rows, shared)[self.rank] if shared > 1 else rows
+            )  # consecutive: gathered rows keep order
             parts = np.array_split(own, min(self.settings.accumulate, len(own)))
             for part in parts:
                 tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(part)]
@@ -211,7 +213,7 @@ class Training:
                     value += self._cached_step(tensors, share, self.settings.chunk_rows)
                     continue
                 with nullcontext() if part is parts[-1] else self.accelerator.no_sync(self.model):
-                    # accelerate has put the forward under autocast
+                    # accelerate runs the forward pass under autocast
                     loss = self.model(*tensors) * share
                     value += self._over_processes(float(loss.detach()), "mean")
                     if math.isfinite(value):
@@ -223,7 +225,7 @@ class Training:
                     " learning_rate, or use --precision fp32."
                 )
             norm = float(self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm))
-            if not math.isfinite(norm):  # a step with it would make every weight NaN, and the next checkpoint with them
+            if not math.isfinite(norm):  # a step would make every weight NaN, and the next checkpoint would store them
                 self.prepared_optimizer.zero_grad(set_to_none=True)
                 raise TrainingError(
                     f"the gradient's norm is {norm} at step {self.step} though the loss is {value:.4g} (batch of"
@@ -245,7 +247,7 @@ class Training:
         return value
 
     def _cached_step(self, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> float:
-        """The gradient of the whole batch, with one chunk's activations in memory (Gao et al. 2021, section 3)."""
+        """Add the gradient of the whole batch with activations of one chunk at a time (Gao et al. 2021, section 3)."""
         chunks = list(zip(*(torch.split(t, chunk_rows) for t in tensors), strict=True))
         states, embedded = [], []
         with torch.no_grad(), self.accelerator.autocast():
@@ -270,7 +272,7 @@ class Training:
         return value
 
     def after_step(self) -> None:
-        """Log, evaluate and save where it is due."""
+        """Log, evaluate on the development set and save a checkpoint, each if it is due."""
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
             self._log(loss=self.last_loss, learning_rate=float(self.scheduler.get_last_lr()[0]))
         step, end = self.step, self.total_steps
@@ -307,7 +309,7 @@ class Training:
             self.files.write_best(self.step, self.best_weights)
 
     def _dev_curves(self) -> dict[str, dict[str, float]]:
-        """Return what came with the dev scores, by name and step; the log has it, also from before a resumption."""
+        """Return the other values of each dev evaluation, by name and step, read from the log."""
         curves: dict[str, dict[str, float]] = {}
         for line in map(json.loads, self.files.lines):
             if "dev_score" in line:
@@ -346,19 +348,19 @@ class Training:
         )
 
     def resume(self) -> None:
-        """Take up the last checkpoint that is whole, if there is one; what is damaged is set aside."""
+        """Restore the last undamaged checkpoint, if there is one; damaged files are renamed."""
         found = self.files.find()
-        self.accelerator.wait_for_everyone()  # every process has looked before the first of them sets aside
+        self.accelerator.wait_for_everyone()  # no file is renamed before every process has looked
         self.files.begin(found)
         if found is None:
             if not self.main:
-                torch.manual_seed(torch.initial_seed() + self.rank)  # masks and dropout of its own
+                torch.manual_seed(torch.initial_seed() + self.rank)  # its own masks and dropout
             return
         try:
             facts = restore_checkpoint(
                 found.path, found.tensors, found.metadata, self.objective, self.optimizer, self.scheduler, self.rank
             )
-        except CorruptError as error:  # whole, but of another training
+        except CorruptError as error:  # undamaged, but of another training
             raise CorruptError(f"{error} Delete {found.path} to train from the start.") from error
         self.step, self.best_step = facts["step"], facts["best_step"]
         self.dev_scores, self.seconds_before = facts["dev_scores"], facts["seconds"]
@@ -384,7 +386,7 @@ def _accelerator(runtime: Runtime) -> Accelerator:
     from accelerate.state import AcceleratorState
 
     device = torch.device(runtime.device)
-    # One process trains many encoders, each with settings of its own.
+    # One process trains many encoders, and each has its own settings.
     AcceleratorState._reset_state(reset_partial_state=True)
     own_process(runtime)
     return Accelerator(

@@ -1,4 +1,4 @@
-"""Losses: InfoNCE, in float32 whatever the encoder ran in, and cross-entropy over a vocabulary."""
+"""Losses: InfoNCE and NT-Xent, in float32 also under autocast, and cross-entropy over a vocabulary."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def info_nce(
     queries (n, dim), candidates (m, dim) with m >= first + n, bias (n, m) added to the logits -> scalar mean of
     -log exp(cos(q_i, c_i)/temperature) / sum_j exp(cos(q_i, c_j)/temperature) (SimCSE Eq. 1; PT-BERT Eq. 4).
     """
-    with torch.autocast(queries.device.type, enabled=False):  # a product in bfloat16 would tie near candidates
+    with torch.autocast(queries.device.type, enabled=False):  # in bfloat16, similar candidates would get equal logits
         queries, candidates = queries.float(), candidates.float()
         logits = F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T / temperature
         if bias is not None:
@@ -45,8 +45,8 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
-    # One vocabulary-wide tensor, kept in the products' precision and turned into the gradient in place: the plain form
-    # makes four, two of them float32, and on a CPU spends longer in memory than in the products.
+    # Needs one tensor of vocabulary width, in the precision of the products, and turns it into the gradient in place.
+    # F.cross_entropy needs four, two of them float32, and on a CPU spends more time on memory than on the products.
     @staticmethod
     def forward(
         ctx: Saved, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
@@ -85,10 +85,10 @@ class _LinearCrossEntropy(torch.autograd.Function):
 def linear_cross_entropy(
     states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
 ) -> torch.Tensor:
-    """Mean cross-entropy of softmax(states @ weight.T + bias) against `truth`, where -100 is not counted.
+    """Mean cross-entropy of softmax(states @ weight.T + bias) against `truth`; rows with -100 are ignored.
 
-    states (n, dim), weight (vocabulary, dim), bias (vocabulary,), truth (n,) -> scalar; 0 if nothing is counted. Is
-    F.cross_entropy(F.linear(...)) up to rounding, without a second derivative.
+    states (n, dim), weight (vocabulary, dim), bias (vocabulary,), truth (n,) -> scalar; 0 if all are ignored. Equals
+    F.cross_entropy(F.linear(...)) up to rounding, but has no second derivative.
     """
     loss: torch.Tensor = _LinearCrossEntropy.apply(states, weight, bias, truth)  # type: ignore[no-untyped-call]
     return loss

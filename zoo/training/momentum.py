@@ -14,14 +14,14 @@ def momentum_update(key: nn.Module, query: nn.Module, momentum: float) -> None:
 
 
 def freeze(module: nn.Module) -> nn.Module:
-    """Stop gradients into the module's parameters; it stays in the mode (train/eval) it is in."""
+    """Turn off gradients of the module's parameters and return it; its train/eval mode does not change."""
     for parameter in module.parameters():
         parameter.requires_grad_(False)
     return module
 
 
 class Queue(nn.Module):
-    """The newest `size` keys, newest batch first; it fills during the first steps and never holds made-up keys."""
+    """The newest `size` keys, newest batch first; it starts empty, not with random keys, and fills with the batches."""
 
     keys: torch.Tensor
     filled: torch.Tensor
@@ -32,12 +32,12 @@ class Queue(nn.Module):
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
 
     def held(self) -> torch.Tensor:
-        """Return the keys held (<= size, dim), newest batch first."""
+        """Return the keys in the queue (<= size, dim), newest batch first."""
         return self.keys[: int(self.filled)]
 
     @torch.no_grad()
     def push(self, keys: torch.Tensor) -> torch.Tensor:
-        """Put a batch (n, dim) in front, drop the oldest, return all keys held (<= size, dim), own batch first."""
+        """Add a batch (n, dim) in front, drop the oldest keys, and return all keys (<= size, dim), this batch first."""
         held = torch.cat([keys.detach().float(), self.held()])[: len(self.keys)]
         self.filled.fill_(len(held))
         self.keys[: len(held)] = held

@@ -11,14 +11,14 @@ from torch import nn
 
 from zoo.training.settings import TrainSettings
 
-_NO_DECAY = ("bias", "LayerNorm")  # in the names of parameters
+_NO_DECAY = ("bias", "LayerNorm")  # parameters whose names contain one of these have no weight decay
 
 
 class TransformersAdamW(torch.optim.Optimizer):
-    """AdamW as the transformers library had it until 2022, in which SimCSE and its successors were trained.
+    """AdamW of the transformers library until 2022, with which SimCSE and its successors were trained.
 
-    Epsilon is added to the root before its bias is corrected, so that in the first steps it weighs up to 32 times as
-    much as in PyTorch's; weights decay after the step; and the correction may be left out, as in BERT's own code.
+    Epsilon is added to the root before bias correction, so that in the first steps it has up to 32 times the effect
+    that it has in PyTorch; weight decay follows the step; bias correction is optional, as in BERT's own code.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class TransformersAdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Move every weight that has a gradient."""
+        """Update every weight that has a gradient."""
         for group in self.param_groups:
             first, second = group["betas"]
             for weight in group["params"]:
@@ -57,7 +57,7 @@ class TransformersAdamW(torch.optim.Optimizer):
 
 
 def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSettings) -> torch.optim.Optimizer:
-    """Return the optimiser of these parameters, by name."""
+    """Return the optimiser of (name, parameter) pairs."""
     named = list(named)
     parameters = [parameter for _, parameter in named]
     rate, decay = settings.learning_rate, settings.weight_decay

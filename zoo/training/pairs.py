@@ -1,4 +1,4 @@
-"""Groups of one positive and K negative pairs, drawn from a corpus by seed and number: resuming needs no state."""
+"""Groups of one positive and K negative pairs; a group depends only on seed and number, so resuming needs no state."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from zoo.errors import TrainingError
 
 
 class Groups:
-    """Which sentences the groups are made of; only whole batches of them exist.
+    """The sentences of each group; there are only whole batches of groups.
 
-    `shared`: the negatives (a, b1) ... (a, bK) share the positive's sentence a; otherwise (b1, c1) ... (bK, cK) are all
-    new. `once`: no sentence twice in a pass; otherwise each is drawn independently of all others. `batches` is the
-    number of batches, at most as many as `passes` over the corpus give; None: these. Raises TrainingError for a corpus
-    that has sentences but not a batch of them.
+    `shared`: the negatives (a, b1) ... (a, bK) share the positive's sentence a; otherwise they are (b1, c1) ... (bK,
+    cK), all of other sentences. `once`: no sentence comes twice in a pass; otherwise each is drawn independently. `batches`
+    is the number of batches, limited to those in `passes` over the corpus; None: the limit. Raises TrainingError for a
+    corpus with fewer sentences than a batch needs.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Groups:
         self.sentences, self.seed = sentences, seed
         self.negatives, self.shared, self.once = negatives, shared, once
         self.of_batch = of_batch
-        # A pair counts as two sentences, as in sentence-transformers, though a positive needs one; shared, as one.
+        # A pair takes two sentences of a pass, as in sentence-transformers, though a positive needs one; one if shared.
         self.room = (1 + negatives) * (1 if shared else 2)
         self.width = self.room if shared else self.room - 1  # sentences of a group
         self.of_pass = sentences // (self.room * of_batch) * of_batch
@@ -46,7 +46,7 @@ class Groups:
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
     def drawn(self, group: int) -> NDArray[np.int64]:
-        """Sentence numbers (width,): the positive's, the negatives' first ones (unless shared), their second ones."""
+        """Return sentence numbers (width,): the positive's, the negatives' first (unless shared), their second."""
         if not self.once:
             return np.random.default_rng([self.seed, group, 1]).integers(self.sentences, size=self.width)
         epoch, index = divmod(group, self.of_pass)
@@ -55,7 +55,7 @@ class Groups:
         return self._order[1][index * self.room : index * self.room + self.width]
 
     def pairs(self, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """First sentences (n, 1 + K), or (n, 1) where they are shared, and second (n, 1 + K); the positive in front."""
+        """Return first sentences (n, 1 + K), or (n, 1) if shared, and second sentences (n, 1 + K); positive first."""
         drawn = np.stack([self.drawn(int(group)) for group in groups])
         if self.shared:
             return drawn[:, :1], drawn

@@ -1,4 +1,4 @@
-"""Several processes on one batch: who this one is, and vectors gathered from all of them with their gradients."""
+"""Several processes on one batch: this process's rank, and vectors gathered from all processes with gradients."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from zoo.training.pulse import have_a_place_to_meet, watch_other_ranks
 if TYPE_CHECKING:
     from zoo.engine.autograd import Saved
 
-# For the others, while one of them evaluates; `watch_other_ranks` ends the wait for one that is stopped.
+# Others wait while one process evaluates; `watch_other_ranks` notices a process that has stopped.
 _LONGEST_WAIT = timedelta(days=7)
 
 
 def own_process(runtime: Runtime) -> PartialState:
-    """Return what this process is among those that `accelerate launch` or `torchrun` started; usually the only one."""
+    """Return this process's state (rank, number of processes) as `accelerate launch` or `torchrun` started it."""
     if have_a_place_to_meet():
         watch_other_ranks()
     state = PartialState(cpu=torch.device(runtime.device).type == "cpu", timeout=_LONGEST_WAIT)
@@ -38,14 +38,14 @@ def _leave_at_exit() -> None:
 
 
 def _leave() -> None:
-    # Now and then gloo's threads abort a process that ends as a member, though all its work is done. NCCL's end may
-    # wait for the other processes, which may have failed.
+    # gloo's threads sometimes abort a process that exits as a member of a group, after all its work is done. With NCCL,
+    # leaving the group could wait for other processes that have failed.
     if distributed.is_initialized() and distributed.get_backend() == "gloo":
         distributed.destroy_process_group()
 
 
 def own_rank() -> int:
-    """Return this process's number, 0 when it is alone."""
+    """Return this process's rank; 0 when it is the only process."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
@@ -59,7 +59,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Saved, *grads: torch.Tensor) -> torch.Tensor:
-        # A vector is a negative in every process's loss: its gradient is the sum of theirs.
+        # A vector is a negative in every process's loss, so its gradient is the sum over all processes.
         total = grads[0].contiguous()
         distributed.all_reduce(total)
         start = distributed.get_rank() * ctx.rows
@@ -67,6 +67,6 @@ class _Gather(torch.autograd.Function):
 
 
 def gather(own: torch.Tensor) -> torch.Tensor:
-    """Vectors (n, dim) of this process -> (processes * n, dim) of all, by rank; gradients flow back to their owners."""
+    """Vectors (n, dim) of this process -> those of all (processes * n, dim), by rank; gradients flow to their process."""
     gathered: torch.Tensor = _Gather.apply(own)  # type: ignore[no-untyped-call]
     return gathered

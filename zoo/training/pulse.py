@@ -1,8 +1,8 @@
-"""Processes that train together watch each other: one that is stopped ends the others with a sentence.
+"""Heartbeats of processes that train together: if one stops, the others end with an error message.
 
-Each process has a thread that counts in the store at which the processes meet. It counts while the process computes,
-evaluates or waits for the others, and does not where the process is stopped or its machine is gone: so a long
-evaluation in one process ends nothing, and no collective operation needs a short time limit of its own.
+A thread in each process increases a counter in the key-value store that all processes use. It counts while the process
+computes, evaluates or waits for the others; it stops if the process is stopped or its machine is lost. So a long
+evaluation in one process ends no training, and collective operations need no short time limits.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from torch import distributed
 from zoo.errors import UsageError
 
 TIMEOUT_VARIABLE = "ZOO_BENCH_RANK_TIMEOUT"
-# Python's threads may wait while a large file is read or the machine swaps; a person should not wait much longer.
+# Seconds. Threads may be delayed while a large file is read or the machine swaps; users should not wait much longer.
 DEFAULT_TIMEOUT = 60.0
-_TO_BEGIN = 10  # a process that has not begun to count is given this many times as long
-_LEFT = 1 << 40  # added to the count of a process that ends
+_TO_BEGIN = 10  # a process that has not yet counted has this many times the timeout
+_LEFT = 1 << 40  # added to the counter of a process that ends normally
 
 
 class _Store(Protocol):
@@ -36,7 +36,7 @@ class _Store(Protocol):
 
 
 def rank_timeout() -> float:
-    """Return after how many seconds without a sign of life a process counts as stopped; raises UsageError."""
+    """Return the number of seconds without a heartbeat after which a process counts as stopped; raises UsageError."""
     text = os.environ.get(TIMEOUT_VARIABLE, "")
     try:
         seconds = float(text) if text else DEFAULT_TIMEOUT
@@ -48,16 +48,16 @@ def rank_timeout() -> float:
 
 
 def have_a_place_to_meet() -> bool:
-    """Whether torchrun holds the store, before any process has begun; otherwise rank 0 does, later."""
+    """Return whether torchrun holds the store, which then exists before any process; otherwise rank 0 creates it."""
     return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 @functools.cache  # once for each process
 def watch_other_ranks() -> None:
-    """Start to count and to watch, where several processes meet at an address (torchrun, accelerate launch).
+    """Start this process's heartbeat and watch the others, if torchrun or accelerate launch started several processes.
 
-    A process that gives no sign of life for `rank_timeout()` seconds ends this one: one sentence, exit code 1. What the
-    training has saved stays. Raises UsageError for a timeout that is no number.
+    If another process has no heartbeat for `rank_timeout()` seconds, this one prints an error and exits with code 1;
+    saved checkpoints stay. Raises UsageError for a timeout that is not a number.
     """
     seconds = rank_timeout()
     rank, ranks = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
@@ -65,7 +65,7 @@ def watch_other_ranks() -> None:
         return
     address, port = os.environ.get("MASTER_ADDR", "localhost"), int(os.environ["MASTER_PORT"])
     client = distributed.TCPStore(address, port, is_master=False, timeout=timedelta(seconds=seconds))  # type: ignore[attr-defined]
-    # A group of processes that torchrun starts again meets at the same store.
+    # Processes that torchrun restarts use the same store; the prefix separates them from those before.
     store = distributed.PrefixStore(f"zoo-bench/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", client)  # type: ignore[attr-defined]
     pulse = Pulse(store, rank, ranks, seconds, _end)
     pulse.begin()
@@ -73,21 +73,21 @@ def watch_other_ranks() -> None:
 
 
 def _end(sentence: str) -> NoReturn:
-    # The main thread waits inside a collective operation, where no exception reaches it.
+    # An exception would not reach the main thread, which waits inside a collective operation.
     if sentence:
         print(f"error: {sentence}", file=sys.stderr, flush=True)
     os._exit(1)
 
 
 class Pulse:
-    """Counts of one process among `ranks` in a store; `end` is called with a sentence, or "" where another says it."""
+    """The heartbeat of one of `ranks` processes; `end` gets the error message, or "" if another process prints it."""
 
     def __init__(self, store: _Store, rank: int, ranks: int, seconds: float, end: Callable[[str], None]) -> None:
         self.store, self.rank, self.ranks, self.seconds, self.end = store, rank, ranks, seconds, end
         self.every = min(1.0, seconds / 10)
         self.others = [other for other in range(ranks) if other != rank]
         self.counts, self.silent = dict.fromkeys(self.others, 0), dict.fromkeys(self.others, 0)
-        self.rounds = 0  # of talks with the store
+        self.rounds = 0  # finished exchanges with the store
         self.left = threading.Event()
 
     def begin(self) -> None:
@@ -97,15 +97,15 @@ class Pulse:
             threading.Thread(target=work, name="pulse", daemon=True).start()
 
     def leave(self) -> None:
-        """Tell the others that this process ends of its own will."""
+        """Tell the others that this process ends normally."""
         self.left.set()
         try:
             self.store.add(f"count/{self.rank}", _LEFT)
-        except RuntimeError:  # the store has gone before: nobody is left to be told
+        except RuntimeError:  # the store has ended already, and with it the others
             return
 
     def _talk(self) -> None:
-        """Count, and see who else did; silence is counted in own rounds, which a suspended machine does not make."""
+        """Count, and check the others' counters; silence is measured in own rounds, none of which pass during suspension."""
         while not self.left.is_set():
             try:
                 self.store.add(f"count/{self.rank}", 1)
@@ -116,7 +116,7 @@ class Pulse:
                     patience = self.seconds if count else _TO_BEGIN * self.seconds
                     if count < _LEFT and self.silent[other] * self.every >= patience:
                         self._tell(other, patience)
-            except RuntimeError:  # no answer: `_watch` sees that no round ends
+            except RuntimeError:  # no answer: `_watch` notices that rounds no longer increase
                 pass
             else:
                 self.rounds += 1
@@ -133,7 +133,7 @@ class Pulse:
         self.end(sentence if first else "")
 
     def _watch(self) -> None:
-        """See that the store answers; the first of the processes may hold it."""
+        """End this process if the store, which rank 0 may hold, does not answer."""
         seen, silent = 0, 0
         while not self.left.is_set():
             time.sleep(self.every)

@@ -1,4 +1,4 @@
-"""Settings of one training: batches, optimiser, schedule, when a dev score is taken."""
+"""Settings of one training: batches, optimiser, schedule, and when to evaluate on the development set."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ class TrainSettings:
     learning_rate: float
     epochs: int
     eval_every: int
-    eval_within_epochs: bool = False  # the steps are counted anew in each epoch, whose end is one more occasion
-    patience: int | None = None  # dev scores in a row that are no better than the best, after which training ends
+    eval_within_epochs: bool = False  # count steps from the start of each epoch, and evaluate at its end too
+    patience: int | None = None  # training ends after this many dev scores in a row without a new best
     weight_decay: float = 0.0
-    optimizer: Literal["adamw", "rmsprop", "sgd", "transformers-adamw"] = "adamw"  # without weight decay it is Adam
-    rmsprop_smoothing: float = 0.99  # PyTorch's; TensorFlow's is 0.9
-    rmsprop_epsilon: float = 1e-8  # PyTorch's; Keras's is 1e-7, added to the root as well
+    optimizer: Literal["adamw", "rmsprop", "sgd", "transformers-adamw"] = "adamw"  # adamw without weight decay is Adam
+    rmsprop_smoothing: float = 0.99  # PyTorch's default; TensorFlow's is 0.9
+    rmsprop_epsilon: float = 1e-8  # PyTorch's default; Keras's is 1e-7. Both are added to the root
     adam_betas: tuple[float, float] = (0.9, 0.999)
     adam_epsilon: float = 1e-8
-    adam_bias_correction: bool = True  # False: none, as BERT's own code; for transformers-adamw
-    schedule: Literal["linear", "constant"] = "linear"  # to 0 at the last step, or flat; both after the warm-up
-    rate_until: tuple[tuple[int, float], ...] = ()  # (step, rate) in order, then learning_rate; instead of a schedule
+    adam_bias_correction: bool = True  # False: no correction, as in BERT's own code; only for transformers-adamw
+    schedule: Literal["linear", "constant"] = "linear"  # after the warm-up: to 0 at the last step, or constant
+    rate_until: tuple[tuple[int, float], ...] = ()  # (end step, rate) ..., then learning_rate; replaces the schedule
     warmup_steps: int = 0
-    steps: int | None = None  # None: as many as the epochs take
-    accumulate: int = 1  # parts a batch is cut into, one after the other; a contrastive loss sees one part at a time
-    chunk_rows: int | None = None  # gradient cache: rows encoded at a time, for batches larger than memory
+    steps: int | None = None  # None: the steps of all epochs
+    accumulate: int = 1  # gradient accumulation: parts of a batch; a contrastive loss sees one part at a time
+    chunk_rows: int | None = None  # gradient cache: rows encoded at a time, for batches that do not fit in memory
     max_grad_norm: float = 1.0
     log_every: int = 10
-    unit: str = "sentences"  # what the progress counts
+    unit: str = "sentences"  # that the progress counts
     units_per_row: int = 1
-    flops_per_row: float | None = None  # forward and backward; with it the progress states the MFU
+    flops_per_row: float | None = None  # forward and backward; if set, the progress shows the MFU

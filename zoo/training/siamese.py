@@ -1,4 +1,4 @@
-"""Siamese training on labelled pairs: features of two vectors, a classifier per task, batches of the tasks in turn."""
+"""Siamese training on labelled pairs: features of two vectors, a classifier per task, alternating batches of tasks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Concatenation = Literal[
     "u;v", "|u-v|", "u*v", "u;v;|u-v|", "u;v;u*v", "|u-v|;u*v", "u;v;|u-v|;u*v", "u;v;|u-v|;max(u,v)^2"
 ]
-"""What a classifier sees of a pair (BURT table 4, SBERT table 6; the last is ConSERT's code's)."""
+"""The features of a pair that a classifier gets (BURT table 4, SBERT table 6; the last one is in ConSERT's code)."""
 
 _EVALUATED = 256  # pairs classified at a time
 
@@ -42,18 +42,18 @@ _PARTS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 
 
 def concatenated(u: torch.Tensor, v: torch.Tensor, how: Concatenation) -> torch.Tensor:
-    """Vectors u, v (n, dim) -> features (n, parts * dim), the parts in the order named."""
+    """Vectors u, v (n, dim) -> features (n, parts * dim), the parts in the order of `how`."""
     return torch.cat([_PARTS[part](u, v) for part in how.split(";")], dim=-1)
 
 
 def width_of(how: Concatenation) -> int:
-    """Return how many vectors wide the features are."""
+    """Return the width of the features, as a multiple of dim."""
     return len(how.split(";"))
 
 
 @dataclass(frozen=True)
 class PairTask:
-    """A classification of pairs: row i is texts first[i] and second[i] (their numbers), of class labels[i]."""
+    """A classification of pairs: pair i is the texts numbered first[i] and second[i], of class labels[i]."""
 
     name: str
     classes: int
@@ -66,7 +66,7 @@ class PairTask:
 
 
 def labelled_task(name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str) -> PairTask:
-    """Return the task of telling `labels` apart, on the pairs of the corpus that have one of them.
+    """Return the task of classifying the pairs of the corpus that have one of `labels`.
 
     Raises ContractError without labelled pairs, TrainingError when no pair has such a label.
     """
@@ -81,7 +81,7 @@ def labelled_task(name: str, corpus: Corpus | None, labels: Sequence[str], how_t
 
 
 def held_out_by_first(task: PairTask, corpus: Corpus, share: float) -> tuple[PairTask, PairTask]:
-    """Return the pairs to train on and those held out: a share of the first texts, by their sha256, and at least one.
+    """Split the pairs into those to train on and those held out: a share of the first texts, at least one, by sha256.
 
     Raises TrainingError when all pairs have the same first text.
     """
@@ -110,14 +110,14 @@ class PooledStates(nn.Module):
 
 
 class FastLinear(nn.Linear):
-    """A linear map that moves `rate` times as far in a step of Adam, whose steps do not grow with the gradient."""
+    """A linear map whose weights change `rate` times as much per step of Adam, as with a learning rate of its own."""
 
     def __init__(self, width: int, classes: int, *, bias: bool, rate: float) -> None:
         super().__init__(width, classes, bias=bias)
         self.rate = rate
         with torch.no_grad():
             for parameter in self.parameters():
-                parameter.div_(rate)  # it starts as any linear map does
+                parameter.div_(rate)  # so that rate * weight has the usual initial values
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Features (n, width) -> logits (n, classes)."""
@@ -125,7 +125,7 @@ class FastLinear(nn.Linear):
 
 
 class PairObjective(Objective):
-    """Cross-entropy of softmax(head([u; v; |u - v|])), one head per task; both texts go through one encoder."""
+    """Cross-entropy of softmax(head([u; v; |u - v|])), one head per task; the same encoder encodes both texts."""
 
     mean_over_rows = True
 
@@ -141,13 +141,13 @@ class PairObjective(Objective):
         return result
 
     def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
-        """Ids and mask (n, 2, length), labels (n,) and the task's number (n,), all the same -> scalar loss."""
+        """Ids and mask (n, 2, length), labels (n,), the task's number (n,) (the same in all rows) -> scalar loss."""
         ids, mask, labels, task = collated
         return F.cross_entropy(self.logits(ids, mask, int(task[0])), labels)
 
 
 def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> Collate:
-    """Return what makes a batch from rows of one task; rows are numbered through all tasks, in their order."""
+    """Return the function that collates rows of one task; row numbers count through all tasks, in their order."""
     ends = np.cumsum([len(task) for task in tasks])
 
     def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
@@ -162,7 +162,7 @@ def pair_batches(tasks: Sequence[PairTask], table: TokenTable, pad_id: int) -> C
 
 
 def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -> float:
-    """Return the share x100 of the first task's pairs that are classified right; leaves the objective in eval."""
+    """Return the accuracy x100 on the first task's pairs; leaves the objective in eval mode."""
     objective.eval()
     right = 0
     with torch.inference_mode():
@@ -173,9 +173,9 @@ def accuracy(objective: PairObjective, batch: Collate, rows: int, device: str) -
 
 
 def task_of_step(step: int, tasks: int) -> tuple[int, int]:
-    """Return which task has this step, and how many batches it had before: 0, 1, 0, 2, 0, 1 ... (BURT section 3.3).
+    """Return the task of a step and its number of earlier batches; tasks are 0, 1, 0, 2, 0, 1 ... (BURT section 3.3).
 
-    Task 0 has every second batch, and the others share the rest in turn.
+    Every second batch is of task 0; the other tasks alternate in the rest.
     """
     if tasks == 1:
         return 0, step
@@ -186,8 +186,8 @@ def task_of_step(step: int, tasks: int) -> tuple[int, int]:
     return 1 + other, others_before
 
 
-class _InTurn(Training):
-    """Batches of one task each, the tasks in turn, every task in epochs of its own."""
+class _AlternatingTraining(Training):
+    """A training on batches of one task each, in the order of `task_of_step`; each task has its own epochs."""
 
     sizes: tuple[int, ...]  # rows of each task
     _orders: dict[int, tuple[int, NDArray[np.int64]]]
@@ -202,9 +202,9 @@ class _InTurn(Training):
         return self._orders[task][1][index * of_batch : (index + 1) * of_batch]
 
     def pairs_seen(self) -> int:
-        """Return how many pairs the steps so far have trained on."""
+        """Return the number of pairs in all batches so far."""
         batches = [0] * len(self.sizes)
-        for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):  # each task's last batch is among them
+        for step in range(max(self.step - 2 * len(self.sizes), 0), self.step):  # has each task's last batch
             task, before = task_of_step(step, len(self.sizes))
             batches[task] = before + 1
         of_batch, total = self.settings.batch_size, 0
@@ -226,12 +226,12 @@ def train_in_turn(
     backbone: nn.Module,
     dev_score: Callable[[], float | Mapping[str, float]] | None,
 ) -> FitReport:
-    """Train on batches of the tasks in turn, as `train` does on one; a report counts both texts of a pair.
+    """Train as `train` does, on alternating batches of several tasks; the report counts both texts of a pair.
 
-    Raises UsageError where several processes would train several heads.
+    Raises UsageError for several tasks in several processes.
     """
     rows, collate = sum(len(task) for task in tasks), pair_batches(tasks, table, pad_id)
-    training = _InTurn(objective, collate, rows, settings, runtime, run, backbone, dev_score)
+    training = _AlternatingTraining(objective, collate, rows, settings, runtime, run, backbone, dev_score)
     if training.processes > 1 and len(tasks) > 1:
         raise UsageError(f"several objectives are trained in one process; {training.processes} were started.")
     training.sizes, training._orders = tuple(len(task) for task in tasks), {}

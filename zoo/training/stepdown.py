@@ -1,4 +1,4 @@
-"""SGD whose rate follows the accuracies at the ends of the epochs, until it is too low to go on (InferSent)."""
+"""SGD whose learning rate depends on the accuracy after each epoch, until it falls below a limit (InferSent)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from zoo.training.loop import Collate, Objective, Training
 from zoo.training.settings import TrainSettings
 
 RateAfter = Callable[[Sequence[float]], float]
-"""The accuracies of the epochs so far -> the rate of the next epoch."""
+"""The accuracies of the epochs so far -> the learning rate of the next epoch."""
 
 
 class _ByAccuracy(Training):
-    """The rate is a function of the dev scores, which a checkpoint holds: resuming needs nothing more."""
+    """A training whose rate is a function of the dev scores, which a checkpoint holds; resuming needs no more."""
 
     def __init__(self, rate_after: RateAfter, least_rate: float, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -65,8 +65,8 @@ def train_by_accuracy(
 ) -> FitReport:
     """Train as `train` does, with `accuracy` x100 as the dev score; set `eval_every` to the steps of one epoch.
 
-    It ends after the epochs, or once the rate is below `least_rate`; `backbone` keeps the weights of the best accuracy.
-    The report counts the units of the rows, both texts of a pair.
+    It ends after the epochs, or once the rate is below `least_rate`; `backbone` ends with the weights of the best
+    accuracy. The report counts `units_per_row` for each row, which for pairs are both texts.
     """
     arguments = (objective, collate, rows, settings, runtime, run, backbone, accuracy)
     report = _ByAccuracy(rate_after, least_rate, *arguments).run()

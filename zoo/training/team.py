@@ -1,4 +1,4 @@
-"""The processes that torchrun or accelerate launch started: each alone by default, all together for a training."""
+"""Processes that torchrun or accelerate launch started: they work separately, and join only for a training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zoo.errors import Interrupted, UsageError
 
 T = TypeVar("T")
 
-# What tells libraries that this process is one of several.
+# The environment variables by which libraries know that this process is one of several.
 _VARIABLES = (
     "RANK",
     "WORLD_SIZE",
@@ -27,15 +27,15 @@ _VARIABLES = (
     "TORCHELASTIC_USE_AGENT_STORE",
     "TORCHELASTIC_RESTART_COUNT",
 )
-_POLL = 0.05  # seconds between two questions to the store
-_GRACE = 8.0  # seconds in which all processes say how a training ended; the launcher kills 30 s after its signal
-_LONGEST_TRAINING = timedelta(days=30)  # who is stopped is found out otherwise, see zoo.training.pulse
+_POLL = 0.05  # seconds between two requests to the store
+_GRACE = 8.0  # seconds for all processes to report how a training ended; the launcher kills 30 s after its signal
+_LONGEST_TRAINING = timedelta(days=30)  # stopped processes are noticed by zoo.training.pulse
 
 
 class LeftAloneError(Interrupted):
-    """Another process of the group ended or failed alone; this one can only end too.
+    """Another process of the group ended or failed, so this one has to end too.
 
-    Where several are left, `tell` is True in one of them.
+    If several processes are left, `tell` is True in only one of them, which prints the message.
     """
 
     exit_code = 1
@@ -47,19 +47,19 @@ class LeftAloneError(Interrupted):
 
 @dataclass(frozen=True)
 class Team:
-    """This process and the others; `rank` 0 leads. Nothing but `train` joins them."""
+    """This process and the others of its launcher; rank 0 leads. They join only in `train`."""
 
     rank: int
     size: int
-    local_rank: int  # among those of this machine
+    local_rank: int  # among the processes of this machine
     variables: dict[str, str]
 
     @classmethod
     def found(cls) -> Team | None:
-        """Return the team of this process, or None where it was started alone.
+        """Return the team of this process, or None if it was started alone.
 
-        The variables that tell so are taken out of the environment: until `train`, whatever counts processes counts
-        one. Raises UsageError for a launcher that gives no address to meet at.
+        The launcher's variables are removed from the environment, so that libraries see a single process until `train`.
+        Raises UsageError if the launcher gives no address.
         """
         size = int(os.environ.get("WORLD_SIZE", "1"))
         if size == 1:
@@ -80,32 +80,32 @@ class Team:
 
     @property
     def holds_store(self) -> bool:
-        """Whether the others can meet only as long as this process lives."""
+        """Whether this process holds the store, so that the others need it alive."""
         return self.leads and self.variables.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
     @functools.cached_property
     def store(self) -> Any:
-        """The key-value store at which the processes meet; torchrun holds it, or else rank 0."""
+        """The key-value store of all processes; torchrun holds it, or else rank 0."""
         from torch.distributed.distributed_c10d import PrefixStore
         from torch.distributed.rendezvous import rendezvous
 
-        with self._shown():
+        with self._variables_set():
             store, _, _ = next(rendezvous("env://"))
-        # Processes that torchrun starts again find the same store.
+        # Processes that torchrun restarts use the same store; the prefix separates them from those before.
         return PrefixStore(f"team/{self.variables.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
 
     def say(self, key: str, text: str) -> None:
-        """Put a text into the store; raises LeftAloneError where that has gone."""
-        with self._store_there():
+        """Write a text to the store; raises LeftAloneError if the store has ended."""
+        with self._store_errors():
             self.store.set(key, text)
 
     def hear(self, key: str) -> str | None:
-        """Return the text under a key, or None while nobody has put one; raises LeftAloneError as `say` does."""
-        with self._store_there():
+        """Return the text under a key, or None if there is none yet; raises LeftAloneError as `say` does."""
+        with self._store_errors():
             return self.store.get(key).decode() if self.store.check([key]) else None
 
     @contextmanager
-    def _store_there(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
@@ -115,7 +115,7 @@ class Team:
             ) from error
 
     def wait(self, keys: dict[int, str], stop: Callable[[], int | None], seconds: float | None = None) -> set[int]:
-        """Wait until each process has put something under its key; returns those that have not in time.
+        """Wait until each process has written its key; return the processes that have not done so in time.
 
         Raises Interrupted after a signal.
         """
@@ -131,38 +131,38 @@ class Team:
         return left
 
     def train(self, number: int, device: str, stop: Callable[[], int | None], fit: Callable[[], T]) -> T:
-        """Call `fit` in all processes as one group and return what it gives; `number` is that of the training.
+        """Call `fit` in all processes as one process group and return its result; `number` is the training's number.
 
-        What `fit` raises in every process is raised. Raises LeftAloneError where it failed in some of them only: the
-        others then wait in vain, or have ended.
+        An error of `fit` in every process is raised. If it failed in only some of them, LeftAloneError is raised,
+        because the others are waiting or have ended.
         """
         self.say(f"ready/{number}/{self.rank}", "")
         self.wait(self._keys("ready", number), stop)
-        with self._shown():
-            self._join(number, device)
+        with self._variables_set():
+            self._join_group(number, device)
             try:
                 result = fit()
             except Exception as error:
                 self.say(f"ended/{number}/{self.rank}", str(error))
                 silent = self.wait(self._keys("ended", number), lambda: None, _GRACE)
                 if not silent:
-                    self._part()
+                    self._leave_group()
                     raise
                 who = " and ".join(map(str, sorted(silent)))
                 raise LeftAloneError(
                     f"process {self.rank} of {self.size}: process {who} ended or is silent, and nothing is trained"
-                    f" without it ({_told(error)}); what was saved is kept and the same command goes on from there.",
+                    f" without it ({_brief(error)}); what was saved is kept and the same command goes on from there.",
                     tell=self.rank == min(set(range(self.size)) - silent),
                 ) from error
             self.say(f"ended/{number}/{self.rank}", "")
-            self._part()
+            self._leave_group()
         return result
 
     def _keys(self, what: str, number: int) -> dict[int, str]:
         return {rank: f"{what}/{number}/{rank}" for rank in range(self.size)}
 
-    def _join(self, number: int, device: str) -> None:
-        """Form a process group of its own for a training: what an earlier one left cannot reach it."""
+    def _join_group(self, number: int, device: str) -> None:
+        """Create a process group for this training only, so that nothing of an earlier one can interfere."""
         from torch import distributed
         from torch.distributed.distributed_c10d import PrefixStore
 
@@ -174,15 +174,15 @@ class Team:
             timeout=_LONGEST_TRAINING,
         )
 
-    def _part(self) -> None:
+    def _leave_group(self) -> None:
         from accelerate.state import AcceleratorState
         from torch import distributed
 
         distributed.destroy_process_group()
-        AcceleratorState._reset_state(reset_partial_state=True)  # it remembers the group
+        AcceleratorState._reset_state(reset_partial_state=True)  # accelerate would still hold the group
 
     @contextmanager
-    def _shown(self) -> Iterator[None]:
+    def _variables_set(self) -> Iterator[None]:
         os.environ.update(self.variables)
         try:
             yield
@@ -191,7 +191,7 @@ class Team:
                 os.environ.pop(name, None)
 
 
-def _told(error: BaseException) -> str:
-    """Return an error's first sentence, without the place in a library's own source that some begin with."""
+def _brief(error: BaseException) -> str:
+    """Return an error's first sentence, without the source location in brackets that some errors begin with."""
     first = re.sub(r"^\[[^]]*\]\s*", "", str(error)).partition(". ")[0].splitlines()
     return f"{type(error).__name__}: {first[0][:200]}" if first else type(error).__name__

@@ -1,7 +1,7 @@
-"""Token embeddings without the work for tokens that a training text set does not have.
+"""Token embeddings restricted to the tokens of the training texts, which saves work in each step.
 
-A row of the embedding matrix that no batch reads has no gradient and, without weight decay, never moves. Yet its
-gradient is cleared, its norm taken, its moments updated every step: with few short texts in a batch a fifth of a step.
+A row of the embedding matrix that no batch uses has a zero gradient and, without weight decay, does not change. Still
+each step clears its gradient, adds to its norm and updates its moments: a fifth of a step on few short texts.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class SubsetEmbedding(nn.Module):
-    """Trains only the rows of some tokens of an embedding layer; in evaluation it has all rows of that layer."""
+    """Trains only some tokens' rows of an embedding layer; in eval mode it is the whole layer."""
 
     def __init__(self, embedding: nn.Embedding, tokens: torch.Tensor) -> None:
         """Replace `embedding`; `tokens` (k,) are the distinct ids that training may use."""
         super().__init__()
-        self.embedding = [embedding]  # in a list: its weights are not parameters of this module
+        self.embedding = [embedding]  # in a list, so that its weights are not parameters of this module
         self.tokens = tokens.to(embedding.weight.device)
         self.weight = nn.Parameter(embedding.weight.detach()[self.tokens], embedding.weight.requires_grad)
         self.place = torch.full((embedding.num_embeddings,), -1, device=self.tokens.device)
@@ -36,7 +36,7 @@ class SubsetEmbedding(nn.Module):
         self.padding = int(self.place[pad]) if pad is not None else -1
 
     def train(self, mode: bool = True) -> SubsetEmbedding:
-        """As any module; what was learned so far goes into the layer itself when training ends or pauses."""
+        """Set the mode as in any module; eval mode first copies the trained rows into the layer."""
         if not mode:
             with torch.no_grad():
                 self.embedding[0].weight.index_copy_(0, self.tokens, self.weight)
@@ -54,7 +54,7 @@ class SubsetEmbedding(nn.Module):
 
 @contextmanager
 def training_only(model: PreTrainedModel, tokens: torch.Tensor) -> Iterator[None]:
-    """Inside the block the model has a `SubsetEmbedding`; afterwards its own layer has what was learned."""
+    """Give the model a `SubsetEmbedding` inside the block; afterwards its own layer has the trained rows."""
     embedding = token_embeddings(model)
     subset = SubsetEmbedding(embedding, tokens)
     model.set_input_embeddings(subset.train(model.training))
