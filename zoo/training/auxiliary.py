@@ -42,7 +42,7 @@ class MaskedLanguageModel(nn.Module):
         self.register_buffer("special_ids", torch.tensor(sorted(set(backbone.tokenizer.all_special_ids))))
 
     def forward(self, model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Token ids and mask (n, length) -> (n, 2): per row the summed cross-entropy of its masked tokens and their number."""
+        """Token ids and mask (n, length) -> (n, 2): each row's summed cross-entropy and number of masked tokens."""
         special_ids: torch.Tensor = self.special_ids  # type: ignore[assignment]
         corrupted, chosen = mask_some(
             input_ids, self.rate, mask_id=self.mask_id, special_ids=special_ids, vocabulary=model.config.vocab_size

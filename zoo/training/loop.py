@@ -202,9 +202,7 @@ class Training:
             enough = len(rows) >= self.processes if self.objective.mean_over_rows else len(rows) % self.processes == 0
             shared = self.processes if enough else 1
             self.objective.spread = shared > 1
-            own = (
-                np.array_split(rows, shared)[self.rank] if shared > 1 else rows
-            )  # consecutive: gathered rows keep order
+            own = np.array_split(rows, shared)[self.rank] if shared > 1 else rows  # consecutive: order is kept
             parts = np.array_split(own, min(self.settings.accumulate, len(own)))
             for part in parts:
                 tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(part)]

@@ -12,9 +12,9 @@ class Groups:
     """The sentences of each group; there are only whole batches of groups.
 
     `shared`: the negatives (a, b1) ... (a, bK) share the positive's sentence a; otherwise they are (b1, c1) ... (bK,
-    cK), all of other sentences. `once`: no sentence comes twice in a pass; otherwise each is drawn independently. `batches`
-    is the number of batches, limited to those in `passes` over the corpus; None: the limit. Raises TrainingError for a
-    corpus with fewer sentences than a batch needs.
+    cK), all of other sentences. `once`: no sentence comes twice in a pass; otherwise each is drawn independently.
+    `batches` is the number of batches, limited to those in `passes` over the corpus; None: the limit. Raises
+    TrainingError for a corpus with fewer sentences than a batch needs.
     """
 
     def __init__(

@@ -67,6 +67,6 @@ class _Gather(torch.autograd.Function):
 
 
 def gather(own: torch.Tensor) -> torch.Tensor:
-    """Vectors (n, dim) of this process -> those of all (processes * n, dim), by rank; gradients flow to their process."""
+    """Vectors (n, dim) of this process -> those of all (processes * n, dim), by rank; gradients flow back to them."""
     gathered: torch.Tensor = _Gather.apply(own)  # type: ignore[no-untyped-call]
     return gathered

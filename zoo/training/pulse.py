@@ -105,7 +105,7 @@ class Pulse:
             return
 
     def _talk(self) -> None:
-        """Count, and check the others' counters; silence is measured in own rounds, none of which pass during suspension."""
+        """Count, and check the others' counters; silence counts own rounds, none of which pass in suspension."""
         while not self.left.is_set():
             try:
                 self.store.add(f"count/{self.rank}", 1)
