@@ -1,4 +1,4 @@
-"""A control: word counts. What a task gives to an encoder that knows which words a text has, and nothing of them."""
+"""A control: word counts, an encoder that knows which words a text has but nothing about them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, kw_only=True)
 class BagOfWordsRecipe:
-    """Width of the vectors, and which words are one."""
+    """The width of the vectors, and whether case is ignored."""
 
-    dim: int = 4096  # buckets; two words share one with probability 1 / dim, and their signs differ half of the time
+    dim: int = 4096  # buckets; two words share a bucket with probability 1 / dim, half of the time with different signs
     lower_case: bool = True
 
     def __post_init__(self) -> None:
@@ -36,8 +36,8 @@ class BagOfWordsRecipe:
 class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
     """Counts of a text's words in signed buckets chosen by the words' sha256; no training, no vocabulary.
 
-    Signs keep the dot product of two texts, over hashes, at its value for the counts themselves (feature hashing,
-    Weinberger et al. 2009, section 2). Marks are not words; a text without a word is not covered.
+    With the signs, the expected dot product of two texts, over hash functions, is that of their word counts (feature
+    hashing, Weinberger et al. 2009, section 2). Punctuation is ignored; a text without a word is not covered.
 
     Example:
         >>> from zoo import Runtime
@@ -74,7 +74,7 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
         return vectors
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a word left (two words may cancel in one bucket)."""
+        """Return which texts (n,) have a vector that is not zero (two words may cancel in one bucket)."""
         return np.array([any(self._buckets(clean_text(t, i)).values()) for i, t in enumerate(texts)], np.bool_)
 
     def fingerprint(self) -> str:

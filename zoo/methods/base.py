@@ -1,4 +1,4 @@
-"""What every method on a transformer shares: encode through the engine, save, load, fingerprint."""
+"""Base class of all methods on a transformer: encode through the engine, save, load, fingerprint."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def check_positive(recipe: Any, *names: str) -> None:
             raise ValueError(f"{name} must be above 0, not {value}")
 
 
-WIDEST = 16_384  # numbers of a vector, 16 times BERT-large's: at 26,000 texts of a suite 1.7 GB
+WIDEST = 16_384  # dimensions of a vector: 16 times BERT-large's; 1.7 GB for the 26,000 texts of a suite
 
 
 def check_at_most(recipe: Any, most: int, *names: str) -> None:
-    """Raise ValueError unless the named fields are at most `most` (or None), before they take the memory."""
+    """Raise ValueError unless the named fields are at most `most` (or None), before memory is allocated."""
     for name in names:
         value = getattr(recipe, name)
         if value is not None and value > most:
@@ -52,14 +52,14 @@ class BackboneRecipe:
 
     backbone: str = "zoo-mini"  # the papers use bert-base-uncased; the bundled model needs no download
     revision: str | None = None
-    max_length: int | None = None  # at test time; None: as long as the positions allow (SentEval does not truncate)
+    max_length: int | None = None  # tokens at test; None: limited only by the positions (SentEval does not truncate)
 
     def __post_init__(self) -> None:
         check_positive(self, "max_length")
 
 
 class BackboneFields(AnyRecipe, Protocol):
-    """What `BackboneEncoder` reads of a recipe."""
+    """The recipe fields that `BackboneEncoder` reads."""
 
     @property
     def backbone(self) -> str: ...
@@ -73,7 +73,7 @@ BackboneT = TypeVar("BackboneT", bound=BackboneFields, default=Any)
 
 
 class BackboneEncoder(Encoder[BackboneT]):
-    """An encoder that pools the states of one transformer; subclasses set the pooling and may train."""
+    """An encoder that pools the states of one transformer; subclasses define the pooling and may train."""
 
     Recipe: ClassVar[type[Any]] = BackboneRecipe
 
@@ -86,12 +86,12 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @property
     def pooling(self) -> Pooling:
-        """How token states become the vector at test time."""
+        """The pooling of token states at test time."""
         raise TypeError(f"{type(self).__name__} must define its pooling")
 
     @property
     def length_limit(self) -> int:
-        """Most tokens of a text at test time, specials included."""
+        """The most tokens of a text at test time, special tokens included."""
         return min(self.recipe.max_length or self.backbone.max_length, self.backbone.max_length)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
@@ -107,16 +107,16 @@ class BackboneEncoder(Encoder[BackboneT]):
         return self.pooled(texts)
 
     def pooled(self, texts: Sequence[str]) -> Vectors:
-        """What `forward` makes of texts (n, pooled_dim), float32, each unique text encoded once."""
+        """Return the vectors of `forward` (n, pooled_dim), float32; each distinct text is encoded once."""
         return encode_unique(texts, self._encode_unique)
 
     @property
     def pooled_dim(self) -> int:
-        """Width of what `forward` returns."""
+        """Width of the vectors that `forward` returns."""
         return self.dim
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids that `forward` is given for texts; methods with equal tokenizers share the work."""
+        """Return the token ids of texts for `forward`; methods with equal tokenizers share the cache."""
         return MEMORY.tokenise(self.backbone.tokenizer, texts, max_length=self.length_limit)
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
@@ -131,15 +131,15 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @classmethod
     def traits(cls, recipe: BackboneT) -> Traits:
-        """The vectors are what `forward` makes."""
+        """Return traits of an encoder whose vectors `forward` makes."""
         return Traits(fine_tunes=True)
 
     def stock_modules(self) -> StockModules:
-        """Return the transformer and its pooling; for encoders whose traits say that they can be exported."""
+        """Return the transformer and its pooling; only for encoders whose traits have `exports`."""
         return StockModules(self.backbone, self.pooling, self.length_limit)
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, the weights when they were trained, and the parts."""
+        """Write the recipe, the weights if they were trained, and the parts."""
         folder.mkdir(parents=True, exist_ok=True)
         self.backbone.save(folder, trained=self.trained)
         write_json(folder / "recipe.json", asdict(self.recipe))
@@ -148,7 +148,7 @@ class BackboneEncoder(Encoder[BackboneT]):
 
     @classmethod
     def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
-        """Read what `save` wrote; raises CorruptError when a file is damaged."""
+        """Return the encoder that `save` wrote; raises CorruptError when a file is damaged."""
         runtime = runtime or Runtime()
         recipe = build(cls.Recipe, read_json(folder / "recipe.json"), str(folder / "recipe.json"))
         encoder = cls(recipe, runtime, Backbone.restore(folder, runtime))
@@ -181,5 +181,5 @@ class BackboneEncoder(Encoder[BackboneT]):
         return count_parameters(self.backbone.model, *self.parts().values())
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return what encoding cost so far."""
+        """Return the cost of encoding so far."""
         return self.stats.as_dict()

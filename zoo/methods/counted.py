@@ -1,4 +1,4 @@
-"""What methods without a transformer share: distinct texts encoded once and counted, and a recipe that is kept."""
+"""Base class of methods without a transformer: distinct texts are encoded once and counted; the recipe is saved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CountedT = TypeVar("CountedT", bound=AnyRecipe, default=Any)
 
 
 class CountedEncoder(Encoder[CountedT]):
-    """An encoder whose vectors follow from its recipe; a subclass says what the vectors of distinct texts are."""
+    """An encoder that its recipe determines; a subclass computes the vectors of distinct texts."""
 
     def __init__(self, recipe: CountedT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
@@ -42,11 +42,11 @@ class CountedEncoder(Encoder[CountedT]):
         return vectors
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return what encoding cost so far."""
+        """Return the cost of encoding so far."""
         return self.stats.as_dict()
 
     def places(self) -> dict[str, Any]:
-        """Return the recipe's fields that find its files again from anywhere; the default has none."""
+        """Return the recipe fields of files as absolute places, for saving; by default there are none."""
         return {}
 
     def save(self, folder: Path) -> None:

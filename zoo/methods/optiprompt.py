@@ -1,4 +1,4 @@
-"""OptiPrompt for sentences (PromptBERT, section 4.2): a continuous template, the only thing that is trained."""
+"""OptiPrompt for sentences (PromptBERT, section 4.2): only a continuous template is trained."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class OptiPromptRecipe(PromptTrainingRecipe):
     """The defaults are appendix B's; both views are the same template under two dropout masks, as in SimCSE."""
 
     template: str = 'This sentence : "[X]" means [MASK] .'
-    head: Literal["none", "mlp", "mlm"] = "none"  # the code trains the transform of the MLM head beside the template
-    replace: Literal["position", "last-occurrence"] = "position"  # how the code finds the template's tokens in a row
+    head: Literal["none", "mlp", "mlm"] = "none"  # the code also trains the transform of the MLM head
+    replace: Literal["position", "last-occurrence"] = "position"  # the code: last-occurrence
     learning_rate: float = 3e-5
     epochs: int = 5
     eval_every: int = 1000
@@ -37,11 +37,11 @@ class OptiPromptRecipe(PromptTrainingRecipe):
 
 
 class TemplateVectors(nn.Module):
-    """One vector for each token of a template but the special ones, put in place of its static embedding.
+    """One vector for each non-special token of a template, which replaces its static embedding.
 
-    By position; or, like the released code, at the last place in the row that has the token's id. Then a token that the
-    template has twice is replaced at its last place only, by its last vector, and a sentence that has a token of the
-    prefix is changed instead of the prefix.
+    It is placed by position or, as in the released code, at the last place in the row that has the token's id. In the
+    code's way a token that the template has twice is replaced only at its last place, by its last vector; and if a
+    sentence has a token of the prefix, the sentence is changed instead of the prefix.
     """
 
     def __init__(self, prompt: BoundTemplate, embeddings: nn.Embedding, how: str) -> None:
@@ -84,7 +84,7 @@ class OptiPooler(PromptPooler):
 
 
 class OptiPrompt(PromptBERT[OptiPromptRecipe]):
-    """OptiPrompt: a frozen backbone and a template of trained vectors that starts as a manual one.
+    """OptiPrompt: a frozen backbone and a template of trained vectors, initialised from a manual one.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -101,20 +101,20 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
         self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)
 
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
-        """Return what makes vectors of prompted rows."""
+        """Return the module that makes vectors of prompted rows."""
         return OptiPooler(self.backbone.model, self.template, self.recipe, head)
 
     def objective(self) -> Objective:
-        """Contrast of two dropout masks; only the template, and the head where there is one, has a gradient."""
+        """Contrast of two dropout masks; only the template and the head, if there is one, are trained."""
         self.backbone.model.requires_grad_(False)
         return super().objective()
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the template's vectors, and the head where it is kept."""
+        """Return the template's vectors, and the head if it is used at test."""
         return {**super().parts(), "template": self.template}
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the template."""
         report = super().fit(corpus, dev_score=dev_score, run=run)
-        self.trained = False  # the backbone is as it was: it is only named when saved
+        self.trained = False  # the backbone did not change, so only its name is saved
         return report

@@ -34,7 +34,7 @@ class Cls(BackboneEncoder[BackboneRecipe]):
 
 
 class Maximum(BackboneEncoder[BackboneRecipe]):
-    """The largest of each state of the last layer, over all tokens with [CLS] and [SEP] (BURT's BERT_MAX).
+    """The maximum of each dimension of the last layer over all tokens, with [CLS] and [SEP] (BURT's BERT_MAX).
 
     Example:
         >>> from zoo import Runtime
@@ -63,7 +63,7 @@ class AverageRecipe(BackboneRecipe):
 
 
 class Average(BackboneEncoder[AverageRecipe]):
-    """Mean over tokens of the last layer, of first and last (two meanings), or of the last two.
+    """Mean over tokens of the last layer, of the first and last (in two meanings), or of the last two layers.
 
     The published "first-last avg." 56.70 of BERT-base counts the embedding layer as the first (`first-last-h0`);
     SimCSE's code since 2022 and BERT-whitening count the first Transformer layer (`first-last-h1`).

@@ -18,7 +18,7 @@ from zoo.modules.templates import Template, first_position
 
 
 class PromptFields(BackboneFields, Protocol):
-    """What `Prompted` reads of a recipe."""
+    """The recipe fields that `Prompted` reads."""
 
     @property
     def template(self) -> str: ...
@@ -32,20 +32,20 @@ PromptT = TypeVar("PromptT", bound=PromptFields, default=Any)
 
 
 class Prompted(BackboneEncoder[PromptT]):
-    """An encoder whose texts go in within the recipe's `template`."""
+    """An encoder that puts each text into the recipe's `template`."""
 
     def __init__(self, recipe: PromptT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.put_in(recipe.template)
 
     def put_in(self, template: str) -> None:
-        """Put texts into this template from now on; raises UsageError where it leaves no room for a sentence."""
+        """Use this template from now on; raises UsageError if it leaves no room for a sentence."""
         self.prompt = Template.parse(template).bind(self.backbone.tokenizer, period=self.recipe.period)
         self.prompt.room(self.length_limit)
 
     @property
     def first_position(self) -> int:
-        """Where the positions of the template alone start."""
+        """The first position id of the template without a sentence."""
         return 0 if self.recipe.denoise_from_zero else first_position(self.backbone)
 
     def token_table(self, texts: list[str]) -> TokenTable:
@@ -58,10 +58,10 @@ class PromptRecipe(BackboneRecipe):
     """The defaults are the manual template's row of table 5."""
 
     template: str = 'This sentence : "[X]" means [MASK] .'  # the best of table 4
-    top_k: int | None = None  # words averaged (Eq. 3), 200 in table 9; None: the [MASK] state itself (Eq. 2)
+    top_k: int | None = None  # number of averaged words (Eq. 3), 200 in table 9; None: the [MASK] state itself (Eq. 2)
     denoise: bool = False  # subtract the template's bias; helps Eq. 3, not Eq. 2 (table 9)
-    denoise_from_zero: bool = False  # the code's template starts at position 0, for RoBERTa as well (its rows at 2)
-    period: bool = False  # the code's evaluation ends every sentence in a period; the paper does not say so
+    denoise_from_zero: bool = False  # as in the code, where RoBERTa's template starts at position 0 and its rows at 2
+    period: bool = False  # as in the code's evaluation: each sentence ends in a period; not in the paper
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ class PromptRecipe(BackboneRecipe):
 
 
 class Prompt(Prompted[PromptRecipe]):
-    """A manual template on any masked language model, as it was pretrained.
+    """A manual template on any pretrained masked language model.
 
     Example:
         >>> from zoo import Runtime
@@ -102,9 +102,9 @@ class Prompt(Prompted[PromptRecipe]):
         return h if self.head is None else self.top_words(h)
 
     def top_words(self, h: torch.Tensor) -> torch.Tensor:
-        """The k likeliest words' static embeddings W_v, weighted by their probabilities P(v | h) (Eq. 3).
+        """Return the mean of the k likeliest words' static embeddings W_v, weighted by P(v | h) (Eq. 3).
 
-        h (n, dim) -> (n, width of the embeddings). Denoised, the words are predicted from h minus the template's bias.
+        h (n, dim) -> (n, width of the embeddings). With `denoise`, h is already without the template's bias.
         """
         assert self.head is not None
         best = self.head(h).float().topk(self.recipe.top_k)

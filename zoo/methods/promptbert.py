@@ -1,4 +1,4 @@
-"""PromptBERT (Jiang et al. 2022): two templates are two views of a sentence, each minus the bias of its template."""
+"""PromptBERT (Jiang et al. 2022): two templates give two views of a sentence, each minus its template's bias."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptTrainingRecipe(SimCSERecipe):
-    """What PromptBERT and OptiPrompt share."""
+    """Settings that PromptBERT and OptiPrompt share."""
 
     template: str  # of the first view, and at test
     head: Literal["none", "mlp", "mlm"]  # in training: SimCSE's MLP, or the transform of the MLM head
-    period: bool = False  # at test; the code's evaluation ends every sentence in a period
-    blank_in_training: bool = True  # the code's training (RoBERTa) has none before the sentence, its test has
+    period: bool = False  # at test, as in the code's evaluation: every sentence ends in a period
+    blank_in_training: bool = True  # False, as the code for RoBERTa: no blank before the sentence, but at test
     select_like_training: bool = False  # the code picks the checkpoint by denoised vectors without the period
     batch_size: int = 256
 
@@ -47,17 +47,17 @@ class PromptTrainingRecipe(SimCSERecipe):
 
     @property
     def denoise(self) -> bool:
-        """False: the template's bias stays, in training."""
+        """False: the template's bias is not subtracted in training."""
         return False
 
     @property
     def test_denoise(self) -> bool:
-        """False: the template's bias stays, at test."""
+        """False: the template's bias is not subtracted at test."""
         return False
 
     @property
     def denoise_from_zero(self) -> bool:
-        """False: the template's positions start where the sentence's do."""
+        """False: the template without a sentence starts at the same position as a row."""
         return False
 
     def __post_init__(self) -> None:
@@ -76,11 +76,11 @@ class PromptBERTRecipe(PromptTrainingRecipe):
     """The defaults are the unsupervised ones for BERT-base (tables 13 and 14)."""
 
     template: str = 'This sentence of "[X]" means [MASK] .'
-    second_template: str | None = 'This sentence : "[X]" means [MASK] .'  # None: one template, another dropout mask
+    second_template: str | None = 'This sentence : "[X]" means [MASK] .'  # None: only dropout differs
     denoise: bool = True  # in training: h minus the bias of the template (Eq. 4)
     test_denoise: bool = False  # "in predicting, we directly use the one template without template denoising"
-    denoise_from_zero: bool = False  # the code's template starts at position 0, for RoBERTa as well (its rows at 2)
-    head: Literal["none", "mlp", "mlm"] = "mlp"  # only the code says so
+    denoise_from_zero: bool = False  # as in the code, where RoBERTa's template starts at position 0 and its rows at 2
+    head: Literal["none", "mlp", "mlm"] = "mlp"  # as in the code; the paper does not mention it
     learning_rate: float = 1e-5
     eval_every: int = 125
 
@@ -93,9 +93,9 @@ class PromptBERTRecipe(PromptTrainingRecipe):
 
 
 class PromptPooler(TrainedPooler):
-    """Prompted ids and mask (n, length) -> h - h^ (n, dim): row i has template i modulo their number.
+    """Prompted ids and mask (n, length) -> h minus the bias (n, dim); row i has template i modulo their number.
 
-    The MLP is put on the difference; the transform of the MLM head on both of its sides, as in the released code.
+    The MLP is applied to the difference; the MLM head's transform to h and to the bias, as in the released code.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class PromptPooler(TrainedPooler):
         self.prompts, self.head_first, self.bias_from = prompts, recipe.head == "mlm", bias_from
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Through the head; `bias_from` is the first position of the template alone, None without denoising."""
+        """Return vectors after the head; `bias_from` is the first position of the template, None: no denoising."""
         k, lengths = len(self.prompts), attention_mask.sum(1)
         at = torch.stack([prompt.mask_positions(lengths[i::k]) for i, prompt in enumerate(self.prompts)], dim=1)
         h = self.states(input_ids, attention_mask, at.flatten())
@@ -155,7 +155,7 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
 
     @classmethod
     def traits(cls, recipe: PromptTrainingRecipeT) -> Traits:
-        """As SimCSE; sentence-transformers has no module for a template around the sentence."""
+        """Return SimCSE's traits without `exports`: sentence-transformers has no module for templates."""
         return replace(super().traits(recipe), exports=False)
 
     def new_head(self) -> nn.Module:
@@ -168,7 +168,7 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         return len(self.training_prompts) == 1 and not self.recipe.supervised
 
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
-        """Return what makes vectors of prompted rows."""
+        """Return the module that makes vectors of prompted rows."""
         bias_from = self.first_position if denoise else None
         return PromptPooler(self.backbone.model, prompts, self.recipe, head, bias_from)
 
@@ -178,7 +178,7 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         return vectors.float()
 
     def objective(self) -> Objective:
-        """Contrast within the batch (Eq. 4); the MLM head's transform starts as it was pretrained."""
+        """Contrast within the batch (Eq. 4); the MLM head's transform starts from the pretrained weights."""
         recipe = self.recipe
         head = self.mlp if self.mlp is not None or recipe.head == "none" else self.new_head()
         if isinstance(head, MlmTransform):
@@ -187,9 +187,9 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         return SimCSEObjective(self.make_pooler(self.training_prompts, recipe.denoise, head), recipe, mlm)
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
-        """Return what makes prompted ids and mask (n, views, longest); `train_max_length` counts the sentence alone."""
+        """Return a function that makes prompted ids and mask (n, views, longest), texts cut to `train_max_length`."""
         prompts, pad_id = self.training_prompts, self.backbone.pad_id
-        width = max(len(views[0]), len(prompts)) if views else 1  # a lone sentence goes into every template
+        width = max(len(views[0]), len(prompts)) if views else 1  # a single sentence is put into every template
         tables = []
         for i in range(width):
             prompt = prompts[i % len(prompts)]
@@ -208,7 +208,7 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
         return batch
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train, and keep the weights of the best dev score, asked of test vectors or of `select_like_training`."""
+        """Train and keep the weights of the best dev score, of test or (`select_like_training`) training vectors."""
         if dev_score is not None and self.recipe.select_like_training:
             dev_score = asked_within(self._as_trained, dev_score)
         return super().fit(corpus, dev_score=dev_score, run=run)

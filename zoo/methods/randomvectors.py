@@ -1,4 +1,4 @@
-"""A control: random vectors. What a task gives to an encoder that knows nothing of its texts."""
+"""A control: random vectors, an encoder that knows nothing about the texts."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from zoo.methods.counted import CountedEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class RandomVectorsRecipe:
-    """Width of the vectors."""
+    """The width of the vectors."""
 
-    dim: int = 256  # the bundled backbone's; the spread of a cosine is 1 / sqrt(dim)
+    dim: int = 256  # the bundled backbone's; cosines have the standard deviation 1 / sqrt(dim)
 
     def __post_init__(self) -> None:
         check_positive(self, "dim")
@@ -30,7 +30,7 @@ class RandomVectorsRecipe:
 class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
     """A standard Gaussian vector for each distinct text, drawn from the text's sha256 and the seed.
 
-    The same text always has the same vector, so a task that repeats its texts can still be told from noise.
+    Equal texts have equal vectors, so a task with repeated texts can give scores above chance.
 
     Example:
         >>> from zoo import Runtime
@@ -47,11 +47,11 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
 
     @classmethod
     def traits(cls, recipe: RandomVectorsRecipe) -> Traits:
-        """Other vectors with every seed; no text is read."""
+        """Stochastic: the vectors differ between seeds. No corpus is needed."""
         return Traits(stochastic=True)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Take the seed; nothing is learned."""
+        """Store the seed; nothing is learned."""
         self.seed = run.seed
         return FitReport()
 
@@ -64,7 +64,7 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
         return vectors
 
     def save(self, folder: Path) -> None:
-        """Write recipe and seed: the vectors follow from them."""
+        """Write the recipe and the seed, which determine the vectors."""
         super().save(folder)
         write_json(folder / "seed.json", self.seed)
 

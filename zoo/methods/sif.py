@@ -28,17 +28,17 @@ _CHUNK = 20_000  # texts in float64 at once
 
 @dataclass(frozen=True, kw_only=True)
 class Weighting:
-    """How words are weighted and which directions are removed; the defaults are SIF's."""
+    """The weights of words and the number of directions to remove; the defaults are SIF's."""
 
     weighting: Literal["sif", "usif"] = "sif"
-    a: float = 1e-3  # SIF's, the paper's choice for all tasks; uSIF computes its own
-    walk_length: int = 11  # uSIF's n: words of an average sentence
+    a: float = 1e-3  # SIF's, the paper's value for all tasks; uSIF computes its own
+    walk_length: int = 11  # uSIF's n: words in an average sentence
     components: int = 1  # common directions removed: 1 (SIF), 5 (uSIF)
     frequencies: str | None = None  # file of words and counts; None: counted in the corpus
-    fit_on: Literal["target", "corpus"] = "target"  # directions of each task's texts, as published, or of the corpus
+    fit_on: Literal["target", "corpus"] = "target"  # whose directions: each task's texts, as published, or the corpus
 
     def check(self) -> None:
-        """Raise ValueError for a value that has no meaning."""
+        """Raise ValueError for an impossible value."""
         check_positive(self, "a", "walk_length")
         if self.components < 0:
             raise ValueError(f"components must be at least 0, not {self.components}")
@@ -46,7 +46,7 @@ class Weighting:
 
 @dataclass(frozen=True, kw_only=True)
 class SIFRecipe(Weighting, WordVectorsRecipe):
-    """Word vectors, and how they are weighted."""
+    """The word vectors and their weights."""
 
     def __post_init__(self) -> None:
         WordVectorsRecipe.__post_init__(self)
@@ -54,7 +54,7 @@ class SIFRecipe(Weighting, WordVectorsRecipe):
 
 
 def frequency_place(recipe: Weighting) -> dict[str, str]:
-    """Return where the file of frequencies is, {} without one; raises MissingError."""
+    """Return the path of the file of frequencies, {} if there is none; raises MissingError."""
     return (
         {} if recipe.frequencies is None else {"frequencies": find_word_vectors(recipe.frequencies, "word frequencies")}
     )
@@ -63,8 +63,8 @@ def frequency_place(recipe: Weighting) -> dict[str, str]:
 def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weighting) -> tuple[Array, float]:
     """Return the weight of each word (n,) and a: SIF's a / (a + p), uSIF's a / (a/2 + p).
 
-    A word that was not counted has weight 1 in SIF, and the smallest probability counted in uSIF, as in the codes.
-    uSIF's a = (1 - alpha) / (alpha |V| / 2), with alpha the share of the counted words V that are likelier than
+    A word without a count has weight 1 in SIF and the smallest probability of all words in uSIF, as in both codes.
+    uSIF's a = (1 - alpha) / (alpha |V| / 2), where alpha is the share of the counted words V with a probability above
     1 - (1 - 1/|V|)^n.
     """
     total, size = sum(counts.values()), len(counts)
@@ -72,15 +72,15 @@ def word_weights(names: Sequence[str], counts: Mapping[str, int], recipe: Weight
         return np.array([recipe.a / (recipe.a + counts.get(name, 0) / total) for name in names]), recipe.a
     probabilities = np.array(list(counts.values())) / total
     frequent = int((probabilities > 1 - (1 - 1 / size) ** recipe.walk_length).sum())
-    alpha = max(frequent, 1) / size  # in a few sentences no word is frequent, and then `a` has no value
+    alpha = max(frequent, 1) / size  # at least one word: a is undefined for alpha = 0 (a tiny corpus)
     a, least = (1 - alpha) / (alpha * size / 2), min(counts.values())
     return np.array([a / (a / 2 + counts.get(name, least) / total) for name in names]), a
 
 
 def common_directions(gram: Array, count: int, weighting: str) -> Array:
-    """Return M (dim, dim), v - vM being v without X's first `count` right singular vectors; gram = X^T X, uncentred.
+    """Return M (dim, dim) such that v - vM is v without X's first `count` right singular vectors; gram = X^T X.
 
-    uSIF scales each projection by lambda_i = sigma_i^2 / sum of sigma^2 over those removed.
+    X is not centred. uSIF scales each projection by lambda_i = sigma_i^2 / sum of sigma^2 over the removed ones.
     """
     values, vectors = np.linalg.eigh(gram)  # ascending; the squares of X's singular values
     first = vectors[:, ::-1][:, :count]
@@ -96,12 +96,12 @@ WeightingT = TypeVar("WeightingT", bound=Weighting, default=Any)
 class WeightedAverages(WordAverages[WeightingT]):
     """Weighted averages of word vectors without their common directions, by SIF or by uSIF.
 
-    The published directions are those of the very texts that are compared (transductive).
+    The published numbers use the directions of the texts that are compared (transductive).
     """
 
     def __init__(self, recipe: WeightingT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
-        # Until fitted: every word counts the same and nothing is removed.
+        # Before fit(): all words have weight 1 and nothing is removed.
         self.weights = np.ones(len(self.words.names))
         self.a = 0.0
         self.common = np.zeros((self.dim, self.dim))
@@ -110,7 +110,7 @@ class WeightedAverages(WordAverages[WeightingT]):
 
     @classmethod
     def traits(cls, recipe: WeightingT) -> Traits:
-        """A corpus to count words in or to find directions in; or the target's own texts (transductive)."""
+        """Needs a corpus to count words or find directions; with `fit_on: target` it is transductive."""
         needs_corpus = recipe.frequencies is None or recipe.fit_on == "corpus"
         return Traits(needs_corpus=needs_corpus, transductive=recipe.fit_on == "target")
 
@@ -120,11 +120,11 @@ class WeightedAverages(WordAverages[WeightingT]):
         return {key: word_vectors_identity(place) for key, place in frequency_place(recipe).items()}
 
     def places(self) -> dict[str, Any]:
-        """Return where the file of frequencies is."""
+        """Return the path of the file of frequencies."""
         return frequency_place(self.recipe)
 
     def compose(self, table: TokenTable) -> Array:
-        """Return v - vM with v the weighted mean (texts, dim) of each text's words."""
+        """Return v - vM (texts, dim), where v is the weighted mean of each text's words."""
         v = self._weighted(table)
         return v - v @ self.common
 
@@ -134,7 +134,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         vectors = self.words.vectors[used].astype(np.float64)
         v = sums(words, vectors, self.weights[table.ids]) / np.maximum(table.lengths, 1)[:, None]
         if self.recipe.weighting == "usif":
-            norms = np.sqrt(sums(words, vectors**2))  # of each dimension over the text's words, before weighting
+            norms = np.sqrt(sums(words, vectors**2))  # norm of each dimension over the text's words, before weighting
             v /= np.where(norms == 0, 1, norms)
             v[table.lengths == 0] = self.a
         return v
@@ -152,7 +152,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
 
     def adapt(self, texts: Sequence[str]) -> Self:
-        """With `target`: a copy (sharing the words) without the common directions of `texts`."""
+        """Return, with `fit_on: target`, a copy that removes the common directions of `texts`."""
         if self.recipe.fit_on == "corpus":
             return self
         adapted = copy.copy(self)
@@ -170,7 +170,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         self.common = common_directions(gram, self.recipe.components, self.recipe.weighting)
 
     def facts(self) -> dict[str, Any]:
-        """Return the a of the weights."""
+        """Return a, the parameter of the weights."""
         return {"a": self.a}
 
     def save(self, folder: Path) -> None:
@@ -189,7 +189,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return the sha256 of files, recipe and what was fitted."""
+        """Return the sha256 of files, recipe and fitted values."""
         fitted = hashlib.sha256(self.weights.tobytes() + np.ascontiguousarray(self.common).tobytes())
         return sha256_json([super().fingerprint(), self.a, fitted.hexdigest()])
 
@@ -209,9 +209,9 @@ class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
 
     @classmethod
     def sources(cls, recipe: SIFRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the vectors' file, and of the frequencies'."""
+        """Return the identity of the file of vectors and of the file of frequencies."""
         return {**WordVectors.sources(recipe, runtime), **super().sources(recipe, runtime)}
 
     def places(self) -> dict[str, Any]:
-        """Return where both files are."""
+        """Return the paths of both files."""
         return {**WordVectors.places(self), **super().places()}

@@ -21,7 +21,7 @@ _CHUNK = 20_000  # texts tokenised at once while counting
 
 @dataclass(frozen=True, kw_only=True)
 class TokenSIFRecipe(Weighting, BackboneRecipe):
-    """A transformer's token embeddings, and how they are weighted."""
+    """A transformer's token embeddings and their weights."""
 
     def __post_init__(self) -> None:
         BackboneRecipe.__post_init__(self)
@@ -29,7 +29,7 @@ class TokenSIFRecipe(Weighting, BackboneRecipe):
 
 
 class TokenWords(Words):
-    """Tokens and the rows of the embedding matrix, without [CLS] and [SEP]; its words are tokens, never unknown."""
+    """Tokens and their rows of the embedding matrix, without [CLS] and [SEP]; every token has a vector."""
 
     def __init__(self, recipe: TokenSIFRecipe, runtime: Runtime) -> None:
         backbone = Backbone.load(recipe.backbone, recipe.revision, runtime)
@@ -42,7 +42,7 @@ class TokenWords(Words):
         return tokenise(self.tokenizer, texts, max_length=self.max_length, add_special_tokens=False)
 
     def count(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return how often each token occurs."""
+        """Return the count of each token."""
         counts = Counter[str]()
         for start in range(0, len(texts), _CHUNK):
             ids, numbers = np.unique(self.table(texts[start : start + _CHUNK]).ids, return_counts=True)
@@ -70,10 +70,10 @@ class TokenSIF(WeightedAverages[TokenSIFRecipe]):
 
     @classmethod
     def sources(cls, recipe: TokenSIFRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the backbone's files, and of the frequencies'."""
+        """Return the identity of the backbone's files and of the file of frequencies."""
         found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
         return {"backbone": found.identity(), **super().sources(recipe, runtime)}
 
     def places(self) -> dict[str, Any]:
-        """Return the recipe's fields that find its files again from anywhere."""
+        """Return the backbone's location and the path of the file of frequencies."""
         return {"backbone": self.words.location, **super().places()}

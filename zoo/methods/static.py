@@ -29,11 +29,11 @@ STAGES = ("none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun")
 
 @dataclass(frozen=True, kw_only=True)
 class StaticRecipe(BackboneRecipe):
-    """How many removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
+    """The removals, cumulative as in table 3: frequent tokens, subwords, upper case, punctuation."""
 
     remove: Literal["none", "freq", "freq-sub", "freq-sub-case", "freq-sub-case-pun"] = "none"
     matrix: Literal["input", "output"] = added("input")  # the token embeddings, or the MLM head's rows (appendix A.2)
-    frequent: int | None = added(None)  # tokens that are frequent, as counted in the corpus; None: the paper's own list
+    frequent: int | None = added(None)  # number of frequent tokens, counted in the corpus; None: the paper's own list
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,11 +43,11 @@ class StaticRecipe(BackboneRecipe):
 
 
 class Static(BackboneEncoder[StaticRecipe]):
-    """Mean of the rows of the word-embedding matrix: no position, no type, no layer.
+    """Mean of the rows of the word-embedding matrix, without position or type embeddings and without any layer.
 
-    Only the last stage is in the released code; it re-tokenises the kept, lower-cased words, and so do the stages from
-    "case" on. The stages before it average the kept tokens as they are. Once anything is removed, [CLS] and [SEP] are
-    out as well; a text with nothing left is [PAD] (BERT) or a lone blank (RoBERTa).
+    Only the last stage is in the released code. It tokenises the remaining words again in lower case, as do all stages
+    from "case" on; earlier stages average the remaining tokens directly. Every removal also removes [CLS] and [SEP]; a
+    text with nothing left becomes [PAD] (BERT) or a single blank (RoBERTa).
 
     Example:
         >>> from zoo import Runtime
@@ -72,9 +72,9 @@ class Static(BackboneEncoder[StaticRecipe]):
             self.vectors = self.backbone.token_vectors.float()
         else:
             self.vectors = mlm_head_rows(self.backbone.source, runtime)
-        self.dim = self.vectors.shape[1]  # narrower than the states where the embeddings are factorised (ALBERT)
+        self.dim = self.vectors.shape[1]  # less than the states' if the embeddings are factorised (ALBERT)
         lists = FREQUENT_ROBERTA if self.roberta else FREQUENT_BERT
-        self._drop(lists if recipe.frequent is None else ())  # a list counted in a corpus comes with fit()
+        self._drop(lists if recipe.frequent is None else ())  # fit() counts a list in a corpus
 
     def _drop(self, frequent: Iterable[str]) -> None:
         self.frequent = frozenset(frequent)
@@ -82,7 +82,7 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     def _kept(self, token: str) -> bool:
         stage = STAGES.index(self.recipe.remove)
-        if stage >= 1 and token in self.frequent:  # case-sensitive, before lowering, as in the code
+        if stage >= 1 and token in self.frequent:  # case-sensitive, before lower-casing, as in the code
             return False
         if stage >= 2 and ("Ġ" not in token if self.roberta else "##" in token):
             return False
@@ -92,11 +92,11 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     @classmethod
     def traits(cls, recipe: StaticRecipe) -> Traits:
-        """A corpus where frequent tokens are counted; nothing is fitted with the paper's lists."""
+        """Needs a corpus if frequent tokens are counted; with the paper's lists nothing is fitted."""
         return Traits(needs_corpus=recipe.frequent is not None)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """With `frequent`: count the corpus's tokens, split as the texts will be; equal counts go by token id."""
+        """With `frequent`, count the corpus's tokens, split as in encoding; ties are broken by token id."""
         if self.recipe.frequent is None:
             return FitReport()
         if corpus is None:
@@ -109,7 +109,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         return FitReport(fitted=True, sentences=len(corpus.sentences), facts=self.facts())
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """All texts, unless nothing is left of one and the vector that stands for that is zero (an untrained [PAD])."""
+        """Return True for all texts, but False for texts with nothing left if their vector is 0 (untrained [PAD])."""
         if self.vectors[self._nothing_left()].any():
             return super().covers(texts)
         return any_row(self._table(list(texts)), self.vectors.any(dim=1).cpu().numpy())
@@ -133,7 +133,7 @@ class Static(BackboneEncoder[StaticRecipe]):
 
     def _kept_words(self, ids: NDArray[np.int32]) -> str:
         words = [self.tokens[i].replace("Ġ", "").lower() for i in ids if self.keep[i]]
-        if self.roberta:  # the code starts from one blank and ends every word with one
+        if self.roberta:  # the code starts with a blank and adds one after every word
             return " " + "".join(word + " " for word in words)
         return " ".join(words) or str(self.backbone.tokenizer.pad_token)
 
@@ -149,7 +149,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         self.stats.truncated += table.truncated
         device = self.vectors.device
         averages = np.empty((len(table), self.dim), np.float32)
-        for start in range(0, len(table), _CHUNK):  # bounds what is needed beside the averages
+        for start in range(0, len(table), _CHUNK):  # in chunks, which bound the memory
             offsets = table.offsets[start : start + _CHUNK + 1]
             ids = torch.from_numpy(table.ids[offsets[0] : offsets[-1]].astype(np.int64)).to(device)
             starts = torch.from_numpy(offsets[:-1] - offsets[0]).to(device)
@@ -162,7 +162,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         return {} if self.recipe.frequent is None else {"frequent": sorted(self.frequent)}
 
     def save(self, folder: Path) -> None:
-        """Write the frequent tokens that were counted beside the recipe."""
+        """Write the recipe and the counted frequent tokens."""
         super().save(folder)
         if self.recipe.frequent is not None:
             write_json(folder / "frequent.json", sorted(self.frequent))
@@ -176,11 +176,11 @@ class Static(BackboneEncoder[StaticRecipe]):
         return encoder
 
     def parameters(self) -> int:
-        """Return the size of the one matrix."""
+        """Return the number of values in the matrix."""
         return int(self.vectors.numel())
 
     def fingerprint(self) -> str:
-        """Return the sha256 of backbone and recipe, and of the frequent tokens that were counted."""
+        """Return the sha256 of backbone, recipe and counted frequent tokens."""
         return sha256_json([super().fingerprint(), self.facts()])
 
 

@@ -8,8 +8,8 @@ FREQUENT_BERT = frozenset(
     " from : by white".split()
 )
 
-# RoBERTa's 36 entries. "Ġ, " carries the released code's trailing blank and so never matches; the comma falls to the
-# punctuation stage. Entries without Ġ are subwords, which the subword stage drops anyway.
+# RoBERTa's 36 entries. "Ġ, " has a trailing blank in the released code and so never matches; the punctuation stage
+# removes the comma. Entries without Ġ are subwords, which the subword stage removes anyway.
 FREQUENT_ROBERTA = frozenset(
     [
         "Ġ, ",

