@@ -20,15 +20,15 @@ _PHRASE_PAIRS = "--pairs nli+FILE with a phrasal PPDB 2.0 pack, or --pairs nli+p
 
 @dataclass(frozen=True, kw_only=True)
 class BURTRecipe(SBERTRecipe):
-    """The defaults are the paper's (section 3); "open" marks what it does not state, taken from SBERT's NLI training.
+    """The defaults are the paper's (section 3), and SBERT's where the paper states nothing.
 
-    That is the learning rate, the steps (one pass over the NLI pairs), the length; the losses count alike.
+    It does not state learning rate, steps (here one pass over the NLI pairs) and length. All losses have equal weight.
     """
 
     objectives: tuple[Literal["nli", "pi", "ptc"], ...] = ("nli", "pi", "ptc")  # the first has every second batch
     negatives: int = 3  # k random phrases per paraphrase (section 5.3)
-    # Which pairs are paraphrases to identify: section 5.3 counts more than a million positives, which only all three
-    # classes together reach (3 x 354,000).
+    # Classes of the positive pairs: section 5.3 states more than a million positives, which only all three classes
+    # together give (3 x 354,000).
     paraphrases: tuple[str, ...] = PHRASE_LABELS
     adam_betas: tuple[float, float] = (0.9, 0.98)
     adam_epsilon: float = 1e-9
@@ -44,7 +44,7 @@ class BURTRecipe(SBERTRecipe):
 
 
 def other_than(a: NDArray[np.int64], b: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw, for each i, one of 0 .. count - 1 but a[i] and b[i], all others alike; a and b must differ, count > 2."""
+    """Draw for each i uniformly from 0 .. count - 1 without a[i] and b[i]; a and b must differ, count > 2."""
     drawn = rng.integers(count - 2, size=a.shape)
     low, high = np.minimum(a, b), np.maximum(a, b)
     drawn += drawn >= low
@@ -57,7 +57,7 @@ def paraphrase_identification(
 ) -> PairTask:
     """Return the task (T, S_0) against (T, S_1) ... (T, S_k): each positive pair, then its k negatives (section 3.2).
 
-    S_j is any phrase of the data set but T and S_0, each distinct one alike; drawn once, so that every epoch has the
+    S_j is drawn uniformly from the data set's distinct phrases other than T and S_0, once, so that every epoch has the
     same pairs. Raises TrainingError when there is no such phrase.
     """
     number: dict[str, int] = {}
@@ -99,13 +99,13 @@ class BURT(SBERT[BURTRecipe]):
 
     @classmethod
     def traits(cls, recipe: BURTRecipe) -> Traits:
-        """Trained on labelled pairs of sentences and phrases; NLI has half of the batches."""
+        """Trained on labelled pairs of sentences and phrases; half of the batches are of the first objective."""
         traits = super().traits(recipe)
         several = len(recipe.objectives)
         return replace(traits, training_passes=traits.training_passes * min(several, 2), shares_batches=several == 1)
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
-        """The recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""
+        """Return the recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""
         found = []
         for name in self.recipe.objectives:
             if name == "nli":

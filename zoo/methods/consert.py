@@ -1,4 +1,4 @@
-"""ConSERT with labels (Yan et al. 2021, section 4.4): views and NLI classes learned jointly, then views alone."""
+"""ConSERT with labels (Yan et al. 2021, section 4.4): views and NLI classes jointly, optionally then only views."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from zoo.training.siamese import Concatenation, concatenated, labelled_task, wid
 
 @dataclass(frozen=True, kw_only=True)
 class ConSERTJointRecipe(TwoViewsRecipe):
-    """The defaults are those of the released script sup-consert-joint-base; its dropout stays on."""
+    """The defaults are those of the released script sup-consert-joint-base, which leaves dropout on."""
 
     concatenation: Concatenation = "u;v;|u-v|;max(u,v)^2"
     pooler: Pooler = "avg_top2"
     train_pooler: Pooler | None = "avg"
     select_like_training: bool = True
     token_cutoff: tuple[float, ...] = (0.0, 0.1)
-    loss_weight: float = 0.3  # 0.15 of the sum of both directions, for each of a pair's two sentences
+    loss_weight: float = 0.3  # the code: 0.15 of the sum of both directions, for each sentence of a pair
     batch_size: int = 96  # pairs
     learning_rate: float = 2e-5
-    train_max_length: int = 67  # 64, and 3 that the code adds for special tokens
+    train_max_length: int = 67  # 64, and 3 special tokens that the code adds
     eval_every: int = 200
     weight_decay: float = 0.01
     warmup: float = 0.1
@@ -50,7 +50,7 @@ class ConSERTJointRecipe(TwoViewsRecipe):
 
 
 class ConSERTJointObjective(TwoViewsObjective):
-    """Cross-entropy of the classes of (u, v), and NT-Xent between u and its second view, and between v and its own."""
+    """Cross-entropy of the classes of (u, v), plus NT-Xent between u and its second view, and between v and its."""
 
     def __init__(self, pooler: TrainedPooler, recipe: ConSERTJointRecipe, first_position: int, dim: int) -> None:
         super().__init__(pooler, recipe, first_position)
@@ -64,7 +64,7 @@ class ConSERTJointObjective(TwoViewsObjective):
         return u, v, self._view(1, ids, mask), self._view(1, other_ids, other_mask), classes
 
     def contrast(self, *vectors: torch.Tensor) -> torch.Tensor:
-        """What `embed` made -> scalar loss."""
+        """The outputs of `embed` -> scalar loss."""
         u, v, second_u, second_v, classes = vectors
         with torch.autocast(u.device.type, enabled=False):
             logits = self.classifier(concatenated(u.float(), v.float(), self.how))
@@ -75,7 +75,7 @@ class ConSERTJointObjective(TwoViewsObjective):
 
 
 class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
-    """ConSERT's joint training on NLI pairs; at test the pooled states, as without labels.
+    """ConSERT's joint training on NLI pairs; at test the pooled states, as in unsupervised ConSERT.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -94,12 +94,12 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
         return replace(super().traits(recipe), needs_corpus=False, needs_pairs=True)
 
     def objective(self) -> Objective:
-        """Views and classes, with a new linear head."""
+        """Return the joint objective with a new linear head."""
         pooler, recipe, first = self.parts_of_objective()
         return ConSERTJointObjective(pooler, recipe, first, self.dim)
 
     def settings(self) -> TrainSettings:
-        """Return the optimisation that the recipe states; a row is a pair."""
+        """Return the recipe's optimisation settings; a row is a pair."""
         return replace(super().settings(), units_per_row=2)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
@@ -118,9 +118,9 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
 
 @dataclass(frozen=True, kw_only=True)
 class ContinuedRecipe(TwoViewsRecipe):
-    """Two views without labels, on the weights that another recipe trains first on the same texts."""
+    """Two views without labels, starting from weights that another recipe first trains on the same texts."""
 
-    start: str = "consert-joint"  # a recipe, or name:key=value; gets `backbone` and `revision`
+    start: str = "consert-joint"  # the first recipe, or name:key=value; `backbone` and `revision` are passed to it
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -130,7 +130,7 @@ class ContinuedRecipe(TwoViewsRecipe):
 def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder[Any]], Any]:
     """Return name, class and recipe of the method that trains first; raises UsageError for one that cannot."""
     specs = parse_methods(recipe.start, all_recipes())
-    if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:  # else it would start on itself
+    if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:  # a recipe must not start from itself
         cls, own = specs[0].resolve({"backbone": recipe.backbone, "revision": recipe.revision})
         if issubclass(cls, TwoViews):
             return specs[0].method, cls, own
@@ -138,7 +138,7 @@ def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder[Any]], Any]:
 
 
 class ConSERTContinued(TwoViews[ContinuedRecipe]):
-    """A second training, on the sentences of the same texts without their labels: sup-consert-joint-unsup.
+    """A second training on the sentences of the same pairs without labels (sup-consert-joint-unsup).
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -154,7 +154,7 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
 
     @classmethod
     def traits(cls, recipe: ContinuedRecipe) -> Traits:
-        """The texts that the first training needs; both take their passes."""
+        """Needs the corpus or pairs of the first training; passes of both are added."""
         _, cls_of_first, recipe_of_first = start_of(recipe)
         first, own = cls_of_first.traits(recipe_of_first), super().traits(recipe)
         return replace(
@@ -168,7 +168,7 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
 
     @classmethod
     def sources(cls, recipe: ContinuedRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the backbone's identity, and what the first training is, for its recipe stands in another file."""
+        """Return the backbone's identity, and the first training's method and recipe, which are in another file."""
         method, first, own = start_of(recipe)
         sources = super().sources(recipe, runtime)
         start = {"method": method, "recipe": portable_recipe(own, sources), "code": method_identity(first)}
@@ -176,25 +176,25 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
 
     @classmethod
     def code_parts(cls, recipe: ContinuedRecipe) -> tuple[type[Encoder[Any]], ...]:
-        """Return this class and that of the first training."""
+        """Return this class and the classes of the first training."""
         _, first, own = start_of(recipe)
         return (cls, *first.code_parts(own))
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
-        """A batch is two views of its sentences: of labelled pairs, both sentences of each NLI pair."""
+        """A batch is two views of its sentences; of labelled pairs both sentences of the NLI pairs are used."""
         nli = corpus.labelled(NLI_LABELS)
         if not nli.sentences:
             raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; pass --pairs nli.")
         return super().training_rows(nli, run)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train the first recipe in folder "start", whose dev score picks its checkpoint; then go on from there."""
+        """Train the first recipe in the folder "start", with its own best checkpoint; then continue from it."""
         if corpus is None:
             raise ContractError(f"{self.recipe.start} is trained and needs a text; pass --pairs nli or --corpus FILE.")
         _, cls, own = start_of(self.recipe)
         first = cls(own, self.runtime, self.backbone)  # type: ignore[call-arg]
         folder = None if run.folder is None else run.folder / "start"
-        # One log of values holds one training: the last.
+        # log_values reports one training: the second.
         start = first.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder, log_values=None))
         report = super().fit(corpus, dev_score=dev_score, run=run)
         facts = {**report.facts, "start_steps": start.steps, "start_best_step": start.best_step}

@@ -1,4 +1,4 @@
-"""What the contrastive methods share: recipe fields, the vector at test, the call of the loop."""
+"""Base class of the contrastive methods: recipe fields, the vector at test, the call of the training loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TrainedRecipe(BackboneRecipe):
-    """What `Contrastive` reads of a recipe; a method that leaves more of these open makes them fields."""
+    """The recipe fields that `Contrastive` reads; the properties are fixed here, and fields in other recipes."""
 
     batch_size: int
     learning_rate: float
@@ -48,7 +48,7 @@ class TrainedRecipe(BackboneRecipe):
 
     @property
     def mlp_only_train(self) -> bool:
-        """True: there is no MLP to keep at test."""
+        """True: there is no MLP at test."""
         return True
 
     @property
@@ -72,14 +72,14 @@ class ContrastiveRecipe(TrainedRecipe):
 
     temperature: float = 0.05
     batch_size: int = 64
-    accumulate: int = 1  # batches per update, each contrasted within itself
-    chunk_rows: int | None = None  # gradient cache: sentences encoded at a time, the loss over the whole batch
+    accumulate: int = 1  # batches per update; each is contrasted separately
+    chunk_rows: int | None = None  # gradient cache: sentences encoded at a time; the loss is of the whole batch
     learning_rate: float = 3e-5
     train_max_length: int = 32
     eval_every: int = 250  # steps between dev scores; the scripts of SimCSE, PT-BERT and PromptBERT use 125
     pooler: Pooler = "cls"
     mlp_only_train: bool = True  # the test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7)
-    optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")  # the latter is the released codes' (2021)
+    optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")  # the latter as in released code of 2021
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,7 +90,7 @@ TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 
 
 def asked_within(state: Callable[[], AbstractContextManager[None]], dev_score: DevScore) -> DevScore:
-    """Return a dev score that is asked while the encoder is in another state, such as that of its training."""
+    """Return a dev score that is computed inside the context `state()`, such as an encoder's training pooling."""
 
     def ask(encoder: Encoder) -> float | Mapping[str, float]:
         with state():
@@ -100,18 +100,18 @@ def asked_within(state: Callable[[], AbstractContextManager[None]], dev_score: D
 
 
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
-    """Trains the backbone on an objective over sentences; the recipe says how token states become the test vector."""
+    """Trains the backbone on an objective over sentences; the recipe's pooler makes the test vector."""
 
     def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.mlp: nn.Module | None = None
         if recipe.pooler == "cls" and not recipe.mlp_only_train:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)  # the same for all; training starts one by its own seed
+                torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones
                 self.mlp = self.new_head().to(runtime.device).eval()
 
     def new_head(self) -> nn.Module:
-        """Return a fresh head, (n, dim) -> (n, dim); methods may override."""
+        """Return a new head, (n, dim) -> (n, dim); subclasses may override."""
         return TanhHead(self.dim, self.backbone.model.config.initializer_range)
 
     def objective(self) -> Objective:
@@ -120,7 +120,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True where a second dropout mask is all that tells a sentence's two views apart."""
+        """True if the two views of a sentence differ only in their dropout masks."""
         return False
 
     @property
@@ -129,13 +129,13 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return POOLINGS[self.recipe.pooler]
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Pooled vectors (n, dim) float32; through the MLP where the recipe keeps it at test."""
+        """Return pooled vectors (n, dim) float32, after the MLP if the recipe keeps it at test."""
         vectors = super().forward(input_ids, attention_mask)
         return vectors if self.mlp is None else self.mlp(vectors).float()
 
     @classmethod
     def traits(cls, recipe: TrainedRecipeT) -> Traits:
-        """Trained on a corpus, seeded, checkpoint picked by a dev score."""
+        """Trained on a corpus, stochastic, with a checkpoint chosen by dev score."""
         return Traits(
             needs_corpus=True,
             stochastic=True,
@@ -147,7 +147,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def stock_modules(self) -> StockModules:
-        """Return the transformer, its pooling, and the MLP where the recipe keeps it at test."""
+        """Return the transformer, its pooling, and the MLP if the recipe keeps it at test."""
         modules = super().stock_modules()
         if not isinstance(self.mlp, TanhHead):
             return modules
@@ -155,7 +155,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return replace(modules, after=[Dense(linear.weight.detach(), linear.bias.detach(), TANH)])
 
     def settings(self) -> TrainSettings:
-        """Return the optimisation that the recipe states."""
+        """Return the recipe's optimisation settings."""
         recipe = self.recipe
         optimizer = recipe.optimizer if isinstance(recipe, ContrastiveRecipe) else "adamw"
         return TrainSettings(
@@ -169,9 +169,9 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the corpus's sentences and keep the weights of the best dev score (the last, without one).
+        """Train on the corpus's sentences and keep the weights of the best dev score (without dev score, the last).
 
-        Raises UsageError where the two views of a sentence would be equal.
+        Raises UsageError if the two views of a sentence would be equal.
         """
         if corpus is None:
             raise ContractError(f"{type(self).__name__} is trained and needs a corpus; pass --corpus FILE.")
@@ -198,15 +198,15 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         )
 
     def checkpointed(self) -> nn.Module:
-        """Return what the best dev score keeps: all that the test vector depends on."""
+        """Return the modules whose weights are kept at the best dev score: those of the test vector."""
         return nn.ModuleList([self.backbone.model, *self.parts().values()])
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the MLP, where the recipe keeps it at test."""
+        """Return the MLP if the recipe keeps it at test."""
         return {} if self.mlp is None else {"mlp": self.mlp}
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
-        """Return what makes a batch from row numbers, and how many rows there are; methods may override."""
+        """Return the collate function and the number of rows; subclasses may override."""
         return self.collate(corpus), len(corpus.sentences)
 
     def collate(self, corpus: Corpus) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:

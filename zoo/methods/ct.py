@@ -1,6 +1,6 @@
-"""CT (Carlsson et al., ICLR 2021): Contrastive Tension between two encoders that start as one and are both trained.
+"""CT (Carlsson et al., ICLR 2021): Contrastive Tension between two encoders with equal initial weights, both trained.
 
-Both known codes differ from the paper, and from each other: `ct.yaml`, `ct-repo.yaml`, `ct-st.yaml`.
+The paper and both known codes differ, so each is a recipe: `ct.yaml`, `ct-repo.yaml`, `ct-st.yaml`.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CTRecipe(TrainedRecipe):
-    """The defaults are the paper's; "open" marks what is its released code's, the paper's being not known."""
+    """The defaults are the paper's; "open" marks what it does not state, taken from its released code."""
 
     batch_size: int = 16  # pairs: 2 positives with their negatives
     negatives: int = 7  # K per positive
     pairs: Literal["shared", "disjoint"] = "shared"  # negatives (a, b1), (a, b2) ..., or, in both codes, (b1, c1) ...
     draw: Literal["independent", "pass"] = "independent"  # open; or each sentence once in a pass
-    steps: int | None = 5000  # open: 10 rounds of 500; None: as many as the passes give
-    epochs: int = 1  # passes over the corpus, at most, in sentences drawn; 5,000 updates take a sixth of one of wiki1m
+    steps: int | None = 5000  # open: 10 rounds of 500; None: all batches of the passes
+    epochs: int = 1  # at most this many passes over the corpus; 5,000 updates are a sixth of a pass over wiki1m
     min_chars: int = 0  # shorter sentences are left out
     reduction: Literal["mean", "sum"] = "mean"  # open: over the pairs of a batch
     dropout: float | None = 0.0  # open: off; None: the backbone's own, as sentence-transformers leaves it
-    learning_rate: float = 2e-6  # after the last of `rates`; without any, it falls linearly to 0 at the last step
-    rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)  # each up to and with its step of `rate_steps`, from step 0
+    learning_rate: float = 2e-6  # after the last of `rates`; if `rates` is empty, it falls linearly to 0
+    rates: tuple[float, ...] = (1e-5, 8e-6, 6e-6, 4e-6)  # each until its step of `rate_steps`, inclusive
     rate_steps: tuple[int, ...] = (500, 1000, 1500, 2000)
     max_grad_norm: float | None = None  # open: not clipped
-    smoothing: float = 0.9  # of RMSprop: TensorFlow's, PyTorch's is 0.99
-    rmsprop_epsilon: float = added(1e-8)  # PyTorch's, as in ct-st; open, and in ct and ct-repo Keras's 1e-7
+    smoothing: float = 0.9  # of RMSprop: TensorFlow's default; PyTorch's is 0.99
+    rmsprop_epsilon: float = added(1e-8)  # PyTorch's default, as in ct-st; open; ct and ct-repo use Keras's 1e-7
     train_max_length: int = 75
     eval_every: int = 500
-    test_encoder: Literal["best", "f2"] = "best"  # open: of f1 and f2 the one of higher dev score (f2 without a score)
+    test_encoder: Literal["best", "f2"] = "best"  # open: the better of f1 and f2 by dev score (f2 without one)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ class CTRecipe(TrainedRecipe):
             raise ValueError("rates needs one of rate_steps each, and rate_steps must rise")
 
     def groups(self, sentences: int, seed: int) -> Groups:
-        """The training's groups of one positive and K negative pairs."""
+        """Return the training's groups of one positive and K negative pairs."""
         shared, once, of_batch = self.pairs == "shared", self.draw == "pass", self.batch_size // (1 + self.negatives)
         return Groups(sentences, seed, self.negatives, of_batch, self.steps, self.epochs, shared=shared, once=once)
 
@@ -78,7 +78,7 @@ class CTRecipe(TrainedRecipe):
 class CTObjective(Objective):
     """-log s(z) for a positive pair, -log(1 - s(z)) for a negative; z = f1(a) . f2(b), s the logistic function."""
 
-    mean_over_rows = True  # batches are always full, so the sum is the mean times their size
+    mean_over_rows = True  # all batches are full, so the sum is the mean times the batch size
     chosen: torch.Tensor
 
     def __init__(self, model: PreTrainedModel, recipe: CTRecipe) -> None:
@@ -86,7 +86,7 @@ class CTObjective(Objective):
         self.recipe = recipe
         self.f2 = TrainedPooler(model, recipe.pooler)
         self.f1 = copy.deepcopy(self.f2)
-        self.register_buffer("chosen", torch.tensor(2))  # the better at the last dev score; kept with the weights
+        self.register_buffer("chosen", torch.tensor(2))  # 1 or 2: the better by dev score; saved with the weights
 
     def embed(self, *collated: torch.Tensor, **_: object) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, 1 + K or 1, length) for f1, then (n, 1 + K, length) for f2 -> vectors (n, ., dim)."""
@@ -103,7 +103,7 @@ class CTObjective(Objective):
 
 
 class CT(Contrastive[CTRecipe]):
-    """Contrastive Tension: at test f2, or the one of f1 and f2 with the higher dev score; mean pooling.
+    """Contrastive Tension with mean pooling; at test f2, or f1 if its dev score is higher.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -115,29 +115,29 @@ class CT(Contrastive[CTRecipe]):
     """
 
     Recipe: ClassVar[type] = CTRecipe
-    tension: CTObjective  # while it is trained
+    tension: CTObjective  # exists only during training
 
     def __init__(self, recipe: CTRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.tested: str | None = None
 
     def objective(self) -> Objective:
-        """f2 is the backbone's model, f1 its copy."""
+        """Return the objective; f2 is the backbone's model, f1 its copy."""
         self.tension = CTObjective(self.backbone.model, self.recipe)
         return self.tension
 
     def checkpointed(self) -> nn.Module:
-        """Both encoders with the choice, or f2."""
+        """Return both encoders and the number of the better one, or only f2."""
         return self.tension if self.recipe.test_encoder == "best" else super().checkpointed()
 
     @classmethod
     def traits(cls, recipe: CTRecipe) -> Traits:
-        """At most one of the two encoders reads a sentence, but for the positives."""
+        """Return Contrastive's traits; only a positive's sentence is read by both encoders."""
         return replace(super().traits(recipe), training_passes=1.1 * recipe.epochs)
 
     def settings(self) -> TrainSettings:
-        """RMSprop (forgetting with PyTorch's 0.99; the TensorFlow code: 0.9); a row is a group, the epoch is all."""
-        recipe, groups = self.recipe, self.recipe.groups(0, 0)  # of the same shape for all corpora
+        """Return RMSprop's settings; a row is a group of pairs, and all groups are one epoch."""
+        recipe, groups = self.recipe, self.recipe.groups(0, 0)  # sizes do not depend on the corpus
         return TrainSettings(
             batch_size=groups.of_batch,
             learning_rate=recipe.learning_rate,
@@ -164,7 +164,7 @@ class CT(Contrastive[CTRecipe]):
         return batch, groups.count
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train both encoders; keep the weights, and the encoder, of the best dev score (the last f2, without one)."""
+        """Train both encoders; keep the encoder and weights of the best dev score (without dev score, the last f2)."""
         if dev_score is not None and self.recipe.test_encoder == "best":
             dev_score = self.better(dev_score)
         report = super().fit(corpus, dev_score=dev_score, run=run)
@@ -177,7 +177,7 @@ class CT(Contrastive[CTRecipe]):
         return replace(report, sentences=report.sentences * width, sentences_per_second=rate, facts=self.facts())
 
     def better(self, dev_score: DevScore) -> DevScore:
-        """Return what scores f2 and f1 and gives the higher score (f2's when equal), remembering whose it is."""
+        """Return a dev score: the higher of f1's and f2's (f2's when equal); `chosen` stores which it was."""
 
         def both(_: object) -> float | Mapping[str, float]:
             f2, of_f2 = self.backbone.model, dev_score(self)
@@ -195,11 +195,11 @@ class CT(Contrastive[CTRecipe]):
         return both
 
     def facts(self) -> dict[str, Any]:
-        """Which of the two encoders gives the vectors, once trained."""
+        """Return which of the two encoders gives the vectors, once trained."""
         return {"test_encoder": self.tested} if self.tested else {}
 
     def save(self, folder: Path) -> None:
-        """Write recipe and weights, and which encoder they are."""
+        """Write recipe and weights, and which of the two encoders they are."""
         super().save(folder)
         write_json(folder / "ct.json", self.facts())
 

@@ -1,4 +1,4 @@
-"""BERT-flow (Li et al. 2020): an invertible map, learned by maximum likelihood, of sentence vectors to a Gaussian."""
+"""BERT-flow (Li et al. 2020): an invertible map of sentence vectors to a Gaussian, fitted by maximum likelihood."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 
 _CHUNK = 16_384  # vectors mapped at a time
-_SAMPLE = 10_000  # vectors that the stated likelihoods are measured on
+_SAMPLE = 10_000  # the stated likelihoods are measured on this many vectors
 
 
 @dataclass(frozen=True, kw_only=True)
 class FlowRecipe(TransformRecipe):
-    """Defaults of the paper (its table 7 and appendix B); the schedule is that of its NLI setting."""
+    """The defaults are the paper's (table 7 and appendix B), with the schedule of its NLI setting."""
 
     layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "top2"  # the paper's "last2avg"
     levels: int = 2
@@ -35,10 +35,10 @@ class FlowRecipe(TransformRecipe):
     width: int = 32  # of the coupling nets
     mixing: Mixing = "permutation"  # "to avoid numerical errors" of an invertible 1x1 convolution (section 3.2)
     residual: bool = True
-    learning_rate: float = 2e-5  # NLI; 1e-3 on a target data set; constant
-    epochs: float = 0.15  # NLI; 1 on a target data set
-    batch_size: int = 64  # sentences: both sides of the 32 pairs of the code; the paper does not say
-    weight_decay: float = 0.0  # "Adam"
+    learning_rate: float = 2e-5  # for NLI; 1e-3 for a target data set; constant
+    epochs: float = 0.15  # for NLI; 1 for a target data set
+    batch_size: int = 64  # sentences: both sides of the code's 32 pairs; open in the paper
+    weight_decay: float = 0.0  # the paper says "Adam"
     adam_epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
@@ -57,13 +57,13 @@ class NegativeLogLikelihood(Objective):
         self.glow = glow
 
     def forward(self, u: torch.Tensor) -> torch.Tensor:
-        """Vectors (n, dim) -> scalar loss, in float32 whatever the precision: a density is no place for bf16."""
+        """Vectors (n, dim) -> scalar loss, in float32 also under autocast, because bf16 is too coarse for a density."""
         with torch.autocast(u.device.type, enabled=False):
             return -self.glow.log_prob(u.float()).mean() / (math.log(2) * self.glow.dim)
 
 
 class Flow(Transform[FlowRecipe]):
-    """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; compared by cosine like any other vectors.
+    """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; z is compared by cosine.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -96,7 +96,7 @@ class Flow(Transform[FlowRecipe]):
         return glow.to(self.runtime.device).eval()
 
     def learn(self, vectors: Vectors, run: Run) -> FitReport:
-        """Maximise log p of the vectors (Eq. 4); the actnorms start from the batch that the training begins with."""
+        """Maximise log p of the vectors (Eq. 4); the first training batch initialises the actnorms."""
         recipe, rows = self.recipe, len(vectors)
         if rows < 2:
             raise ContractError(f"flow needs at least 2 vectors to fit, got {rows}; give it a corpus.")
@@ -111,7 +111,7 @@ class Flow(Transform[FlowRecipe]):
             learning_rate=recipe.learning_rate,
             epochs=1,
             steps=steps,
-            eval_every=steps,  # there is no dev score to wait for
+            eval_every=steps,  # not used: there is no dev score
             schedule="constant",
             weight_decay=recipe.weight_decay,
             adam_epsilon=recipe.adam_epsilon,
@@ -152,7 +152,7 @@ class Flow(Transform[FlowRecipe]):
         return dict(self.bits)
 
     def save(self, folder: Path) -> None:
-        """Write the flow beside the base; the seed too, for a flow that is yet to be fitted on a target."""
+        """Write the base and the flow, with the seed, which a later fit on a target needs."""
         super().save(folder)
         metadata = {"seed": str(self.seed), "bits": json.dumps(self.bits)}
         write_tensors(folder / "flow.safetensors", self.glow.state_dict(), metadata)
@@ -167,7 +167,7 @@ class Flow(Transform[FlowRecipe]):
         return encoder
 
     def fingerprint(self) -> str:
-        """Return the sha256 of the base's fingerprint, the flow's weights and the seed of flows to come."""
+        """Return the sha256 of the base's fingerprint, the flow's weights and the seed for later fits."""
         digest = hashlib.sha256()
         for name, tensor in sorted(self.glow.state_dict().items()):
             digest.update(name.encode() + tensor.cpu().numpy().tobytes())

@@ -37,23 +37,23 @@ if TYPE_CHECKING:
 class BiLSTMRecipe:
     """The BiLSTM and its training; the defaults are the paper's (sections 3.3 and 4)."""
 
-    lstm_dim: int = 2048  # of each direction: vectors are twice as wide
+    lstm_dim: int = 2048  # of each direction; the vectors have twice as many dimensions
     concatenation: Concatenation = "u;v;|u-v|;u*v"
     classifier_dim: int = 512
-    classifier: Literal["mlp", "linear"] = "mlp"  # one hidden layer (tanh: open); the code: two without a nonlinearity
+    classifier: Literal["mlp", "linear"] = "mlp"  # one hidden layer (tanh: open); code: two without nonlinearity
     batch_size: int = 64
     learning_rate: float = 0.1  # of plain SGD
-    decay: float = 0.99  # of the rate, each epoch (the paper calls it weight decay; the code has none)
+    decay: float = 0.99  # factor of the rate after each epoch (the paper says weight decay; the code has none)
     shrink: float = 5.0  # the rate is divided by it ...
-    shrink_when: Literal["falls", "no gain"] = "falls"  # ... when the accuracy falls; the code: is no new best
+    shrink_when: Literal["falls", "no gain"] = "falls"  # ... when the accuracy falls; the code: when it is no new best
     least_rate: float = 1e-5  # training ends below it
-    epochs: int = 20  # at most; the code's
-    max_grad_norm: float = 5.0  # the code's; the paper names none
-    dev_share: float = 0.02  # of the premises, held out to measure the accuracy; the paper: SNLI's dev set, as large
+    epochs: int = 20  # the maximum; from the code
+    max_grad_norm: float = 5.0  # from the code; the paper states none
+    dev_share: float = 0.02  # of premises, held out for the accuracy; the paper uses SNLI's dev set, of this size
     train_max_length: int = 128  # open
 
     def check(self) -> None:
-        """Raise ValueError for a value that cannot be."""
+        """Raise ValueError for an impossible value."""
         fields = "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm"
         check_positive(self, *fields.split(), "train_max_length")
         if self.shrink <= 1 or not 0 < self.dev_share < 1:
@@ -74,9 +74,9 @@ class BiLSTMRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
-    """The token vectors are the backbone's, where the paper's are GloVe's."""
+    """InferSent on the backbone's token vectors instead of the paper's GloVe vectors."""
 
-    token_rms: float = 0.5  # they are made as large as GloVe's: from BERT's, a tenth of it, this SGD learns nothing
+    token_rms: float = 0.5  # token vectors are scaled to GloVe's size; at BERT's, a tenth of it, SGD learns nothing
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,17 +85,17 @@ class InferSentRecipe(BiLSTMRecipe, BackboneRecipe):
 
 
 class BiLSTMMax(nn.Module):
-    """Token ids and mask (n, length) -> the largest of each state of both directions (n, 2 * lstm_dim), float32."""
+    """Token ids and mask (n, length) -> maximum of the states of both directions (n, 2 * lstm_dim), float32."""
 
     words: torch.Tensor
 
     def __init__(self, words: torch.Tensor, lstm_dim: int) -> None:
         super().__init__()
-        self.register_buffer("words", words.detach(), persistent=False)  # fixed, and the backbone's
+        self.register_buffer("words", words.detach(), persistent=False)  # not trained, not saved
         self.lstm = nn.LSTM(words.shape[1], lstm_dim, batch_first=True, bidirectional=True)
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Run over the real tokens only; in the first released code the padding's zeros could be the largest."""
+        """Run over real tokens only; in the first released code the zeros of padding could be the maximum."""
         lengths = attention_mask.sum(1).clamp(min=1)
         with torch.autocast(input_ids.device.type, enabled=False):
             tokens = F.embedding(input_ids, self.words)
@@ -109,22 +109,22 @@ BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
 
 
 class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
-    """The training that InferSent has in common, whatever the fixed vectors of its words are."""
+    """InferSent's training, for any fixed word vectors."""
 
     head: BiLSTMMax
     pad_id: int
 
     def new_head(self) -> BiLSTMMax:
-        """Return a fresh BiLSTM over the fixed vectors."""
+        """Return a new BiLSTM over the fixed vectors."""
         raise TypeError(f"{type(self).__name__} must define its BiLSTM")
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of the fixed vectors that each text consists of, at most `train_max_length`."""
+        """Return, for each text, row numbers of the fixed vectors, at most `train_max_length`."""
         raise TypeError(f"{type(self).__name__} must define its tokens")
 
     @classmethod
     def traits(cls, recipe: BiLSTMRecipeT) -> Traits:
-        """Trained on labelled pairs; its own held-out pairs pick the weights."""
+        """Trained on labelled pairs; held-out pairs, not dev_score, choose the weights."""
         return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, shares_batches=True)
 
     def objective(self) -> PairObjective:
@@ -138,7 +138,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
         return PairObjective(self.head, [head], recipe.concatenation)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the NLI pairs and keep the weights of the best accuracy on the held-out ones."""
+        """Train on the NLI pairs and keep the weights with the best accuracy on the held-out pairs."""
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
         assert corpus is not None  # else there is no task
         torch.manual_seed(run.seed)
@@ -173,7 +173,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
 
 
 class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]):
-    """InferSent on the token vectors of a backbone, whose Transformer is not used.
+    """InferSent on the token vectors of a backbone, whose transformer layers are not used.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -190,18 +190,18 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
 
     @classmethod
     def traits(cls, recipe: InferSentRecipe) -> Traits:
-        """As any trained BiLSTM; `forward` makes the vectors."""
+        """Return the traits of TrainedBiLSTM with `fine_tunes`: `forward` makes the vectors."""
         return replace(super().traits(recipe), fine_tunes=True)
 
     def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim, self.pad_id = 2 * recipe.lstm_dim, self.backbone.pad_id
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
             self.head = self.new_head()
 
     def new_head(self) -> BiLSTMMax:
-        """Over the token vectors of the backbone."""
+        """Return a new BiLSTM over the scaled token vectors of the backbone."""
         words = self.backbone.token_vectors
         words = words * (self.recipe.token_rms / words.square().mean().sqrt())
         return BiLSTMMax(words, self.recipe.lstm_dim).to(self.runtime.device).eval()

@@ -1,4 +1,4 @@
-"""InferSent on word vectors (Conneau et al. 2017), as its paper has it: GloVe, fixed, under a BiLSTM trained on NLI."""
+"""InferSent on word vectors, as in its paper (Conneau et al. 2017): a BiLSTM over fixed GloVe, trained on NLI."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WHAT = "word vectors"
 
 @dataclass(frozen=True, kw_only=True)
 class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
-    """Which word vectors, beside the training; the paper's are GloVe 840B, 300 dimensions, which keep case."""
+    """Word vectors and training; the paper uses GloVe 840B, of 300 dimensions and with upper case."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,13 +51,13 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         super().__init__(recipe, runtime)
         self.found = word_vectors_identity(find_word_vectors(recipe.path, _WHAT))
         self.words = FileWords(recipe)
-        # The last row stands for padding, and for a text without a known word.
+        # The last row is for padding, and for texts without a known word.
         matrix = np.concatenate([self.words.vectors, np.zeros((1, self.words.vectors.shape[1]), np.float32)])
         self.matrix = torch.from_numpy(np.ascontiguousarray(matrix))
         self.dim, self.pad_id = 2 * recipe.lstm_dim, len(matrix) - 1
         self.stats = EncodingStats()
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
             self.head = self.new_head()
 
     @classmethod
@@ -66,11 +66,11 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return {"path": word_vectors_identity(find_word_vectors(recipe.path, _WHAT))}
 
     def new_head(self) -> BiLSTMMax:
-        """Over the word vectors, as large as they are."""
+        """Return a new BiLSTM over the word vectors, without scaling."""
         return BiLSTMMax(self.matrix, self.recipe.lstm_dim).to(self.runtime.device).eval()
 
     def training_table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of each text's known words, the first `train_max_length` of them."""
+        """Return the row numbers of each text's first `train_max_length` known words."""
         table, most = self.table(texts), self.recipe.train_max_length
         place = np.arange(len(table.ids)) - np.repeat(table.offsets[:-1], table.lengths)
         lengths = np.minimum(table.lengths, most)
@@ -78,7 +78,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return TokenTable(table.ids[place < most], np.cumsum([0, *lengths], dtype=np.int64), cut)
 
     def table(self, texts: Sequence[str]) -> TokenTable:
-        """Return the rows of each text's known words; the row of padding for a text without any."""
+        """Return the row numbers of each text's known words; the padding row for a text without any."""
         table = self.words.table([clean_text(text, i) for i, text in enumerate(texts)])
         lengths = np.maximum(table.lengths, 1)
         offsets = np.cumsum([0, *lengths], dtype=np.int64)
@@ -101,15 +101,15 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         return self.words.table([clean_text(text, i) for i, text in enumerate(texts)]).lengths > 0
 
     def parameters(self) -> int:
-        """Return the size of the word vectors read and the BiLSTM."""
+        """Return the number of values in the word vectors and the BiLSTM."""
         return int(self.words.vectors.size) + count_parameters(self.head)
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return what encoding cost so far."""
+        """Return the cost of encoding so far."""
         return self.stats.as_dict()
 
     def save(self, folder: Path) -> None:
-        """Write the recipe, the identity of the word vectors, which were not changed, and the BiLSTM."""
+        """Write the recipe, the identity of the word vectors (not the vectors) and the BiLSTM."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "recipe.json", {**asdict(self.recipe), "path": find_word_vectors(self.recipe.path, _WHAT)})
         write_json(folder / "sources.json", self.found)

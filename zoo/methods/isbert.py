@@ -1,7 +1,7 @@
-"""IS-BERT (Zhang et al., EMNLP 2020): mutual information between a sentence's n-grams and the sentence as a whole.
+"""IS-BERT (Zhang et al., EMNLP 2020): mutual information between a sentence's n-grams and the whole sentence.
 
-The paper names the parts; what is not known of its settings is as in its released code (commit ea6622c), whose one
-known difference is a recipe of its own: no ReLU after the convolutions (`isbert-repo.yaml`).
+The architecture is the paper's. Settings that the paper does not state follow its released code (commit ea6622c). The
+one known difference of that code, no ReLU after the convolutions, is the recipe `isbert-repo.yaml`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ISBertRecipe(TrainedRecipe):
-    """The architecture is the paper's; the values of training are its released code's, the paper's are not known.
+    """The architecture is the paper's; training settings, which the paper does not state, are the released code's.
 
-    The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is AdamW.
+    The code's AdamW has no bias correction, epsilon 1e-7 and no decay on biases and LayerNorm; here it is PyTorch's.
     """
 
-    kernels: tuple[int, ...] = (1, 3, 5)  # tokens of an n-gram
-    channels: int = 256  # of each kernel: vectors are as wide as BERT-base's, whatever the backbone
-    activation: Literal["relu", "none"] = "relu"  # the paper's; the code's convolutions have none
+    kernels: tuple[int, ...] = (1, 3, 5)  # widths of the convolutions, in tokens
+    channels: int = 256  # of each kernel: the vectors have 768 dimensions on every backbone
+    activation: Literal["relu", "none"] = "relu"  # as in the paper; the code has none
     batch_size: int = 32
     learning_rate: float = 2e-6
     weight_decay: float = 0.01
@@ -60,7 +60,7 @@ class ISBertRecipe(TrainedRecipe):
 
 
 class NgramCNN(nn.Module):
-    """Token states -> n-gram features c: convolutions of several widths side by side, f(W h_{i-k/2 .. i+k/2} + b)."""
+    """Token states -> n-gram features c: parallel convolutions of several widths, f(W h_{i-k/2 .. i+k/2} + b)."""
 
     def __init__(self, dim: int, recipe: ISBertRecipe) -> None:
         super().__init__()
@@ -69,7 +69,7 @@ class NgramCNN(nn.Module):
 
     def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """States (n, length, dim) and mask (n, length) -> features (n, length, kernels * channels)."""
-        # The code lets the padding's states into the last windows: vectors then depend on the batch. Here it is zero.
+        # Padding is zero here; in the code its states are in the last windows, so that vectors depend on the batch.
         x = (states * mask.unsqueeze(-1).to(states.dtype)).transpose(1, 2)
         features = torch.cat([convolution(x) for convolution in self.convolutions], 1).transpose(1, 2)
         return F.relu(features) if self.relu else features
@@ -78,8 +78,9 @@ class NgramCNN(nn.Module):
 class ISBertObjective(Objective):
     """-I, I = E_own[-sp(-c . E)] - E_other[sp(c . E)]: the Jensen-Shannon estimator, sp(z) = log(1 + e^z).
 
-    c is a token's n-gram feature, E the mean of a sentence's; own: E of c's sentence, other: of another of the batch.
-    The discriminator is the dot product, as in the code (the paper's is some network). All tokens count alike.
+    c is a token's n-gram feature, E the mean of a sentence's features; own: E of c's sentence, other: E of other
+    sentences of the batch. The discriminator is the dot product, as in the code (the paper does not specify
+    its network). All tokens of the batch have equal weight.
     """
 
     def __init__(self, model: PreTrainedModel, head: NgramCNN) -> None:
@@ -96,7 +97,7 @@ class ISBertObjective(Objective):
         """c (n, length, dim), E (n, dim) and mask (n, length) -> scalar loss."""
         candidates, first = self.everyones(sentences)
         lengths, _first = self.everyones(mask.sum(1, keepdim=True).float())
-        tokens = lengths.sum() * len(c) / len(lengths)  # the even share of each process
+        tokens = lengths.sum() * len(c) / len(lengths)  # divided evenly over processes
         with torch.autocast(c.device.type, enabled=False):
             scores = c.float() @ candidates.float().T  # (n, length, m)
             own = F.one_hot(first + torch.arange(len(c), device=c.device), len(candidates)).unsqueeze(1)
@@ -108,7 +109,7 @@ class ISBertObjective(Objective):
 
 
 class ISBert(Contrastive[ISBertRecipe]):
-    """IS-BERT: at test the mean of the n-gram features that training has made.
+    """IS-BERT: at test the mean of the trained n-gram features.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -126,14 +127,14 @@ class ISBert(Contrastive[ISBertRecipe]):
         self.dim = recipe.channels * len(recipe.kernels)
         self.rows = 0
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # the same for all; training starts one by its own seed
+            torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
             self.head = self._new_head()
 
     def _new_head(self) -> NgramCNN:
         return NgramCNN(self.backbone.dim, self.recipe).to(self.runtime.device).eval()
 
     def objective(self) -> Objective:
-        """The backbone and a new head."""
+        """Return the objective: the backbone and a new head."""
         self.head = self._new_head()
         return ISBertObjective(self.backbone.model, self.head)
 
@@ -143,7 +144,7 @@ class ISBert(Contrastive[ISBertRecipe]):
 
     @classmethod
     def traits(cls, recipe: ISBertRecipe) -> Traits:
-        """One pass over each sentence."""
+        """Return Contrastive's traits with one pass over each sentence."""
         return replace(super().traits(recipe), training_passes=1.0 * recipe.epochs, exports=False)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
@@ -152,7 +153,7 @@ class ISBert(Contrastive[ISBertRecipe]):
         return collate, self.rows
 
     def settings(self) -> TrainSettings:
-        """AdamW, a linear warm-up, then linearly to 0."""
+        """Return AdamW with a linear warm-up, then linearly to 0."""
         recipe = self.recipe
         return TrainSettings(
             batch_size=recipe.batch_size,

@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class MoCoRecipe(ContrastiveRecipe):
-    """The defaults are PT-BERT's MoCo-BERT (section 4.1); what it leaves open follows SimCSE, as it says."""
+    """The defaults are those of PT-BERT's MoCo-BERT (section 4.1), which for other settings refers to SimCSE."""
 
     momentum: float = 0.885  # lambda of Eq. 5
-    queue_size: int = 256  # sentences, the batch's own included: 1 positive + 255 negatives; the code holds 320
+    queue_size: int = 256  # including the batch: 1 positive + 255 negatives; the code has 320
     eval_every: int = 125
-    augment: tuple[str, ...] = ()  # of the key's view, one of them a sentence (zoo.training.augment)
-    keeps: int = 0  # chances of no augmentation beside those of `augment`; the code has 2
+    augment: tuple[str, ...] = ()  # for the key's view, one drawn per sentence (zoo.training.augment)
+    keeps: int = 0  # number of "no augmentation" choices beside those of `augment`; the code has 2
     srl: bool = False  # the key's view is the sentence's predicates with ARG0, PRED, ARGM-NEG, ARG1
     positives: Literal["momentum", "query"] = "momentum"  # "query": ESimCSE, where the queue only adds negatives
-    key_dropout: bool = added(True)  # False: the keys are made without, as ESimCSE's code makes them
-    key_mlp: Literal["momentum", "query"] = added("momentum")  # the code of ESimCSE: the query's, as it is then
-    key_start: Literal["copy", "random"] = added("copy")  # that code copies before the pretrained weights load
-    queue_drops: Literal["last", "first"] = added("last")  # rows of the oldest batch that no longer fit whole
-    double_linear: bool = False  # h = V(V(y)): what PT-BERT's released code amounts to, its control
+    key_dropout: bool = added(True)  # False: keys are made without dropout, as in ESimCSE's code
+    key_mlp: Literal["momentum", "query"] = added("momentum")  # whose MLP makes keys; ESimCSE's code: query
+    key_start: Literal["copy", "random"] = added("copy")  # random: that code copies before the pretrained weights load
+    queue_drops: Literal["last", "first"] = added("last")  # which rows of an oldest batch that no longer fits whole
+    double_linear: bool = False  # h = V(V(y)), to which PT-BERT's released code reduces; its control
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,7 +67,7 @@ class MoCoRecipe(ContrastiveRecipe):
 
 
 class Branch(nn.Module):
-    """One encoder with its pooler and, for the control, one linear map applied twice before the MLP."""
+    """An encoder with its pooler and, if `double_linear`, one linear map applied twice before the MLP."""
 
     def __init__(self, model: PreTrainedModel, recipe: MoCoRecipe, mlp: nn.Module | None) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class MoCoObjective(Objective):
         if recipe.key_start == "random":
             self.key_branch.pooler.model = type(model)(model.config, **without_pooler(type(model)))
             set_dropout(self.key_branch.pooler.model, recipe.dropout)
-            # ESimCSE's code moves it before it makes keys, which is here after the step before; this is the first time.
+            # ESimCSE's code updates it before making keys; here after_step() does, so the first update is made now.
             momentum_update(self.key_branch, self.query_branch, recipe.momentum)
         freeze(self.key_branch)
         self.queue = Queue(recipe.queue_size, model.config.hidden_size)
@@ -106,7 +106,7 @@ class MoCoObjective(Objective):
     def embed(
         self, input_ids: torch.Tensor, attention_mask: torch.Tensor, view_ids: torch.Tensor, view_mask: torch.Tensor
     ) -> tuple[torch.Tensor, ...]:
-        """Sentences and their views, ids and masks (n, length) -> h, h' (n, dim), and for ESimCSE the keys to keep."""
+        """Sentences and their views, ids and masks (n, length) -> h, h' (n, dim), and for ESimCSE the keys to queue."""
         h = self.query_branch(input_ids, attention_mask)
         if self.recipe.positives == "momentum":
             return h, self.keys(view_ids, view_mask)
@@ -122,7 +122,7 @@ class MoCoObjective(Objective):
         return vectors
 
     def train(self, mode: bool = True) -> Self:
-        """As any module, but the key encoder may stay without dropout."""
+        """Set the mode; the key encoder stays in eval mode if the recipe has key_dropout: false."""
         super().train(mode)
         self.key_branch.train(mode and self.recipe.key_dropout)
         return self
@@ -131,11 +131,11 @@ class MoCoObjective(Objective):
         """h and h' (n, dim) -> scalar loss."""
         candidates, first = self.everyones(h_plus)
         if not keys:
-            candidates = self.queue.push(candidates)  # the batch's own in front
+            candidates = self.queue.push(candidates)  # this batch first
         else:
             candidates = torch.cat([candidates.float(), self.queue.held().clone()])
             past = self.everyones(keys[0])[0]
-            self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))  # its end is what goes first
+            self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))  # the last rows go first
         return info_nce(h, candidates, self.recipe.temperature, first=first)
 
     def after_step(self) -> None:
@@ -144,7 +144,7 @@ class MoCoObjective(Objective):
 
 
 class MoCo(Contrastive[MoCoRecipe]):
-    """MoCo-BERT and ESimCSE: queue and momentum encoder in training, the backbone's [CLS] alone at test.
+    """MoCo-BERT and ESimCSE: queue and momentum encoder in training, only the backbone's [CLS] at test.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -161,17 +161,17 @@ class MoCo(Contrastive[MoCoRecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True where the keys see the sentence as it is."""
+        """True if the keys see the sentence unchanged."""
         return not self.recipe.augment and not self.recipe.srl
 
     @classmethod
     def traits(cls, recipe: MoCoRecipe) -> Traits:
-        """One pass with gradient and one without, which costs a third as much; ESimCSE has two with gradient."""
+        """Passes: one with gradient and one without, at a third of its cost; in ESimCSE two with gradient."""
         passes = 1.34 if recipe.positives == "momentum" else 2.34
         return replace(super().traits(recipe), training_passes=passes * recipe.epochs)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
-        """A batch is the sentences and the views of them that the keys see."""
+        """A batch is the sentences and the views for the keys."""
         recipe, pad_id, tokenizer = self.recipe, self.backbone.pad_id, self.backbone.tokenizer
         table = tokenise(tokenizer, corpus.sentences, max_length=recipe.train_max_length)
         views = table
@@ -185,7 +185,7 @@ class MoCo(Contrastive[MoCoRecipe]):
         augmenter = make_augmenter(self.backbone, recipe.augment, recipe.keeps)
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same
+            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
             return *table.padded(rows, pad_id), *augmenter.batch([views.row(int(i)) for i in rows], rng)
 
         return batch, len(table)

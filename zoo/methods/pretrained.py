@@ -1,4 +1,4 @@
-"""Any sentence-transformers folder or hub id, measured as it is; or a plain checkpoint with a stated pooling."""
+"""Finished encoders: a sentence-transformers folder or hub id, or a plain checkpoint with a pooling in the recipe."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainedRecipe:
-    """A plain checkpoint (such as SimCSE's releases) does not say its pooling, so the recipe must."""
+    """A plain checkpoint (such as SimCSE's releases) does not state its pooling, so the recipe must."""
 
     model: str = "zoo-mini"
     revision: str | None = None
@@ -40,15 +40,15 @@ class PretrainedRecipe:
 
     @property
     def backbone(self) -> str:
-        """The model: here all of it is the backbone."""
+        """The model, under the name that other recipes use."""
         return self.model
 
 
 class Pretrained(BackboneEncoder[PretrainedRecipe]):
-    """A finished encoder: transformer, pooling, then Dense and Normalize, as its modules.json lists them.
+    """A finished encoder: a transformer, pooling, then Dense and Normalize, as in its modules.json.
 
-    These stock modules run on our engine; a folder with any other is run by the sentence-transformers package (extra
-    `st`), never with remote code.
+    The engine runs these stock modules. A folder with any other module is run by the sentence-transformers package
+    (extra `st`), without remote code.
 
     Example:
         >>> from zoo import Runtime
@@ -80,7 +80,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     @property
     def pooled_dim(self) -> int:
-        """The states' width: the steps after the pooling may change it."""
+        """Width of the pooled states, which the modules after the pooling may change."""
         return self.backbone.dim
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -98,18 +98,18 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
-        """Nothing is trained here; a folder's own steps after the pooling show when it is asked to be fine-tuned."""
+        """Return the traits of a finished encoder; one that cannot be fine-tuned raises in `token_table`."""
         exports = recipe.pooling is None or recipe.pooling in EXPORTED_POOLINGS
         return Traits(released=True, fine_tunes=True, exports=exports)
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids of texts; raises MissingError where the sentence-transformers package runs the model."""
+        """Return the token ids of texts; raises MissingError if the sentence-transformers package runs the model."""
         if self.library is not None:
             raise MissingError(f"pretrained: sentence-transformers runs {self.recipe.model!r}: it is not fine-tuned.")
         return super().token_table(texts)
 
     def stock_modules(self) -> StockModules:
-        """Return the folder's modules; raises UsageError for a folder that lists others than the stock ones."""
+        """Return the folder's modules; raises UsageError if one is not a stock module."""
         if self.library is not None:
             raise UsageError(f"pretrained: {self.recipe.model!r} uses {self.layout.foreign}, which is not exported.")
         lower = self.layout.lower_case
@@ -122,7 +122,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     @property
     def length_limit(self) -> int:
-        """The recipe's, the folder's (newer folders leave it to the tokenizer), or as long as the positions allow."""
+        """The recipe's limit, else the folder's (or its tokenizer's), but no more than the positions."""
         most = self.backbone.max_length
         folder = self.layout.max_length or (self.backbone.tokenizer.model_max_length if self.layout.stated else most)
         return int(min(self.recipe.max_length or folder, most))
@@ -132,7 +132,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return count_parameters(*([self.backbone.model, *self.after] if self.library is None else [self.library]))
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the identity of the model: nothing of it was changed."""
+        """Write the recipe and the identity of the model, not its weights, which did not change."""
         write_json(folder / "recipe.json", dataclasses.asdict(self.recipe))
         write_json(folder / "backbone.json", {**self.source.identity(), "location": self.source.location})
 

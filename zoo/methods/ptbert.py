@@ -1,6 +1,6 @@
 """PT-BERT (Tan et al., ACL 2022): contrast in a space of pseudo tokens, with a momentum encoder and a queue.
 
-The paper and its released code disagree; both are recipes of this file (see `ptbert.yaml`, `ptbert-repo.yaml`).
+The paper and its released code differ; this file implements both (recipes `ptbert.yaml` and `ptbert-repo.yaml`).
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class PTBertRecipe(ContrastiveRecipe):
-    """The defaults are the paper's (section 4.1); what the paper leaves open says so."""
+    """The defaults are the paper's (section 4.1); "open" marks what the paper does not state."""
 
     pseudo_tokens: int = 128  # m
     momentum: float = 0.885  # lambda of Eq. 5
-    queue_size: int = 256  # sentences, the batch's own included: 1 positive + 255 negatives; the code holds 320
+    queue_size: int = 256  # including the batch: 1 positive + 255 negatives; the code has 320
     eval_every: int = 125
     states: Literal["tokens", "cls"] = "tokens"  # Y: all token states (Eq. 1), or [CLS] alone (the code)
-    heads: int | None = 1  # d_k = model width (Eq. 2); None: as many as the backbone has (the code)
-    biases: bool = False  # Eq. 1 has none; the code's linear maps do
-    attention_scale: float = added(1.0)  # of W_Q and W_K at the start, open: at 1 both softmaxes are nearly uniform
-    attention_dropout: float = 0.0  # not in the paper; the code drops attention weights with 0.1
-    pool: Literal["cls", "mean"] = "cls"  # row of h that is compared (Eq. 3 leaves n rows; open in the paper)
-    mlp: bool = False  # Eq. 4 compares h itself; the code puts SimCSE's train-only MLP on h
-    key_start: Literal["copy", "random"] = "copy"  # the code copies the key encoder before pretrained weights load
-    key_return_attention: Literal["momentum", "query"] = "momentum"  # the code's Eq. 3 of the key branch: the query's
+    heads: int | None = 1  # d_k = model width (Eq. 2); None: the backbone's number (the code)
+    biases: bool = False  # Eq. 1 has none; the code's linear maps have
+    attention_scale: float = added(1.0)  # factor of initial W_Q and W_K (open); at 1 both softmaxes are nearly uniform
+    attention_dropout: float = 0.0  # not in the paper; 0.1 in the code
+    pool: Literal["cls", "mean"] = "cls"  # of the n rows that Eq. 3 leaves; open
+    mlp: bool = False  # Eq. 4 compares h itself; the code applies SimCSE's train-only MLP
+    key_start: Literal["copy", "random"] = "copy"  # "random": the code copies before it loads pretrained weights
+    key_return_attention: Literal["momentum", "query"] = "momentum"  # whose attention makes Eq. 3 of keys; code: query
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,12 +82,12 @@ class PseudoTokenAttention(nn.Module):
         return x.view(len(x), -1, self.heads, x.shape[-1] // self.heads).transpose(1, 2)
 
     def scores(self, queries: torch.Tensor, states: torch.Tensor) -> torch.Tensor:
-        """queries (n, q, dim), states (n, k, dim) -> what the softmax of Eq. 2 is taken of (n, heads, q, k)."""
+        """queries (n, q, dim), states (n, k, dim) -> logits of the softmax in Eq. 2 (n, heads, q, k)."""
         query, key = self._split(self.query(queries)), self._split(self.key(states))
         return query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
 
     def forward(self, queries: torch.Tensor, states: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-        """queries (n, q, dim), states (n, k, dim), mask (n, k) of the states or None -> (n, q, dim) (Eq. 2)."""
+        """queries (n, q, dim), states (n, k, dim), mask (n, k) or None -> (n, q, dim) (Eq. 2)."""
         logits = self.scores(queries, states)
         if mask is not None:
             logits = logits.masked_fill(mask[:, None, None, :] == 0, torch.finfo(logits.dtype).min)
@@ -159,7 +159,7 @@ class PTBertObjective(Objective):
         return h, keys
 
     def contrast(self, h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """h and keys (n, dim) -> scalar loss against the queue, this batch in front."""
+        """h and keys (n, dim) -> scalar loss against the queue, which this batch is first added to."""
         keys, first = self.everyones(keys)
         return info_nce(h, self.queue.push(keys), self.recipe.temperature, first=first)
 
@@ -169,7 +169,7 @@ class PTBertObjective(Objective):
 
 
 class PTBert(Contrastive[PTBertRecipe]):
-    """PT-BERT: pseudo-token attention and queue in training, the backbone's [CLS] alone at test.
+    """PT-BERT: pseudo-token attention and queue in training, only the backbone's [CLS] at test.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -186,10 +186,10 @@ class PTBert(Contrastive[PTBertRecipe]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True but where attention weights are dropped as well."""
+        """True unless the pseudo-token attention has dropout of its own."""
         return not self.recipe.attention_dropout
 
     @classmethod
     def traits(cls, recipe: PTBertRecipe) -> Traits:
-        """One pass with gradient and one without, which costs a third as much."""
+        """Passes: one with gradient and one without, at a third of its cost."""
         return replace(super().traits(recipe), training_passes=1.34 * recipe.epochs)

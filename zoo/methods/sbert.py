@@ -35,20 +35,20 @@ class SBERTRecipe(BackboneRecipe):
     """The defaults are the paper's (section 3.1); "open" marks what it does not state."""
 
     pooling: Literal["mean", "max", "cls"] = "mean"  # of the last layer, [CLS] and [SEP] included, also in training
-    test_pooling: Pooling | None = added(None)  # noqa: RUF009  # None: as in training
+    test_pooling: Pooling | None = added(None)  # noqa: RUF009  # None: the pooling of training
     concatenation: Concatenation = "u;v;|u-v|"
-    head_bias: bool = False  # softmax(W_t (u, v, |u - v|)) has none; the released code's has one
-    head_rate: float = added(1.0)  # the heads' learning rate, of the encoder's; not the papers', see FastLinear
+    head_bias: bool = False  # as in softmax(W_t (u, v, |u - v|)); the released code has a bias
+    head_rate: float = added(1.0)  # learning rate of the heads / that of the encoder; 1 in the papers, see FastLinear
     batch_size: int = 16
     learning_rate: float = 2e-5
     epochs: int = 1
-    warmup: float = 0.1  # share of the steps, then linearly to 0 (open; the released code's)
-    adam_betas: tuple[float, float] = (0.9, 0.999)  # open: Adam's own
+    warmup: float = 0.1  # share of the steps, then linearly to 0 (open; from the released code)
+    adam_betas: tuple[float, float] = (0.9, 0.999)  # open: Adam's defaults
     adam_epsilon: float = 1e-8
     weight_decay: float = 0.0  # the paper: Adam; the released code: AdamW, 0.01
-    train_max_length: int = 128  # open: the released models'
+    train_max_length: int = 128  # open: as in the released models
     dropout: float | None = None  # None: the backbone's own, 0.1 for BERT
-    eval_every: int | None = None  # steps between dev scores; None: the last weights are kept, none is picked
+    eval_every: int | None = None  # steps between dev scores; None: no dev score, the last weights are used
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,7 +64,7 @@ SBERTRecipeT = TypeVar("SBERTRecipeT", bound=SBERTRecipe, default=SBERTRecipe)
 
 
 class SBERT(BackboneEncoder[SBERTRecipeT]):
-    """SBERT: at test the pooled states; the classifier serves in training only.
+    """SBERT: at test the pooled states; the classifier is used only in training.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -79,7 +79,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's, as it is at test."""
+        """The recipe's pooling at test."""
         how: Pooling = self.recipe.pooling if self.recipe.test_pooling is None else self.recipe.test_pooling
         return how
 
@@ -97,18 +97,18 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         )
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
-        """NLI; other pairs of the corpus are left."""
+        """Return the NLI task; other pairs of the corpus are not used."""
         return [labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")]
 
     def objective(self, tasks: list[PairTask]) -> PairObjective:
-        """The backbone, and a new linear head for each task."""
+        """Return the objective: the backbone, and a new linear head for each task."""
         recipe = self.recipe
         width = width_of(recipe.concatenation) * self.dim
         heads = [FastLinear(width, task.classes, bias=recipe.head_bias, rate=recipe.head_rate) for task in tasks]
         return PairObjective(PooledStates(self.backbone.model, recipe.pooling), heads, recipe.concatenation)
 
     def settings(self, tasks: list[PairTask]) -> TrainSettings:
-        """Adam, a linear warm-up, then linearly to 0; the epochs are passes over the first task's pairs."""
+        """Return Adam with a linear warm-up, then linearly to 0; an epoch is a pass over the first task's pairs."""
         recipe = self.recipe
         steps = math.ceil(len(tasks[0]) / recipe.batch_size) * recipe.epochs * (1 if len(tasks) == 1 else 2)
         return TrainSettings(
@@ -125,7 +125,7 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train on the corpus's labelled pairs; raises ContractError or TrainingError when it has none of them."""
+        """Train on the corpus's labelled pairs; raises ContractError or TrainingError if it has none."""
         torch.manual_seed(run.seed)
         tasks = self.tasks(corpus, run)
         assert corpus is not None  # else there are no tasks

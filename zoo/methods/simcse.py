@@ -1,4 +1,4 @@
-"""SimCSE (Gao et al. 2021): the positive is the sentence itself under another dropout mask, or what it entails."""
+"""SimCSE (Gao et al. 2021): the positive is the sentence with another dropout mask, or an entailed sentence."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class SimCSERecipe(ContrastiveRecipe):
 
     supervised: bool = False  # triplets (premise, entailed, contradicted) from NLI
     hard_negative_weight: float = 0.0  # ln alpha, added to the logit of a sentence's own hard negative (Eq. 8)
-    mlm_weight: float = 0.0  # of the masked-language-model loss; 0.1 helps transfer and costs STS (table 8)
+    mlm_weight: float = 0.0  # of the masked-language-model loss; in table 8, 0.1 raises transfer and lowers STS
     mlm_rate: float = 0.15
-    augment: tuple[str, ...] = added(())  # of the positive, one of them a sentence (zoo.training.augment; table 1)
+    augment: tuple[str, ...] = added(())  # for the positive, one drawn per sentence (zoo.training.augment; table 1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,9 +54,9 @@ class SimCSEObjective(Objective):
         self.pooler, self.recipe, self.mlm = pooler, recipe, mlm
 
     def embed(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Token ids and mask (n, views, length) -> the views' vectors (n, dim), then the MLM losses (n, 2) if wanted.
+        """Token ids and mask (n, views, length) -> the views' vectors (n, dim), then any MLM losses (n, 2).
 
-        A single view goes in twice.
+        A single view is encoded twice, with two dropout masks.
         """
         n, views, length = input_ids.shape
         if views == 1:
@@ -87,9 +87,9 @@ class SimCSEObjective(Objective):
 
 
 def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
-    """Return (premise, entailed, contradicted) of each premise that has both, its k-th ones together.
+    """Return triplets (premise, entailed, contradicted): the k-th entailed and the k-th contradicted of each premise.
 
-    Raises ContractError for a corpus that is no NLI, TrainingError when no premise has both.
+    Raises ContractError for a corpus without labels, TrainingError when no premise has both.
     """
     if corpus.labels is None:
         raise ContractError("supervised SimCSE is trained on labelled pairs (NLI); pass them with --pairs.")
@@ -124,7 +124,7 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     Recipe: ClassVar[type] = SimCSERecipe
 
     def objective(self) -> Objective:
-        """Contrast within the batch."""
+        """Return the contrast within the batch."""
         recipe, model = self.recipe, self.backbone.model
         mlm = MaskedLanguageModel(self.backbone, recipe.mlm_rate) if recipe.mlm_weight else None
         return SimCSEObjective(TrainedPooler(model, recipe.pooler, self.mlp), recipe, mlm)
@@ -150,12 +150,12 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return self.augmented(corpus, run) if self.recipe.augment else self.stacked(views), len(views)
 
     def augmented(self, corpus: Corpus, run: Run) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
-        """Return what makes ids and mask (n, 2, longest): a sentence as it is, and one augmented."""
+        """Return the collate function of ids and mask (n, 2, longest): the sentence and its augmented view."""
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
         augmenter, pad_id = make_augmenter(self.backbone, self.recipe.augment, keeps=0), self.backbone.pad_id
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same
+            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
             views = [table.padded(rows, pad_id), augmenter.batch([table.row(int(i)) for i in rows], rng)]
             longest = max(ids.shape[1] for ids, _ in views)
             ids, mask = (
@@ -167,7 +167,7 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return batch
 
     def stacked(self, views: Sequence[tuple[str, ...]]) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
-        """Return what makes input_ids and attention_mask (n, views, longest) from row numbers."""
+        """Return the collate function of input_ids and attention_mask (n, views, longest)."""
         width = len(views[0]) if views else 1
         flat = [text for row in views for text in row]
         table = tokenise(self.backbone.tokenizer, flat, max_length=self.recipe.train_max_length)

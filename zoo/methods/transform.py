@@ -1,4 +1,4 @@
-"""What whitening and flow share: the encoder whose vectors they map, what they are fitted on, and its files."""
+"""Base class of whitening and flow: the base encoder whose vectors are mapped, the fitting, and the files."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TransformRecipe(AverageRecipe):
-    """What is mapped, and what the map is fitted on; without a base, the average of `layers` is mapped."""
+    """The base encoder and the texts that the map is fitted on; without `base`, it is the average of `layers`."""
 
-    base: str | None = added(None)  # a recipe, or name:key=value; gets `backbone` and `revision` where its own are open
-    fit_on: Literal["corpus", "pairs", "target"] = "corpus"  # pairs: NLI's raw sentences; target: a task's own texts
+    base: str | None = added(None)  # a recipe, or name:key=value; `backbone` and `revision` are passed to it
+    fit_on: Literal["corpus", "pairs", "target"] = "corpus"  # pairs: sentences of NLI pairs; target: each task's texts
     max_length: int | None = 64
 
     @staticmethod
     def without_effect(given: Mapping[str, Any]) -> str | None:
-        """Return what is wrong where a base and a key of the plain average are both stated, be it at its default."""
+        """Return a message if both a base and a key of the average are stated, even with its default value."""
         for name in ("layers", "max_length"):
             if given.get("base") is not None and name in given:
                 return f"{name} is for the plain average; the base {given['base']!r} has its own settings"
@@ -58,7 +58,7 @@ class TransformRecipe(AverageRecipe):
 
 
 def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
-    """Return name, class and recipe of the method whose vectors are mapped; raises UsageError for an unknown one."""
+    """Return name, class and recipe of the base method; raises UsageError for an unknown one."""
     if recipe.base is None:
         return "avg", Average, AverageRecipe(**{f.name: getattr(recipe, f.name) for f in fields(AverageRecipe)})
     specs = parse_methods(recipe.base, all_recipes())
@@ -72,10 +72,10 @@ TransformRecipeT = TypeVar("TransformRecipeT", bound=TransformRecipe, default=An
 
 
 class Transform(Encoder[TransformRecipeT]):
-    """A map of another encoder's vectors, learned without labels; subclasses say how."""
+    """A map of another encoder's vectors, learned without labels; subclasses define it."""
 
     Recipe: ClassVar[type[Any]] = TransformRecipe
-    stochastic = False  # learn() depends on the seed
+    stochastic = False  # True: learn() depends on the seed
 
     def __init__(self, recipe: TransformRecipeT, runtime: Runtime, base: Encoder | None = None) -> None:
         super().__init__(recipe, runtime)
@@ -88,7 +88,7 @@ class Transform(Encoder[TransformRecipeT]):
 
     @abstractmethod
     def learn(self, vectors: Vectors, run: Run) -> FitReport:
-        """Replace (never change) the fitted state by one for the base's vectors (n, base dim)."""
+        """Fit the map to the base's vectors (n, base dim); must assign new state: copies share the old."""
 
     @abstractmethod
     def transform(self, vectors: Vectors) -> Vectors:
@@ -102,7 +102,7 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def traits(cls, recipe: TransformRecipeT) -> Traits:
-        """The base's needs and the transform's; an encoder gets one text: pairs stand in for a corpus."""
+        """Combine the needs of base and map; an encoder gets a corpus or pairs, not both, so pairs replace a corpus."""
         _, base_cls, own = base_of(recipe)
         base = base_cls.traits(own)
         needs_pairs = base.needs_pairs or recipe.fit_on == "pairs"
@@ -119,7 +119,7 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def reads(cls, recipe: TransformRecipeT, corpus: Corpus) -> Corpus:
-        """Of joined pairs the map reads those of NLI alone; a trained base reads what its own objectives need."""
+        """Return the part of the corpus that is read; with `fit_on: pairs` the map reads only NLI pairs."""
         nli = corpus.labelled(NLI_LABELS)
         if recipe.fit_on != "pairs" or nli is corpus:
             return corpus
@@ -129,32 +129,32 @@ class Transform(Encoder[TransformRecipeT]):
 
     @classmethod
     def sources(cls, recipe: TransformRecipeT, runtime: Runtime) -> dict[str, Any]:
-        """Return the base's files; a named base adds what it is, for its recipe stands in another file."""
+        """Return the base's files and, for a named base, its method and recipe, which are in another file."""
         method, base_cls, own = base_of(recipe)
         sources = base_cls.sources(own, runtime)
         if recipe.base is None:
             return sources
-        left_out = added_at_default(own)  # as in a key: a field that the base got since changes nothing at its default
+        left_out = added_at_default(own)  # as in keys: a field that was added since changes nothing at its default
         named = {name: value for name, value in portable_recipe(own, sources).items() if name not in left_out}
         base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}
 
     @classmethod
     def code_parts(cls, recipe: TransformRecipeT) -> tuple[type[Encoder], ...]:
-        """Return this class and those of the base."""
+        """Return this class and the classes of the base."""
         _, base_cls, own = base_of(recipe)
         return (cls, *base_cls.code_parts(own))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the base's vectors mapped: (n, dim) float32."""
+        """Return the mapped vectors (n, dim) float32."""
         return self.transform(self.base.encode(texts))
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) the base knows anything of."""
+        """Return for each text (n,) whether the base covers it."""
         return self.base.covers(texts)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Fit the base, whose own dev score picks its checkpoint, then the map; with `target` only the base."""
+        """Fit the base (with its own best checkpoint), then the map; with `fit_on: target` only the base."""
         self.seed = run.seed
         folder = None if run.folder is None else run.folder / "base"
         report = self.base.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder))
@@ -167,7 +167,7 @@ class Transform(Encoder[TransformRecipeT]):
             raise ContractError(f"{what} with fit_on: pairs needs labelled pairs (NLI); pass --pairs.")
         if self.recipe.fit_on == "pairs" and not (corpus := corpus.labelled(NLI_LABELS)).sentences:
             raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; {what} needs --pairs nli.")
-        # One log of values holds one training: the base's where there is one.
+        # log_values reports one training: the base's if it is trained.
         own_run = replace(run, log_values=None) if report.fitted else run
         learned = self.learn(self.base.encode(corpus.sentences), own_run)
         if not report.fitted:
@@ -176,11 +176,11 @@ class Transform(Encoder[TransformRecipeT]):
         return replace(report, seconds=round(report.seconds + learned.seconds, 3), facts=facts)
 
     def fitted_rank(self) -> int | None:
-        """Return the rank of what the base fitted to a task's texts; linear maps override."""
+        """Return the base's rank; linear maps override this."""
         return self.base.fitted_rank()
 
     def adapt(self, texts: Sequence[str]) -> Encoder:
-        """With `target`: a copy (sharing the base) fitted on `texts`, both sides of all splits."""
+        """Return, with `fit_on: target`, a copy that is fitted on `texts` (both sides of all splits of a task)."""
         if self.recipe.fit_on != "target":
             return self
         fitted = copy.copy(self)
@@ -189,7 +189,7 @@ class Transform(Encoder[TransformRecipeT]):
         return fitted
 
     def save(self, folder: Path) -> None:
-        """Write the recipe and the base; a base that is named by a recipe gets its own folder."""
+        """Write the recipe and the base, a named base in a folder of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         if self.recipe.base is None:
             self.base.save(folder)
@@ -209,10 +209,10 @@ class Transform(Encoder[TransformRecipeT]):
         return cls(recipe, runtime, base.load(folder / "base", runtime))
 
     def fingerprint(self) -> str:
-        """Return a sha256 over class, recipe and the base's fingerprint; subclasses add what they learned."""
+        """Return a sha256 over class, recipe and the base's fingerprint; subclasses add their fitted state."""
         name = f"{type(self).__module__}.{type(self).__qualname__}"
         return sha256_json([name, asdict(self.recipe), self.base.fingerprint()])
 
     def encoding_stats(self) -> dict[str, Any]:
-        """Return what the base's encoding cost so far."""
+        """Return the cost of the base's encoding so far."""
         return self.base.encoding_stats()

@@ -1,4 +1,4 @@
-"""Two augmented views of each sentence, contrasted both ways: ConSERT (Yan et al. 2021), CLEAR (Wu et al. 2020)."""
+"""Contrast of two augmented views of each sentence: ConSERT (Yan et al. 2021), CLEAR (Wu et al. 2020)."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ from zoo.training.settings import TrainSettings
 
 @dataclass(frozen=True, kw_only=True)
 class TwoViewsRecipe(ContrastiveRecipe):
-    """How each of the two views is made: of the tokens before the encoder, or inside its embedding layer."""
+    """How the two views are made: by changing tokens before the encoder, or in its embedding layer."""
 
-    augment: tuple[str, ...] = ()  # of both views, one of them a sentence (zoo.training.augment)
-    shuffle: tuple[bool, ...] = (False, False)  # exchange the sentence's position embeddings (ConSERT's token shuffle)
-    cutoff: tuple[float, ...] = (0.0, 0.0)  # share of the embedding layer's features set to 0 (ConSERT's cutoff)
+    augment: tuple[str, ...] = ()  # for both views, one drawn per sentence (zoo.training.augment)
+    shuffle: tuple[bool, ...] = (False, False)  # shuffle the position embeddings (ConSERT's token shuffle)
+    cutoff: tuple[float, ...] = (0.0, 0.0)  # share of the embedding layer's features set to 0 (feature cutoff)
     temperature: float = 0.1
-    token_cutoff: tuple[float, ...] = added((0.0, 0.0))  # share of the sentence's tokens set to 0 in that layer
-    train_pooler: Pooler | None = added(None)  # noqa: RUF009  # None: as at test; ConSERT's code: "avg"
-    select_like_training: bool = added(False)  # the code picks the checkpoint by that mean, too
-    loss_weight: float = added(1.0)  # of NT-Xent; the code adds both directions' means and takes 0.15 of the sum
+    token_cutoff: tuple[float, ...] = added((0.0, 0.0))  # share of tokens set to 0 in that layer
+    train_pooler: Pooler | None = added(None)  # noqa: RUF009  # None: `pooler`; ConSERT's code: "avg"
+    select_like_training: bool = added(False)  # True as in the code: dev scores use train_pooler
+    loss_weight: float = added(1.0)  # of NT-Xent; the code takes 0.15 of the sum of both directions' means
     bias_correction: bool = added(True)  # of Adam
     adam_epsilon: float = added(1e-8)
     weight_decay: float = added(0.0)
-    warmup: float = added(0.0)  # share of the steps, before the rate falls linearly
-    patience: int | None = added(None)  # dev scores in a row no better than the best, which end training
-    eval_within_epochs: bool = added(False)  # count eval_every anew in each epoch, and ask at its end as well
+    warmup: float = added(0.0)  # share of the steps; then the rate falls linearly
+    patience: int | None = added(None)  # stop after this many dev scores in a row without a new best
+    eval_within_epochs: bool = added(False)  # count eval_every within each epoch, and evaluate at its end too
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +65,7 @@ class TwoViewsRecipe(ContrastiveRecipe):
 
 
 def shuffled_positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor:
-    """Position ids (n, length), counted from `first`, exchanged at random among the tokens that are attended to."""
+    """Return position ids (n, length), starting at `first`, in random order over the tokens with mask 1."""
     n, length = attention_mask.shape
     keys = torch.rand(n, length, device=attention_mask.device)
     order = keys.masked_fill(attention_mask == 0, 2.0).argsort(1).argsort(1)
@@ -73,14 +73,14 @@ def shuffled_positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor
 
 
 def cut_features(embeddings: torch.Tensor, share: float) -> torch.Tensor:
-    """Embeddings (n, length, dim) with int(share * dim) features of each sentence set to 0 at every position."""
+    """Return embeddings (n, length, dim) with int(share * dim) features of each sentence set to 0 everywhere."""
     n, _, dim = embeddings.shape
     ranks = torch.rand(n, dim, device=embeddings.device).argsort(1).argsort(1)
     return embeddings * (ranks >= int(share * dim)).to(embeddings.dtype).unsqueeze(1)
 
 
 def cut_tokens(embeddings: torch.Tensor, attention_mask: torch.Tensor, share: float) -> torch.Tensor:
-    """Embeddings (n, length, dim) with int(share * tokens) of each sentence's tokens set to 0; mask (n, length)."""
+    """Return embeddings (n, length, dim) with int(share * tokens) tokens of each row set to 0; mask (n, length)."""
     ranks = shuffled_positions(attention_mask, 0)
     kept = ranks >= (share * attention_mask.sum(1, keepdim=True)).long()
     return embeddings * kept.to(embeddings.dtype).unsqueeze(2)
@@ -118,7 +118,7 @@ class TwoViewsObjective(Objective):
 
     def contrast(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         """Vectors of both views (n, dim) -> scalar loss."""
-        # Every process computes the loss of the whole batch: each vector is anchor and negative at once.
+        # Every process computes the loss of the whole batch, because each vector is both anchor and negative.
         loss = nt_xent(self.everyones(first)[0], self.everyones(second)[0], self.recipe.temperature)
         return self.recipe.loss_weight * loss
 
@@ -127,7 +127,7 @@ TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoVi
 
 
 class TwoViews(Contrastive[TwoViewsRecipeT]):
-    """ConSERT and CLEAR as recipes of the same parts; at test the sentence goes in as it is.
+    """ConSERT and CLEAR, which differ only in their recipes; at test the sentence is not changed.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -142,13 +142,13 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True where neither view is changed."""
+        """True if neither view is changed."""
         recipe = self.recipe
         return not (recipe.augment or any((*recipe.shuffle, *recipe.cutoff, *recipe.token_cutoff)))
 
     @property
     def pooling(self) -> Pooling:
-        """The recipe's, of training while a checkpoint is picked by it."""
+        """The recipe's pooling at test, or in training while `as_trained` is True."""
         return super().pooling if not self.as_trained else POOLINGS[self.recipe.train_pooler or self.recipe.pooler]
 
     def settings(self) -> TrainSettings:
@@ -165,7 +165,7 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         )
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train, and keep the weights of the best dev score, asked of test vectors or of `select_like_training`."""
+        """Train and keep the weights of the best dev score, of test or (`select_like_training`) training vectors."""
         if dev_score is not None and self.recipe.select_like_training:
             dev_score = asked_within(self._as_trained, dev_score)
         return super().fit(corpus, dev_score=dev_score, run=run)
@@ -183,7 +183,7 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         return TwoViewsObjective(*self.parts_of_objective())
 
     def parts_of_objective(self) -> tuple[TrainedPooler, TwoViewsRecipeT, int]:
-        """What the objective is made of; raises UsageError for a shuffle where positions are relative."""
+        """Return the parts of the objective; raises UsageError for shuffle on a backbone with relative positions."""
         recipe, first = self.recipe, 0
         if any(recipe.shuffle):
             first = first_position(self.backbone, "shuffle: [false, false]")
@@ -204,7 +204,7 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         augmenter = make_augmenter(self.backbone, recipe.augment, keeps=0)
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # a function of the batch: a resumed run draws the same
+            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
             sentences = [table.row(int(i)) for i in rows]
             return *augmenter.batch(sentences, rng), *augmenter.batch(sentences, rng)
 

@@ -18,16 +18,16 @@ from zoo.formats.sentence_transformers import IDENTITY, Dense, Normalize, StockM
 from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
 
-_CHUNK = 65_536  # rows in float64 at a time: a million vectors are gigabytes
+_CHUNK = 65_536  # rows converted to float64 at a time; a million vectors would take gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhiteningRecipe(TransformRecipe):
-    """Defaults of the released code for a base-size model."""
+    """The defaults are those of the released code for base models."""
 
-    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"  # H1 + H12; cosine ignores /2
-    k: int | None = 256  # dimensions kept: 256 for base, 384 for large; None: all
-    eigenvalue_floor: float = 1e-6  # of the largest; directions below it carry no variance and are dropped
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "first-last-h1"  # code: H1 + H12, twice this
+    k: int | None = 256  # number of dimensions: 256 for base, 384 for large models; None: all
+    eigenvalue_floor: float = 1e-6  # relative to the largest; directions below it are dropped
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -37,7 +37,7 @@ class WhiteningRecipe(TransformRecipe):
 def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -> tuple[Any, Any, int]:
     """Return mean (d,), kernel W (d, k) and numerical rank, with x -> (x - mean) W; float64 (docs/methods.md).
 
-    Sigma = U diag(lambda) U^T (n - 1 in the covariance), W = U diag(lambda)^(-1/2), columns by falling eigenvalue.
+    Sigma = U diag(lambda) U^T (covariance over n - 1), W = U diag(lambda)^(-1/2), columns by decreasing eigenvalue.
     Columns whose eigenvalue is below `floor` times the largest are zero, so a singular covariance stays finite.
     """
     x = np.asarray(vectors)
@@ -51,14 +51,14 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
     eigenvalues, eigenvectors = np.linalg.eigh(covariance / (len(x) - 1))
     order = np.argsort(eigenvalues)[::-1]
     eigenvalues, eigenvectors = eigenvalues[order], eigenvectors[:, order]
-    kept = eigenvalues > floor * max(float(eigenvalues[0]), np.finfo(np.float64).tiny)
+    significant = eigenvalues > floor * max(float(eigenvalues[0]), np.finfo(np.float64).tiny)
     scale = np.zeros_like(eigenvalues)
-    scale[kept] = eigenvalues[kept] ** -0.5
-    return mean, (eigenvectors * scale)[:, :k], int(kept.sum())
+    scale[significant] = eigenvalues[significant] ** -0.5
+    return mean, (eigenvectors * scale)[:, :k], int(significant.sum())
 
 
 class Whitening(Transform[WhiteningRecipe]):
-    """Whitened vectors, k dimensions, L2-normalised; fitted on a corpus, on NLI, or on each task's texts ("target").
+    """Whitened, L2-normalised vectors of k dimensions; fitted on a corpus, on NLI pairs or on each task's texts.
 
     Example:
         >>> from zoo import Corpus, Run, Runtime
@@ -74,20 +74,20 @@ class Whitening(Transform[WhiteningRecipe]):
         super().__init__(recipe, runtime, base)
         width = self.base.dim
         self.dim = min(recipe.k or width, width)
-        # Until fitted: centred on nothing, cut to k; so that an unfitted encoder is valid, if useless.
+        # Before fit(): the first k dimensions, so that an unfitted encoder works.
         self.mean = np.zeros(width)
         self.kernel = np.eye(width)[:, : self.dim]
         self.rank: int | None = None
 
     @classmethod
     def traits(cls, recipe: WhiteningRecipe) -> Traits:
-        """One linear map, which can be exported behind a base that can; each task's own map cannot."""
+        """Exportable as a linear layer if the base is, but not with `fit_on: target` (a map per task)."""
         _, base_cls, own = base_of(recipe)
         exports = base_cls.traits(own).exports and recipe.fit_on != "target"
         return replace(super().traits(recipe), exports=exports)
 
     def stock_modules(self) -> StockModules:
-        """Return the base's modules, and the map as one more linear layer, scaled to length 1."""
+        """Return the base's modules, then the map as a linear layer and a normalisation."""
         base: StockModules = self.base.stock_modules()  # type: ignore[attr-defined]  # as its traits say
         kernel, shift = self.kernel.T, -self.mean @ self.kernel
         linear = Dense(torch.tensor(kernel), torch.tensor(shift), IDENTITY)
@@ -99,7 +99,7 @@ class Whitening(Transform[WhiteningRecipe]):
         return FitReport(fitted=True, sentences=len(vectors), facts=self.facts())
 
     def transform(self, vectors: Vectors) -> Vectors:
-        """Return (x - mean) W, L2-normalised with norms clipped at 1e-8 as the Keras code does."""
+        """Return (x - mean) W, L2-normalised; norms are at least 1e-8, as in the Keras code."""
         y = (vectors.astype(np.float64) - self.mean) @ self.kernel
         normalised: Vectors = (y / np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-8)).astype(np.float32)
         return normalised
@@ -109,7 +109,7 @@ class Whitening(Transform[WhiteningRecipe]):
         return self.base.parameters() + self.mean.size + self.kernel.size
 
     def fitted_rank(self) -> int | None:
-        """Return the rank of the map where it was fitted to a task's texts, at most k; the base's if that is more."""
+        """Return the rank of the map, at most k, if it was fitted to a task's texts; the base's if larger."""
         own = None if self.recipe.fit_on != "target" or self.rank is None else min(self.rank, self.dim)
         return max((rank for rank in (own, self.base.fitted_rank()) if rank is not None), default=None)
 
@@ -118,7 +118,7 @@ class Whitening(Transform[WhiteningRecipe]):
         return {"k": self.dim, "rank": self.rank}
 
     def save(self, folder: Path) -> None:
-        """Write the map beside the base."""
+        """Write the base and the map."""
         super().save(folder)
         tensors = {"mean": torch.from_numpy(self.mean), "kernel": torch.from_numpy(self.kernel)}
         write_tensors(folder / "whitening.safetensors", tensors, {"rank": str(self.rank)})
