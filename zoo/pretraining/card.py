@@ -1,4 +1,4 @@
-"""The model card and the curve of a pretrained model, from the facts that were measured."""
+"""The model card and the training curve of a pretrained model, from its measured facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _POINTS = 12  # of the held-out curve in the card
 
 
 def model_card(name: str, facts: dict[str, Any]) -> str:
-    """Return the model card: data, training, held-out scores, ancestry, and the line that makes it again."""
+    """Return the model card: data, training, held-out scores, ancestry, and the command that makes it again."""
     recipe, model, ancestry = facts["recipe"], facts["model"], facts["ancestry"]
     embedding = "" if model["embedding"] == model["width"] else f", token vectors {model['embedding']} wide"
     stages = "".join(f", rows of {length} from step {step:,} on" for step, length in recipe["row_stages"])

@@ -1,4 +1,4 @@
-"""The masked-language-model objective: dynamic 80/10/10 masking, logits only where something is masked."""
+"""The masked-language-model objective: dynamic 80/10/10 masking, logits only at masked positions."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def mask_tokens(
     ids: torch.Tensor, rate: float, *, mask_id: int, specials: torch.Tensor, vocabulary: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Choose `rate` of each row's ordinary tokens; return the corrupted ids (n, length), and of the chosen tokens their
-    positions (n, k) and true ids (n, k).
+    """Choose k tokens per row; return corrupted ids (n, length), and the tokens' positions and true ids (n, k).
 
-    Of the chosen, 80 % become [MASK], 10 % a random token, 10 % stay (BERT, section 3.1). Special tokens are chosen
-    only where a row has fewer than k others, and then stay and count as -100 (ignored). k is fixed: shapes never vary.
+    Of the chosen, 80 % become [MASK], 10 % a random token, and 10 % do not change (BERT, section 3.1). k is `rate` of
+    the row length, so that shapes are fixed. If a row has fewer than k non-special tokens, special ones are chosen too;
+    they do not change and have the true id -100 (ignored).
     """
     k = max(round(rate * (ids.shape[1] - 2)), 1)
     ordinary = ~torch.isin(ids, specials)
@@ -44,7 +44,7 @@ def mask_tokens(
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What held-out text says: masked-token accuracy and pseudo-perplexity of the masked tokens."""
+    """Scores on held-out text: accuracy (0 to 1) and pseudo-perplexity of the masked tokens."""
 
     accuracy: float
     pseudo_perplexity: float
@@ -53,7 +53,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Masking:
-    """Which tokens may be masked, and by what."""
+    """The ids that masking needs."""
 
     mask_id: int
     special_ids: tuple[int, ...]
@@ -61,15 +61,15 @@ class Masking:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase, rows: int) -> Masking:
-        """Return that of a tokenizer, for a model with N token vectors."""
+        """Return the masking of a tokenizer, for a model with `rows` token vectors."""
         return cls(tokenizer.mask_token_id, tuple(sorted(set(tokenizer.all_special_ids))), min(rows, len(tokenizer)))
 
 
 class MLMObjective(Objective):
     """Cross-entropy of the masked tokens of packed rows; the head runs on the masked positions only.
 
-    With `sampled` the softmax is over a part of the vocabulary; with a `teacher` a share of the targets are its
-    probabilities.
+    With `sampled` the softmax is over a part of the vocabulary; with a `teacher`, its probabilities are additional
+    targets.
     """
 
     mean_over_rows = True
@@ -98,7 +98,7 @@ class MLMObjective(Objective):
         return mask_tokens(ids, rate, mask_id=masking.mask_id, specials=specials, vocabulary=masking.vocabulary)
 
     def output_states(self, model: PreTrainedModel, corrupted: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """What a model's output layer takes (n * k, width) at the masked positions (n, k) of corrupted ids."""
+        """Return a model's inputs (n * k, width) of the output layer at masked positions (n, k) of corrupted ids."""
         if self.recipe.last_layer == "masked":
             (masked,) = token_states(encoder_of(model), corrupted, torch.ones_like(corrupted), at=positions)
         else:
@@ -137,10 +137,10 @@ class MLMObjective(Objective):
 
 @torch.inference_mode()
 def held_out_scores(objective: MLMObjective, batches: list[torch.Tensor], seed: int = 0) -> HeldOut:
-    """Return masked accuracy and exp(mean loss) over held-out rows, with masks that are the same at every call.
+    """Return masked accuracy and exp(mean loss) over held-out rows, with the same masks in every call.
 
-    The softmax is over the whole vocabulary, whatever the training's is. Run it under `undisturbed`: it seeds the
-    generator.
+    The softmax is over the whole vocabulary, also if the training's is sampled. It seeds torch's generator, so call it
+    under `undisturbed`.
     """
     torch.manual_seed(seed)
     objective.eval()

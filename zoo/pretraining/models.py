@@ -1,4 +1,4 @@
-"""The model that a recipe trains: fresh, or a backbone that goes on; and where it comes from."""
+"""The model that a recipe trains, new or from a backbone, and its ancestry."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedToke
         )  # fmt: skip
         return transformers.AlbertForMaskedLM(albert)
     if recipe.architecture == "roberta":
-        # Positions begin after that of padding, and there is one token type.
+        # Positions start after padding's, and there is one token type.
         roberta = transformers.RobertaConfig(
             **shape, **ends, max_position_embeddings=longest + 1 + tokenizer.pad_token_id, type_vocab_size=1,
             layer_norm_eps=1e-5,
@@ -85,14 +85,14 @@ def config_of(name: str, folder: Path) -> PreTrainedConfig:
 
 
 def find_with_tokenizer(name: str, field: str) -> BackboneSource:
-    """Return where a backbone is; raises MissingError or UsageError when it, or its tokenizer, is not to be had."""
+    """Return a backbone's source; raises MissingError or UsageError if it, or its tokenizer, is missing."""
     source = find_backbone(name)
     check_tokenizer_files(f"{field} {name!r}", source.folder)
     return source
 
 
 def load_tokenizer(source: BackboneSource, field: str) -> PreTrainedTokenizerBase:
-    """Return a backbone's tokenizer; raises UsageError where it has not the tokens that masked training needs."""
+    """Return a backbone's tokenizer; raises UsageError if a token that masked training needs is missing."""
     from transformers import AutoTokenizer
 
     try:
@@ -108,7 +108,7 @@ def load_tokenizer(source: BackboneSource, field: str) -> PreTrainedTokenizerBas
 def check_same_vocabulary(
     source: BackboneSource, tokenizer: PreTrainedTokenizerBase, field: str, tokenizer_name: str
 ) -> None:
-    """Raise UsageError unless a model's token ids mean what the tokenizer says."""
+    """Raise UsageError unless a model's vocabulary is the tokenizer's."""
     own = load_tokenizer(source, field).get_vocab()
     rows = int(config_of(source.name, source.folder).vocab_size)
     if own != tokenizer.get_vocab():
@@ -125,16 +125,16 @@ def check_same_vocabulary(
 
 
 def ancestry(*sources: BackboneSource) -> dict[str, list[str]]:
-    """Return what weights come from: the names of their ancestors, and those among them that labels were used for."""
+    """Return the names of the ancestors of weights, and of those among them that were trained on labelled pairs."""
     ancestors = [name for source in sources for name in (source.name, *source.ancestors)]
     labelled = [name for source in sources for name in source.labelled]
     return {"ancestors": list(dict.fromkeys(ancestors)), "labelled": list(dict.fromkeys(labelled))}
 
 
 def flops_per_token(recipe: PretrainRecipe, config: PreTrainedConfig, vocabulary: int, length: int) -> float:
-    """FLOP of forward and backward for one token of a row: layers, attention, and its share of the MLM head.
+    """Return FLOP of forward and backward per token of a row: layers, attention, and its share of the MLM head.
 
-    Everything is counted as if it were computed everywhere: what a recipe saves shows as a higher rate.
+    Computations that a recipe skips are counted too, so that skipping shows as a higher rate.
     """
     width, inner = config.hidden_size, config.intermediate_size
     embedding = getattr(config, "embedding_size", width)

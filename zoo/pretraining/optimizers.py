@@ -1,8 +1,9 @@
-"""Muon for the hidden matrices and AdamW for all other weights, as one optimiser that a checkpoint can hold.
+"""Muon for the hidden matrices and AdamW for all other weights, as one optimiser with one state_dict.
 
-Muon (Jordan et al. 2024) moves a matrix along the orthogonal factor of its gradient's momentum, which a few products
-approximate. `torch.optim.Muon` works one matrix after the other, always in bfloat16; here matrices of one shape are one
-product, in the precision of the training: a CPU without bfloat16 would take seconds a step, a GPU hundreds of launches.
+Muon (Jordan et al. 2024) updates a matrix by the orthogonal factor of its gradient's momentum, approximated with a few
+products. `torch.optim.Muon` handles one matrix at a time, always in bfloat16, which costs a CPU without bfloat16
+seconds per step and a GPU hundreds of launches. Here all matrices of one shape are one batched product, in the
+training's precision.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _ITERATIONS = 5
 
 
 def orthogonal(matrices: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Matrices (n, rows, columns) -> U V^T of each one's singular value decomposition, singular values about 1.
+    """Matrices (n, rows, columns) -> approximately U V^T of each one's singular value decomposition.
 
-    Newton-Schulz iteration of fifth order; the singular values come out between 0.7 and 1.2.
+    Newton-Schulz iteration of fifth order; singular values of the result are between 0.7 and 1.2.
     """
     a, b, c = _COEFFICIENTS
     x = matrices.to(dtype)
@@ -67,7 +68,7 @@ class MuonAdamW(torch.optim.Optimizer):
         self._share()
 
     def _share(self) -> None:
-        # The inner optimiser works on this one's groups and state, so that one state_dict has both.
+        # The inner AdamW uses this optimiser's groups and state, so that one state_dict has both.
         self.adamw.param_groups = self.param_groups[1:]
         self.adamw.state = self.state
 
@@ -94,7 +95,7 @@ class MuonAdamW(torch.optim.Optimizer):
                 state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
                 directions.append(gradient.lerp(state["momentum_buffer"], group["momentum"]))  # Nesterov's
             updates = orthogonal(torch.stack(directions), self.dtype).to(matrices[0].dtype)
-            rate = group["lr"] * 0.2 * math.sqrt(max(shape))  # the size that AdamW's updates have
+            rate = group["lr"] * 0.2 * math.sqrt(max(shape))  # gives updates the size of AdamW's
             torch._foreach_mul_(matrices, 1 - group["lr"] * group["weight_decay"])
             torch._foreach_add_(matrices, list(updates.unbind(0)), alpha=-rate)
         self.adamw.step()

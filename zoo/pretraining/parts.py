@@ -1,4 +1,4 @@
-"""Where the parts of a masked language model are: BERT, RoBERTa and ALBERT name them differently."""
+"""Access to the parts of a masked language model, which BERT, RoBERTa and ALBERT name differently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def head_parts(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.Tensor], nn.Linear]:
-    """Return of a masked language model what makes output states of states (n, width), and its output layer."""
+    """Return the head's transform of states (n, width), and the output layer, of a masked language model."""
     if hasattr(model, "cls"):  # BERT
         return model.get_submodule("cls.predictions.transform"), _linear(model, "cls.predictions.decoder")
     if hasattr(model, "lm_head"):  # RoBERTa
@@ -26,7 +26,7 @@ def head_parts(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.T
 
 
 def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the transformer that makes the states, without the head."""
+    """Return the transformer without the head."""
     from transformers import PreTrainedModel
 
     encoder = model.base_model
@@ -48,6 +48,6 @@ def _linear(module: nn.Module, name: str) -> nn.Linear:
 
 
 def positions_of(config: PreTrainedConfig) -> int:
-    """Return the most tokens a row may have (RoBERTa's positions start after that of padding)."""
+    """Return the most tokens that a row may have (RoBERTa's positions start after padding's)."""
     before = int(config.pad_token_id) + 1 if config.model_type == "roberta" else 0
     return int(config.max_position_embeddings) - before

@@ -1,7 +1,7 @@
-"""When the rate begins to fall: a training at a constant rate can be finished from where it stands, and go on later.
+"""The decay of the rate: a training at a constant rate can be finished at any step, and continued later.
 
-Three files of the training's folder decide: the checkpoint; `constant.safetensors`, the checkpoint at which the rate
-began to fall, from which the training can go on at the full rate; and `decay.json`, the steps between which it falls.
+Three files of the training's folder hold its state: the checkpoint; `constant.safetensors`, the checkpoint at the start
+of the decay, from which training can continue at the full rate; and `decay.json`, the first and last step of the decay.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _MAY_CHANGE = ("steps", "decay_steps", "eval_every", "store", "fine_tuning_dropo
 
 @dataclass(frozen=True)
 class Phase:
-    """The step from which on the rate falls, and the step at which it is 0 and the training ends."""
+    """The step at which the rate starts to fall, and the step at which it is 0 and the training ends."""
 
     decay_from: int
     total: int
 
 
 def settled_phase(folder: Path | None, recipe: PretrainRecipe, finish: int | None) -> Phase:
-    """Decide where the rate falls, and put the checkpoint there that this training goes on from.
+    """Return when the rate falls, and restore the checkpoint from which this training has to continue.
 
-    `finish`: None for the recipe's plan, else the steps of a decay that begins at the last checkpoint (0: as many as
-    the recipe's). Raises UsageError where the checkpoints do not allow it.
+    `finish`: None for the recipe's plan, else the steps of a decay that starts at the last checkpoint (0: the recipe's
+    number). Raises UsageError if the checkpoints do not allow it.
     """
     wanted = Phase(recipe.decay_from, recipe.steps)
     if folder is None:
@@ -61,9 +61,9 @@ def settled_phase(folder: Path | None, recipe: PretrainRecipe, finish: int | Non
 
 
 def check_own(folder: Path, recipe: PretrainRecipe, stream: str) -> None:
-    """Note which recipe and text a training's folder is for; raises UsageError when its checkpoint is from others.
+    """Write the recipe and text of a training to its folder; raises UsageError if its checkpoint is of others.
 
-    How long the training lasts may change, and what changes no step that was made.
+    Fields that do not change the steps already made, such as the number of steps, may differ.
     """
     wanted = {k: v for k, v in asdict(recipe).items() if k not in _MAY_CHANGE} | {"text": stream}
     if (folder / OWN).is_file() and ((folder / LAST).is_file() or (folder / CONSTANT).is_file()):
@@ -98,17 +98,17 @@ def _finish(folder: Path, recipe: PretrainRecipe, finish: int, begun: Phase | No
 
 
 def begin_decay(folder: Path, phase: Phase) -> None:
-    """Keep the checkpoint, which is at the decay's first step, and note the decay."""
+    """Copy the checkpoint, which is at the decay's first step, and write the decay's steps."""
     copy_file(folder / LAST, folder / CONSTANT)
     write_json(folder / DECAY, {"decay_from": phase.decay_from, "total": phase.total})
 
 
 def _back_to_constant(folder: Path) -> None:
-    (folder / BEFORE).unlink(missing_ok=True)  # of the decay that is given up
+    (folder / BEFORE).unlink(missing_ok=True)  # it belongs to the abandoned decay
     copy_file(folder / CONSTANT, folder / LAST)
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a file; the copy is whole or not there."""
+    """Copy a file atomically."""
     with atomic_path(target) as temporary:
         shutil.copyfile(source, temporary)

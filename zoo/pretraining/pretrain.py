@@ -1,4 +1,4 @@
-"""Pretrain a small masked language model from plain text: recipe in, a transformers folder with a model card out."""
+"""Pretrains a small masked language model on plain text and writes a transformers folder with a model card."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ _LOADED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_conf
 
 @dataclass(frozen=True)
 class Wishes:
-    """What is asked of one call beside the recipe."""
+    """Options of one call that do not belong to the recipe."""
 
-    finish: int | None = None  # let the rate fall from the last checkpoint on, over N steps (0: the recipe's)
-    keep_at: tuple[int, ...] = ()  # numbers of tokens after which the model is kept in a folder of its own
-    keep_state: bool = False  # and with it the training's state, so that it can be finished from there
-    command: Callable[[PretrainRecipe], str] | None = None  # the line that makes the model of a recipe again
+    finish: int | None = None  # let the rate fall from the last checkpoint over this many steps (0: the recipe's)
+    keep_at: tuple[int, ...] = ()  # numbers of tokens after which the model is also written to a folder of its own
+    keep_state: bool = False  # with it the training's state, so that it can be finished from there
+    command: Callable[[PretrainRecipe], str] | None = None  # recipe -> the command that makes the model again
 
 
 def score_checkpoint(recipe: PretrainRecipe, texts: PlainTexts, name: str, *, runtime: Runtime) -> HeldOut:
-    """Return what any checkpoint with this tokenizer makes of the recipe's held-out rows and masks."""
+    """Return the scores of any checkpoint with this tokenizer on the recipe's held-out rows and masks."""
     find_with_tokenizer(name, "--score")
     setting = Setting(recipe, texts, runtime)
     return setting.score(setting.objective(load_model(name)))
@@ -53,9 +53,9 @@ def score_checkpoint(recipe: PretrainRecipe, texts: PlainTexts, name: str, *, ru
 def pretrain(
     recipe: PretrainRecipe, texts: PlainTexts, out: Path, *, runtime: Runtime, run: Run, wishes: Wishes | None = None
 ) -> dict[str, Any]:
-    """Train from text files and write the model folder `out`; returns what the model card states.
+    """Train from text files and write the model folder `out`; returns the facts in the model card.
 
-    Several processes share every batch; the first of them writes. Raises UsageError or MissingError for a wrong recipe
+    Several processes share every batch; rank 0 writes. Raises UsageError or MissingError for a wrong recipe
     or text, TrainingError and Interrupted as the loop does.
     """
     wishes = wishes or Wishes()
@@ -123,7 +123,7 @@ def pretrain(
     if process.is_main_process:
         _write_folder(out, model, tokenizer, recipe, facts, training.files.lines)
         if run.folder is not None and phase.decay_from < phase.total:
-            for name in (LAST, BEFORE):  # it is finished; constant.safetensors lets it go on
+            for name in (LAST, BEFORE):  # the training is finished; it can continue from constant.safetensors
                 (run.folder / name).unlink(missing_ok=True)
     return facts
 

@@ -1,4 +1,4 @@
-"""What decides the weights of a pretraining: one frozen dataclass, read from YAML."""
+"""The recipe of a pretraining: one frozen dataclass, read from YAML."""
 
 from __future__ import annotations
 
@@ -14,47 +14,47 @@ from zoo.pretraining.starts import StartRecipe
 from zoo.recipe import build, read_yaml, split_overrides
 
 TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
-"""Names of `tokenizer` that stand for one trained on the text."""
+"""Values of `tokenizer` for a tokenizer that is trained on the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainRecipe(StartRecipe):
-    """Everything that decides the weights; `zoo-bench pretrain` reads it from YAML."""
+    """All settings that the trained weights depend on; `zoo-bench pretrain` reads them from YAML."""
 
     architecture: Literal["bert", "roberta", "albert"] = "bert"
-    tokenizer: str = "zoo-mini"  # a backbone whose tokenizer is taken, or trained here: byte-level-bpe, unigram
-    vocabulary: int = 20_000  # tokens of a tokenizer that is trained here
-    tokenizer_sentences: int = 500_000  # it is trained on, drawn evenly from the text
+    tokenizer: str = "zoo-mini"  # that of a backbone, or trained here: byte-level-bpe, unigram
+    vocabulary: int = 20_000  # size, for a tokenizer that is trained here
+    tokenizer_sentences: int = 500_000  # to train a tokenizer on, evenly spread over the text
     layers: int = 4
     width: int = 256
     heads: int = 4
     inner: int = 1024
     embedding: int | None = None  # ALBERT: width of the token vectors; None: the layers' width
-    dropout: float = 0.0  # in pretraining: no token is seen often enough to be learnt by heart
-    fine_tuning_dropout: float = 0.1  # what the written configuration says; SimCSE's two views live on it
+    dropout: float = 0.0  # in pretraining: no text is seen often enough to be memorised
+    fine_tuning_dropout: float = 0.1  # in the written configuration; SimCSE's two views need it
     tie_embeddings: bool = True
-    begin_from: str | None = None  # a backbone to go on from, whose shape then counts; None: a fresh start
+    begin_from: str | None = None  # a backbone to continue from, with its shape; None: new weights
     row_length: int = 64
-    row_stages: tuple[tuple[int, int], ...] = ()  # (step, length): from this step on rows of this length
-    mask_rate: float = 0.2  # BERT's is 0.15; small models learn a little sooner with more
+    row_stages: tuple[tuple[int, int], ...] = ()  # (step, length): from this step on, rows have this length
+    mask_rate: float = 0.2  # 0.15 in BERT; small models learn a little sooner with more
     held_out_rows: int = 2048
-    held_out_mask_rate: float = 0.2  # its own, so that trainings with other rates can be compared
-    batch_rows: int = 32  # of row_length; longer rows are fewer, so that a step keeps its number of tokens
+    held_out_mask_rate: float = 0.2  # independent of mask_rate, so that trainings can be compared
+    batch_rows: int = 32  # at row_length; with longer rows fewer, so that the tokens per step stay the same
     accumulate: int = 1
     steps: int = 8000
-    decay_steps: int | None = None  # the last ones, in which the rate falls to 0; None: all after the warm-up
-    optimizer: Literal["adamw", "muon"] = "adamw"  # muon: for the hidden matrices, AdamW for all else
+    decay_steps: int | None = None  # last steps, in which the rate falls to 0; None: all after the warm-up
+    optimizer: Literal["adamw", "muon"] = "adamw"  # muon for the hidden matrices, with adamw for the rest
     learning_rate: float = 1e-3
     beta2: float = 0.98
     momentum: float = 0.95  # Muon's
     weight_decay: float = 0.01
     warmup_steps: int = 400
     vocabulary_loss: Literal["full", "sampled"] = "sampled"  # see zoo.pretraining.vocabulary; a third faster on a CPU
-    frequent_tokens: int = 2048  # summed as they are in a sampled softmax
-    drawn_tokens: int = 2048  # of the others, at every step
-    last_layer: Literal["everywhere", "masked"] = "masked"  # masked: computed only where its states are read
+    frequent_tokens: int = 2048  # tokens that a sampled softmax sums exactly
+    drawn_tokens: int = 2048  # sample of the other tokens per step
+    last_layer: Literal["everywhere", "masked"] = "masked"  # masked: computed only at masked positions
     teacher: str | None = None  # a masked language model of the same vocabulary that gives soft targets
-    teacher_weight: float = 0.5  # of the soft targets; the true tokens have the rest
+    teacher_weight: float = 0.5  # of the soft targets; the true tokens have 1 - weight
     eval_every: int = 1000
     store: str = "float16"
     seed: int = 0
@@ -88,7 +88,7 @@ class PretrainRecipe(StartRecipe):
 
     @property
     def decay_from(self) -> int:
-        """The step from which on the rate falls."""
+        """The step at which the rate starts to fall."""
         if self.decay_steps is None:
             return min(self.warmup_steps, self.steps)
         return max(self.steps - self.decay_steps, 0)
@@ -104,14 +104,14 @@ class Stage:
 
 
 def stages(recipe: PretrainRecipe) -> list[Stage]:
-    """Return the stages in order; each step has as many tokens as before, as far as whole rows allow."""
+    """Return the stages in order; all steps have the same number of tokens, rounded to whole rows."""
     tokens = recipe.batch_rows * recipe.row_length
     found = [Stage(0, recipe.row_length, recipe.batch_rows)]
     return found + [Stage(step, length, max(tokens // length, 1)) for step, length in recipe.row_stages]
 
 
 def rate_factor(step: int, warmup: int, decay_from: int, total: int) -> float:
-    """Return the share of the learning rate at a step: a linear rise, 1, then a linear fall to 0 at `total`."""
+    """Return the factor of the learning rate at a step: linear warm-up, 1, then a linear fall to 0 at `total`."""
     rise = step / warmup if step < warmup else 1.0
     fall = max(0.0, (total - step) / max(total - decay_from, 1)) if step >= decay_from and total > decay_from else 1.0
     return min(rise, fall)
@@ -135,7 +135,7 @@ def read_pretrain_recipe(name: str) -> PretrainRecipe:
 
 
 def recipe_line(recipe: PretrainRecipe, name: str) -> str:
-    """Return `NAME:key=value...`, which gives this recipe on any machine; of a file's recipe NAME is `tiny`."""
+    """Return `NAME:key=value...` for this recipe on any machine; for a recipe from a file NAME is `tiny`."""
     name = split_overrides(name, "pretrain")[0]
     if name not in _recipes():
         name = "tiny"

@@ -1,4 +1,4 @@
-"""One pretraining run: rows by stages, a rate that can fall from any step on, models kept on the way."""
+"""One pretraining run: stages of row lengths, a decay that can start at any step, models written on the way."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ class PretrainTraining(Training):
         )
 
     def make_scheduler(self) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the warm-up, the constant rate, and the fall from the phase's step on."""
+        """Return the schedule: warm-up, constant rate, and the phase's decay."""
         phase, warmup = self.phase, self.recipe.warmup_steps
         return torch.optim.lr_scheduler.LambdaLR(
             self.optimizer, lambda step: rate_factor(step, warmup, phase.decay_from, phase.total)
         )
 
     def batch(self, step: int) -> NDArray[np.int64]:
-        """Return the rows of a step, and set their length: each pass over the text has an order of its own."""
+        """Return the rows of a step and set their length; each pass over the text has its own order."""
         phase = self.phase
         if step == phase.decay_from and self.recipe.decay_steps is not None:
             folder = self.run_.folder
@@ -123,7 +123,7 @@ class PretrainTraining(Training):
         return self._pass[1][index * stage.batch : (index + 1) * stage.batch]
 
     def tokens_after(self, step: int) -> int:
-        """Return how many tokens the first steps see; the last batch of a pass over the text may be smaller."""
+        """Return the number of tokens in the first `step` steps; the last batch of a pass may be smaller."""
         tokens = 0
         ends = [stage.first_step for stage in self.stages[1:]] + [step]
         for stage, end in zip(self.stages, ends, strict=True):
@@ -134,11 +134,11 @@ class PretrainTraining(Training):
 
     @property
     def seconds(self) -> float:
-        """Return the seconds of training so far, those before a resumption too."""
+        """The seconds of training so far, with those before a resumption."""
         return self.seconds_before + time.monotonic() - self.started
 
     def after_step(self) -> None:
-        """Log, score and save where it is due, and keep the model where it was asked for."""
+        """Log, score and save if due, and write the model at the numbers of tokens in `keep_at`."""
         super().after_step()
         before, now = self.tokens_after(self.step - 1), self.tokens_after(self.step)
         for tokens in self.keep_at:
@@ -146,7 +146,7 @@ class PretrainTraining(Training):
                 self.keep(tokens, self)
 
     def _evaluate(self) -> None:
-        # The last weights are the result, whatever the held-out scores on the way.
+        # No best weights are kept: the last weights are the result.
         found = self.scored()
         self._log(
             step=self.step,
@@ -160,12 +160,12 @@ class PretrainTraining(Training):
         )
 
     def scored(self) -> HeldOut:
-        """Return the held-out scores of the weights as they are, and leave everything as it was."""
+        """Return the held-out scores of the current weights, without changing random state or modes."""
         with undisturbed(self.objective):
             return self.score()
 
     def resume(self) -> None:
-        """Take up the last checkpoint, and note that it was done."""
+        """Restore the last checkpoint, and write its step to resumed.json."""
         super().resume()
         if self.run_.folder is None:
             return
@@ -179,11 +179,11 @@ class PretrainTraining(Training):
             noted.unlink(missing_ok=True)
 
     def save_at_end(self) -> None:
-        """Keep the last state of a training whose rate did not fall, so that it can go on."""
+        """Save the last state of a training without decay, so that it can continue."""
         self._save()
 
     def save_state(self, folder: Path) -> None:
-        """Write the whole state of the training into another folder, from which it can go on too."""
+        """Write the training's whole state to another folder, from which it can continue too."""
         own = self.run_
         if own.folder is None:
             return

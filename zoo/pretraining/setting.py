@@ -1,4 +1,4 @@
-"""What training and scoring share: the names looked up first, then the tokenised text and its held-out rows."""
+"""The data of training and scoring: backbones by name, the tokenised text, and its held-out rows."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from zoo.training.processes import own_process
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-_HELD_OUT_BLOCK = 32  # neighbouring rows held out together, so that little of their articles is trained on
-_LARGEST = 2**16  # tokens of a vocabulary: the token files have two bytes a token
+_HELD_OUT_BLOCK = 32  # neighbouring rows are held out together, so that few share an article with training rows
+_LARGEST = 2**16  # tokens of a vocabulary, because token files have two bytes per token
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class PlainTexts:
     normalise: Callable[[str], str] = str
 
     def key(self) -> dict[str, Any]:
-        """Return what decides the sentences."""
+        """Return the files' sha256 and the exclusions, which determine the sentences."""
         return {"files": [sha256_file(path) for path in self.paths], "exclude": sorted(self.exclude)}
 
     def sentences(self) -> Iterable[str]:
-        """Yield all sentences but those left out."""
+        """Yield all sentences that are not excluded."""
         for path in self.paths:
             for sentence in self.read(path):
                 if not self.exclude or self.normalise(sentence) not in self.exclude:
@@ -64,7 +64,7 @@ class PlainTexts:
 
 @dataclass(frozen=True)
 class Names:
-    """The backbones that a recipe names, found before any text is read."""
+    """The backbones that a recipe names; they are found before any text is read."""
 
     tokenizer: BackboneSource | None  # None: trained on the text
     begin_from: BackboneSource | None
@@ -72,12 +72,12 @@ class Names:
 
     @property
     def ancestry(self) -> dict[str, list[str]]:
-        """The ancestors of the weights: what they go on from, and what teaches them."""
+        """The ancestors of the weights: the initial backbone and the teacher."""
         return ancestry(*(source for source in (self.begin_from, self.teacher) if source is not None))
 
 
 def find_names(recipe: PretrainRecipe) -> Names:
-    """Look up every name of a recipe; raises MissingError or UsageError for one that is not there or does not fit."""
+    """Find every backbone of a recipe; raises MissingError or UsageError if one is missing or does not fit."""
     trained = recipe.tokenizer in TRAINED_TOKENIZERS
     begin_from = None if recipe.begin_from is None else find_with_tokenizer(recipe.begin_from, "begin_from")
     teacher = None if recipe.teacher is None else find_with_tokenizer(recipe.teacher, "teacher")
@@ -123,8 +123,8 @@ def split_rows(rows: int, held_out: int) -> tuple[NDArray[np.int64], NDArray[np.
 
 
 def rows_beside(held: NDArray[np.int64], held_length: int, rows: int, length: int) -> NDArray[np.int64]:
-    """Return the rows of `length` tokens, of `rows`, that share no token with the held-out rows of another length."""
-    inner, held_inner = length - 2, held_length - 2  # [CLS] and [SEP] are no tokens of the text
+    """Return which of `rows` rows of `length` tokens share no token with held-out rows of `held_length` tokens."""
+    inner, held_inner = length - 2, held_length - 2  # without [CLS] and [SEP]
     numbers = np.arange(rows)
     first, last = numbers * inner // held_inner, (numbers * inner + inner - 1) // held_inner
     flags = np.zeros(int(max(last.max(initial=0), held.max(initial=0))) + 2, np.int64)
@@ -164,7 +164,7 @@ class Setting:
         self.held = [self.batch(rows, recipe.row_length).to(runtime.device) for rows in batches]
 
     def _tokenizer(self, texts: PlainTexts) -> tuple[Any, str]:
-        """Return the tokenizer, trained on the text if the recipe says so, and what identifies it."""
+        """Return the tokenizer, trained on the text if the recipe says so, and its identity."""
         recipe, source = self.recipe, self.names.tokenizer
         if source is not None:
             return load_tokenizer(source, "tokenizer"), source.sha256
@@ -184,7 +184,7 @@ class Setting:
         return torch.from_numpy(self.stream.packed(rows, length, tokenizer.cls_token_id, tokenizer.sep_token_id))
 
     def objective(self, model: PreTrainedModel) -> MLMObjective:
-        """Return the training's objective, on its device."""
+        """Return the objective of a model, on the runtime's device."""
         recipe, device = self.recipe, self.runtime.device
         masking = Masking.of(self.tokenizer, model.config.vocab_size)
         sampled = teacher = None
@@ -196,10 +196,10 @@ class Setting:
             teacher = load_model(recipe.teacher).to(device)
         for one in (model, teacher):
             if one is not None and device == "cpu":
-                one.set_attn_implementation("eager")  # the fused backward is the slower one there, at these lengths
+                one.set_attn_implementation("eager")  # the fused backward pass is slower on a CPU at these lengths
         return MLMObjective(model, recipe, masking, sampled=sampled, teacher=teacher).to(device)
 
     def score(self, objective: MLMObjective) -> HeldOut:
-        """Return the held-out scores, and leave everything as it was."""
+        """Return the held-out scores, without changing random state or modes."""
         with undisturbed(objective):
             return held_out_scores(objective, self.held)

@@ -1,7 +1,7 @@
-"""Starts that let small models learn sooner: PPMI token vectors, sinusoidal positions, log-frequency bias.
+"""Initial weights with which small models learn sooner: PPMI token vectors, sinusoidal positions, log-frequency bias.
 
-A small BERT started as usual (std 0.02) stays for millions of tokens on the plateau of predicting frequent words
-wherever it is asked. These three put what counting knows into the weights before the first step.
+With the usual initialisation (std 0.02) a small BERT predicts only frequent words for millions of tokens. These three
+initialise the weights from counts of the text.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class StartRecipe:
-    """How weights begin; the defaults are what made zoo-mini learn."""
+    """Initial weights; the defaults are zoo-mini's."""
 
-    std: float = 0.06  # of every other weight; BERT's own is 0.02
+    std: float = 0.06  # of all other weights; BERT's is 0.02
     tokens: Literal["random", "ppmi"] = "ppmi"
     positions: Literal["random", "sinusoidal"] = "sinusoidal"
     output_bias: Literal["zero", "log-frequency"] = "log-frequency"
     row_norm: float = 0.8  # length of token vectors and sinusoids
-    type_scale: float = 0.1  # of the token-type vectors, which carry nothing in single-segment rows
+    type_scale: float = 0.1  # factor of token-type vectors, which have no information in rows of one segment
     ppmi_window: int = 4
     ppmi_smoothing: float = 0.75  # exponent of the context frequencies
-    ppmi_tokens: int = 20_000_000  # of the stream, counted from its beginning
+    ppmi_tokens: int = 20_000_000  # number of tokens to count, from the start of the stream
 
 
 def ppmi_vectors(ids: NDArray[Any], vocabulary: int, dim: int, recipe: StartRecipe, seed: int) -> NDArray[np.float32]:
     """Return U sqrt(S) of the positive PMI matrix (vocabulary, dim), centred, rows scaled to `row_norm`.
 
-    Pairs within the window count 1/distance; tokens never seen keep a small random vector.
+    Pairs within the window have weight 1/distance; tokens that do not occur have random vectors.
     """
     from sklearn.utils.extmath import randomized_svd
 
@@ -67,7 +67,7 @@ def ppmi_vectors(ids: NDArray[Any], vocabulary: int, dim: int, recipe: StartReci
 
 
 def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
-    """Return sine and cosine positions (positions, dim) (Vaswani et al. 2017, section 3.5), rows of length `norm`."""
+    """Return sine and cosine position vectors (positions, dim) of norm `norm` (Vaswani et al. 2017, section 3.5)."""
     rates = 10_000.0 ** (-np.arange(0, dim, 2) / dim)
     angles = np.arange(positions)[:, None] * rates[None, :]
     vectors = np.zeros((positions, dim))

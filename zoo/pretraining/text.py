@@ -1,4 +1,4 @@
-"""Plain text to packed rows of token ids, tokenised once into one compact file (two bytes a token)."""
+"""Plain text as packed rows of token ids, tokenised once into a file with two bytes per token."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHUNK = 50_000  # sentences tokenised at a time
 
 @dataclass(frozen=True)
 class TokenStream:
-    """All sentences in order, each followed by [SEP]: a flat uint16 array on disk, mapped, not read."""
+    """All sentences in order, each followed by [SEP]: a flat, memory-mapped uint16 array."""
 
     ids: NDArray[np.uint16]
     sentences: int
@@ -35,7 +35,7 @@ class TokenStream:
         return len(self.ids) // (length - 2)
 
     def packed(self, rows: NDArray[np.int64], length: int, cls_id: int, sep_id: int) -> NDArray[np.int64]:
-        """Return rows (n, length) of neighbouring sentences: [CLS], length - 2 tokens of the stream, [SEP]."""
+        """Return rows (n, length) of consecutive text: [CLS], length - 2 tokens of the stream, [SEP]."""
         inner = length - 2
         result = np.empty((len(rows), length), np.int64)
         result[:, 0], result[:, -1] = cls_id, sep_id
@@ -54,10 +54,10 @@ def tokenise_files(
     normalise: Callable[[str], str] = str,
     progress: Progress | None = None,
 ) -> TokenStream:
-    """Tokenise text files once into `folder`; a later call with the same files, tokenizer and exclusions maps the file.
+    """Tokenise text files into `folder`; a later call with the same files, tokenizer and exclusions reuses the result.
 
-    A sentence whose normalised form is in `exclude` is left out and counted. Raises UsageError for a vocabulary over
-    65,536 or text without a sentence, CorruptError for a damaged cache file.
+    A sentence whose normalised form is in `exclude` is left out and counted. Raises MissingError for an absent file,
+    UsageError for a vocabulary over 65,536 or text without a sentence, CorruptError for a damaged cache file.
     """
     if len(tokenizer) > 2**16:
         raise UsageError(f"the token cache holds vocabularies up to 65,536, this one has {len(tokenizer)}.")

@@ -23,7 +23,7 @@ def train_tokenizer(
 ) -> PreTrainedTokenizerBase:
     """Return a transformers tokenizer of `vocabulary` tokens: RoBERTa's (`byte-level-bpe`) or ALBERT's (`unigram`).
 
-    Raises UsageError when the text is too small for N tokens.
+    Raises UsageError when the text is too small for that many tokens.
     """
     train = {"byte-level-bpe": _byte_level_bpe, "unigram": _unigram}[kind]
     progress.say(f"training a {kind} tokenizer of {vocabulary:,} tokens")
@@ -40,7 +40,7 @@ def _byte_level_bpe(sentences: Iterable[str], vocabulary: int) -> PreTrainedToke
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
     from transformers import RobertaTokenizer
 
-    first = ["<s>", "<pad>", "</s>", "<unk>"]  # RoBERTa's places; its <mask> is the last token
+    first = ["<s>", "<pad>", "</s>", "<unk>"]  # ids 0 to 3 as in RoBERTa; <mask> is the last token
     bytes_ = pre_tokenizers.ByteLevel.alphabet()
     if vocabulary < len(first) + len(bytes_) + 1:
         raise UsageError(
@@ -55,7 +55,7 @@ def _byte_level_bpe(sentences: Iterable[str], vocabulary: int) -> PreTrainedToke
     model = json.loads(trained.to_str())["model"]
     tokens = {**model["vocab"], "<mask>": len(model["vocab"])}
     merges: Any = [tuple(pair) for pair in model["merges"]]
-    mask: Any = AddedToken("<mask>", lstrip=True, special=True)  # takes the blank before it, as RoBERTa's
+    mask: Any = AddedToken("<mask>", lstrip=True, special=True)  # includes the blank before it, as RoBERTa's
     return RobertaTokenizer(vocab=tokens, merges=merges, mask_token=mask, model_max_length=_POSITIONS)
 
 
@@ -63,7 +63,7 @@ def _unigram(sentences: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBa
     from tokenizers import Tokenizer, models, trainers
     from transformers import AlbertTokenizer
 
-    specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]  # ALBERT's places
+    specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]  # ids 0 to 4 as in ALBERT
     if vocabulary <= len(specials):
         raise UsageError(f"a unigram vocabulary has more than {len(specials)} tokens, not {vocabulary}.")
     like = AlbertTokenizer().backend_tokenizer
@@ -78,7 +78,7 @@ def _unigram(sentences: Iterable[str], vocabulary: int) -> PreTrainedTokenizerBa
 
 
 def evenly(sentences: Iterable[str], total: int, wanted: int) -> Iterator[str]:
-    """Yield at most `wanted` of `total` sentences, evenly spread."""
+    """Yield at most `wanted` of `total` sentences, at even distances."""
     step = max(total // max(wanted, 1), 1)
     for number, sentence in enumerate(sentences):
         if number % step == 0 and number // step < wanted:
@@ -88,7 +88,7 @@ def evenly(sentences: Iterable[str], total: int, wanted: int) -> Iterator[str]:
 def kept_tokenizer(
     folder: Path, key: str, train: Callable[[], PreTrainedTokenizerBase]
 ) -> tuple[PreTrainedTokenizerBase, str]:
-    """Return a trained tokenizer, from `folder` when it was trained before, and what identifies it."""
+    """Return a trained tokenizer, read from `folder` if it was trained before, and its identity `key`."""
     from transformers import AutoTokenizer
 
     done = folder / "trained.json"

@@ -19,18 +19,18 @@ _SUFFIXES = (".vec", ".txt", ".bin")
 
 @dataclass(frozen=True, kw_only=True)
 class VectorRecipe:
-    """What decides the vectors; with one worker equal text gives equal vectors."""
+    """Settings of the vectors; with one worker, equal text gives equal vectors."""
 
     kind: Literal["word2vec", "fasttext"]
     dim: int = 100
     window: int = 5
     negatives: int = 5
-    least_count: int = 5  # of a word that gets a vector
+    least_count: int = 5  # rarer words have no vector
     most_words: int = 200_000  # the most frequent ones
     epochs: int = 3
-    sample: float = 1e-4  # frequent words are left out more often the smaller it is
-    buckets: int = 200_000  # fastText: rows that its n-grams of 3 to 6 letters share
-    workers: int = 1  # more are faster, and the order in which they write is chance
+    sample: float = 1e-4  # gensim's subsampling: the smaller, the more often frequent words are skipped
+    buckets: int = 200_000  # fastText: number of hash buckets for n-grams of 3 to 6 letters
+    workers: int = 1  # with more it is faster, but not deterministic
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -40,7 +40,7 @@ class VectorRecipe:
 
 
 class _Words:
-    """The words of every sentence in lower case; may be read again and again, as gensim does."""
+    """The words of every sentence in lower case; can be iterated several times, as gensim needs."""
 
     def __init__(self, texts: PlainTexts, progress: Progress) -> None:
         self.texts, self.progress = texts, progress
@@ -57,7 +57,7 @@ class _Words:
 
 
 def check_target(out: Path) -> None:
-    """Raise UsageError for a file name that does not say the form of the vectors, MissingError without gensim."""
+    """Raise UsageError for a file name without a known suffix, MissingError without gensim."""
     if out.suffix not in _SUFFIXES:
         raise UsageError(
             f"--out {out}: word vectors go to a file named .vec or .txt (text) or .bin (word2vec's binary)."
@@ -71,7 +71,7 @@ def check_target(out: Path) -> None:
 def train_vectors(
     recipe: VectorRecipe, texts: PlainTexts, out: Path, *, progress: Progress, command: str | None = None
 ) -> dict[str, Any]:
-    """Train, write the vectors to `out` and what is known of them beside it (`.json`); return the latter.
+    """Train, write the vectors to `out` and facts about them beside it (`.json`); return the facts.
 
     Raises UsageError for text in which no word is frequent enough.
     """

@@ -1,9 +1,9 @@
-"""The masked tokens' cross-entropy over a part of the vocabulary: its frequent tokens, and a sample of the others.
+"""Sampled softmax: cross-entropy of masked tokens over frequent tokens and a sample of the others.
 
-A small model spends a third of its training on the products of its masked states with the whole vocabulary. Here the
-normaliser of the softmax is summed over the most frequent tokens as it is, and over all others as an importance sample
-(Bengio & Senecal 2008): tokens drawn in proportion to a power of their frequency, each weighed by one over how often it
-is expected among the draws. The true token's own logit is always there, once.
+A small model spends a third of its training on products of masked states with the whole vocabulary. Here the normaliser
+of the softmax is exact over the most frequent tokens; over all others it is estimated by importance sampling (Bengio &
+Senecal 2008): tokens are drawn in proportion to a power of their frequency and weighted by 1 / their expected number of
+draws. The true token's logit is included exactly once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from torch import nn
 if TYPE_CHECKING:
     from zoo.engine.autograd import Saved
 
-_SMOOTHING = 0.75  # exponent of the frequencies that tokens are drawn by, word2vec's
+_SMOOTHING = 0.75  # exponent of the frequencies in the sampling distribution, as in word2vec
 
 
 class SampledVocabulary(nn.Module):
-    """Which tokens a step's softmax is over; made from the counts of the text, so that a resumed run has the same."""
+    """Draws the tokens of each step's softmax, from the token counts (vocabulary,) of the text."""
 
     def __init__(self, counts: NDArray[np.int64], frequent: int, drawn: int) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class SampledVocabulary(nn.Module):
         self.register_buffer("offset", torch.from_numpy(-np.log(drawn * shares).astype(np.float32)), persistent=False)
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return token ids (m,), frequent ones first, and what is added to their logits (m,)."""
+        """Return token ids (m,), the frequent ones first, and the corrections of their logits (m,)."""
         frequent, rare, cumulated, offset = (self.get_buffer(n) for n in ("frequent", "rare", "cumulated", "offset"))
         at = torch.searchsorted(cumulated, torch.rand(self.drawn, device=cumulated.device)).clamp_(max=len(rare) - 1)
         return torch.cat([frequent, rare[at]]), torch.cat([offset.new_zeros(len(frequent)), offset[at]])
 
     def loss(self, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy of states (n, dim) against `truth` (n,), where -100 is not counted -> scalar."""
+        """Mean cross-entropy of states (n, dim) against `truth` (n,) -> scalar; rows with -100 are ignored."""
         tokens, offset = self.draw()
         result: torch.Tensor = _SampledCrossEntropy.apply(  # type: ignore[no-untyped-call]
             states, weight, bias, truth, tokens, offset

@@ -1,6 +1,6 @@
 """Makes `verbs.txt` from the annotated examples of the PropBank frames: `python -m zoo.srl.derive FRAMES.tar.xz`.
 
-Each example is parsed; the places our own rules find for its verb vote for the role the example gives them.
+Each example is parsed. For each grammatical place that the rules find for its verb, the annotated role is one vote.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from zoo.srl.verbs import DEFAULTS, NO_ROLE, TABLE
 Votes = Mapping[tuple[str, str], Mapping[str, float]]  # (lemma, place) -> role -> weight
 
 _DEFAULT_VOTE = 0.5  # one example of a first sense outvotes the default
-_SIBLING_SHARE = 0.2  # of what a thing does, for what a person does, and the reverse
+_SIBLING_SHARE = 0.2  # weight of votes for subjects that are things in decisions on persons, and the reverse
 _SIBLINGS = {"person_alone": "thing_alone", "thing_alone": "person_alone"}
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 _HEADER = """\
@@ -80,7 +80,7 @@ def _documents(archive: Path) -> Iterator[ElementTree.Element]:
 def _example(node: ElementTree.Element, sense: int) -> Example | None:
     words = (node.findtext("text") or "").split()
     place = next((rel.get("relloc", "") for rel in node.iter("rel")), "").split()
-    new: dict[int, int] = {}  # traces ("*PRO*") are no words: old position -> new
+    new: dict[int, int] = {}  # old position -> new, without traces ("*PRO*")
     for i, word in enumerate(words):
         if not (word.startswith("*") and word.strip("*")):
             new[i] = len(new)
@@ -110,7 +110,7 @@ def count_votes(examples: Sequence[Example], parses: Iterable[Parse]) -> Votes:
         }
         places = rules.places(example.verb)
         for place, head in places.heads.items():
-            if head in roles:  # a place without a role is more often a wrong parse
+            if head in roles:  # a place without an annotated role is usually a wrong parse
                 role = roles[head] if roles[head] in ("ARG0", "ARG1") else NO_ROLE
                 votes[parse.lemmas[example.verb], places.context(place)][role] += 1 / math.sqrt(example.sense)
     return votes
@@ -136,7 +136,7 @@ def decide(votes: Votes, agentless: Iterable[str]) -> dict[tuple[str, str], str]
 
 
 def as_text(exceptions: Mapping[tuple[str, str], str]) -> str:
-    """The lines of `verbs.txt`."""
+    """Return the lines of `verbs.txt`."""
     grouped: dict[str, list[str]] = defaultdict(list)
     for (verb, place), role in exceptions.items():
         if verb and not any(character.isspace() for character in verb + place):

@@ -28,7 +28,7 @@ _VERBAL = ("VERB", "AUX")
 class GoldSentence:
     """Words, heads of the gold tree (-1: root) and, for each verbal predicate, the head words of its roles.
 
-    A role has several heads where the constituent is split over the tree; any of them is right.
+    A role has several heads if its constituent is split over the tree; any of them counts as right.
     """
 
     words: tuple[str, ...]
@@ -38,9 +38,9 @@ class GoldSentence:
 
 
 def read_conllu(path: Path) -> tuple[list[GoldSentence], int]:
-    """Read annotated sentences and the number of those without annotation ("# propbank = ..." says so).
+    """Return the annotated sentences and the number of sentences without annotation (marked "# propbank = ...").
 
-    Raises MissingError for no file, CorruptError naming the line for anything but the format.
+    Raises MissingError without the file, CorruptError with the line number for any other format.
     """
     sentences, unannotated = [], 0
     for number, comments, rows in _blocks(path):
@@ -85,7 +85,7 @@ def _sentence(rows: list[list[str]]) -> GoldSentence:
 
 
 def head_word(span: Tokens, heads: Sequence[int]) -> int | None:
-    """The head word of a span in a tree: of the words whose head is outside, the highest, the first of equals."""
+    """Return a span's head word in a tree: of words whose head is outside, the highest and then the first; or None."""
     inside = set(span)
 
     def depth(i: int) -> int:
@@ -99,7 +99,7 @@ def head_word(span: Tokens, heads: Sequence[int]) -> int | None:
 
 @dataclass
 class Count:
-    """Right, labelled and gold numbers of one thing."""
+    """Numbers of right, labelled and gold items."""
 
     right: int = 0
     labelled: int = 0
@@ -107,12 +107,12 @@ class Count:
 
     @property
     def precision(self) -> float:
-        """Right of labelled; 0 when nothing is labelled."""
+        """Right / labelled; 0 when nothing is labelled."""
         return self.right / self.labelled if self.labelled else 0.0
 
     @property
     def recall(self) -> float:
-        """Right of gold; 0 when there is none."""
+        """Right / gold; 0 when there is no gold."""
         return self.right / self.gold if self.gold else 0.0
 
     @property
@@ -122,7 +122,7 @@ class Count:
 
 
 def score(gold: Sequence[GoldSentence], labelled: Sequence[Sequence[Frame]]) -> dict[str, Count]:
-    """Counts of "predicate", of each role, and of each role "given" the predicate (of predicates in both).
+    """Return counts of "predicate", of each role, and of each role "given" its predicate (only predicates in both).
 
     An argument is right when the head, in the gold tree, of the labelled span is a gold head of the predicate's role.
     """
@@ -145,7 +145,7 @@ def _add(count: Count, right: int, labelled: int, gold: int) -> None:
 
 
 def table(counts: dict[str, Count]) -> str:
-    """The counts as a Markdown table, scores x100."""
+    """Return the counts as a Markdown table, scores x100."""
     rows = [
         f"| {name} | {100 * c.precision:.1f} | {100 * c.recall:.1f} | {100 * c.f1:.1f} | {c.gold} |"
         for name, c in counts.items()
@@ -154,7 +154,7 @@ def table(counts: dict[str, Count]) -> str:
 
 
 def score_file(path: Path, labeller: Labeller) -> tuple[dict[str, Count], str]:
-    """Score a labeller on a gold file (gold words, its own parse); returns counts and one line saying on what."""
+    """Score a labeller on the words of a gold file; return counts and a line that describes the scored sentences."""
     gold, unannotated = read_conllu(path)
     left_out = sum((sentence.left_out for sentence in gold), Counter[str]())
     about = (

@@ -1,4 +1,4 @@
-"""The SRL view of a sentence (PT-BERT, section 4.4), labelled once and kept on disk."""
+"""The SRL view of a sentence (PT-BERT, section 4.4), labelled once and cached on disk."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from zoo.progress import Progress
 from zoo.srl.labeller import Frame, Labeller
 from zoo.srl.spacy_labeller import make_labeller
 
-CHUNK = 5000  # sentences in one file of the cache: some ten seconds of work
+CHUNK = 5000  # sentences per file of the cache: about ten seconds of work
 
 MakeLabeller = Callable[[], Labeller]
 
 
 def srl_sequence(frames: Sequence[Frame]) -> str:
-    """For each predicate ARG0, PRED, ARGM-NEG, ARG1, in that order, all joined by blanks; "" without predicates."""
+    """Return ARG0, PRED, ARGM-NEG, ARG1 of each predicate, in that order, joined by blanks; "" without predicates."""
     return " ".join(
         word
         for frame in frames
@@ -38,7 +38,7 @@ def srl_sequence(frames: Sequence[Frame]) -> str:
 
 
 def srl_view(sentence: str, labeller: Labeller) -> str:
-    """The SRL sequence of one sentence; a sentence without predicates stays as it is.
+    """Return the SRL sequence of one sentence; a sentence without predicates is not changed.
 
     Example:
         >>> srl_view("She said he did not read the book.", make_labeller())
@@ -56,12 +56,12 @@ def srl_views(
     progress: Progress | None = None,
     chunk: int = CHUNK,
 ) -> list[str]:
-    """The SRL view of every sentence, in order, from the cache `folder` as far as it is there.
+    """Return the SRL view of every sentence, in order, from the cache `folder` or by labelling.
 
-    Labels what is missing, `chunk` sentences at a time, in `processes` processes (None: one a core), and keeps each
-    chunk at once: an interrupted call goes on where it stopped. A chunk's name is the sha256 of its sentences and of
-    the labeller's identity. `make` must be importable by name (None: `make_labeller`). A folder that cannot be written
-    is told and left alone. Raises MissingError without spaCy.
+    Missing chunks of `chunk` sentences are labelled in `processes` processes (None: one per core). Each is written when
+    it is done, so that an interrupted call resumes. A chunk's file name is a sha256 of its sentences and the labeller's
+    identity. `make` must be importable by name (None: `make_labeller`). If the folder cannot be written, a warning is
+    printed and nothing is cached. Raises MissingError without spaCy.
     """
     make, progress = make or make_labeller, progress or Progress.silent()
     folder = folder or cache_folder() / "srl"
@@ -74,15 +74,15 @@ def srl_views(
     except ZooError as error:
         progress.say(f"warning: semantic roles are not kept: {error}")
         return [view for part in chunks for view in views_of(part, labeller)]
-    with FileLock(folder / "lock"):  # processes that train together need the same views: one labels, all read
-        views = {i: kept for i, path in enumerate(paths) if (kept := _kept_views(path, progress)) is not None}
+    with FileLock(folder / "lock"):  # of the processes that train together, one labels and all others read
+        views = {i: cached for i, path in enumerate(paths) if (cached := _cached_views(path, progress)) is not None}
         missing = {i: part for i, part in enumerate(chunks) if i not in views}
         done = 0
         with progress.bar("semantic roles", sum(map(len, missing.values()))) as bar:
             for i, made in _label(missing, labeller, make, min(processes or _cores(), len(missing))):
                 try:
                     write_views(paths[i], made)
-                except ZooError as error:  # a full disk: the views serve, and are made again another time
+                except ZooError as error:  # for example a full disk: the views are used, but not cached
                     progress.say(f"warning: semantic roles are not kept: {error}")
                 views[i] = made
                 done += len(made)
@@ -93,12 +93,12 @@ def srl_views(
 def _label(
     chunks: dict[int, list[str]], labeller: Labeller, make: MakeLabeller, processes: int
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and views of each chunk, as they are finished."""
+    """Yield number and views of each chunk when it is finished."""
     if processes <= 1:
         for i, sentences in chunks.items():
             yield i, views_of(sentences, labeller)
         return
-    context = multiprocessing.get_context("spawn")  # not forked: this process may hold threads and a GPU
+    context = multiprocessing.get_context("spawn")  # not fork, because this process may have threads and use a GPU
     with ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(make,)) as pool:
         try:
             running = {pool.submit(_work, sentences): i for i, sentences in chunks.items()}
@@ -109,7 +109,7 @@ def _label(
 
 
 def views_of(sentences: Sequence[str], labeller: Labeller) -> list[str]:
-    """The SRL view of each sentence, without a cache."""
+    """Return the SRL view of each sentence, without the cache."""
     return [srl_sequence(frames) or s for s, frames in zip(sentences, labeller.label(sentences), strict=True)]
 
 
@@ -132,7 +132,7 @@ def _cores() -> int:
 
 
 def write_views(path: Path, views: Sequence[str]) -> None:
-    """Write views as compressed JSON lines behind a line with their sha256, atomically."""
+    """Write a line with the sha256, then views as JSON lines, compressed, atomically."""
     body = "".join(json.dumps(view) + "\n" for view in views).encode()
     head = json.dumps({"sha256": hashlib.sha256(body).hexdigest()}).encode()
     with atomic_path(path) as temporary:
@@ -140,7 +140,7 @@ def write_views(path: Path, views: Sequence[str]) -> None:
 
 
 def read_views(path: Path) -> list[str]:
-    """Read the views of one file; raises CorruptError when it is not as it was written."""
+    """Read the views of one file; raises CorruptError when it is damaged."""
     try:
         packed = path.read_bytes()
         unpacker = zlib.decompressobj(wbits=31)
@@ -158,8 +158,8 @@ def read_views(path: Path) -> list[str]:
         raise CorruptError(f"{path} is damaged ({error}); delete it to have it made again.") from error
 
 
-def _kept_views(path: Path, progress: Progress) -> list[str] | None:
-    """The views of a file of the cache; None where there is none, or (said aloud) a damaged one."""
+def _cached_views(path: Path, progress: Progress) -> list[str] | None:
+    """Return the views of a cache file; None if it does not exist or, with a printed message, if it is damaged."""
     if not path.exists():
         return None
     try:
