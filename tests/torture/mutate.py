@@ -1,9 +1,10 @@
-"""Hypothesis strategies for inputs that are nearly right: bytes, fields and JSON values of a good one, changed."""
+"""Inputs that are nearly right: a good one with bytes, fields or values changed, by Hypothesis or by plain draws."""
 
 from __future__ import annotations
 
 import copy
 import json
+import random
 import re
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,8 @@ VALUES: tuple[Any, ...] = (
     "a" * 3000, "../..", "/etc/passwd", "~nouser/x", [], {}, [[]], [None], {"": None}, {"a": {"b": []}}, ["x"] * 50,
     "2020-01-01", "float32", [1, 2, 3], [-1], {"__metadata__": 5},
 )  # fmt: skip
+_EDITS = ("flip", "cut", "insert", "field", "field", "field", "line", "end")
+_VALUE_EDITS = ("set", "set", "set", "drop", "rename", "add")
 _FIELD = re.compile(rb"[^\t\n ,:|\"{}\[\]]+")
 
 
@@ -33,13 +36,23 @@ def changed_bytes(good: bytes) -> st.SearchStrategy[bytes]:
     """Bytes that differ from good ones in one to four places, or are any bytes at all."""
     place = st.floats(0, 1, exclude_max=True)
     edit = st.tuples(
-        st.sampled_from(("flip", "cut", "insert", "field", "field", "field", "line", "end")),
+        st.sampled_from(_EDITS),
         place,
         st.sampled_from(WORDS),
         st.integers(0, 7),
     )
     near = st.lists(edit, min_size=1, max_size=4).map(lambda edits: _edited(good, edits))
     return st.one_of(near, near, near, near, st.binary(max_size=60))
+
+
+def drawn_bytes(good: bytes, draw: random.Random) -> bytes:
+    """Draw from the same changes without Hypothesis, whose own work takes longer than most readers."""
+    if draw.random() < 0.2:
+        return draw.randbytes(draw.randrange(61))
+    edits = [
+        (draw.choice(_EDITS), draw.random(), draw.choice(WORDS), draw.randrange(8)) for _ in range(draw.randint(1, 4))
+    ]
+    return _edited(good, edits)
 
 
 def _edited(good: bytes, edits: list[tuple[str, float, bytes, int]]) -> bytes:
@@ -75,33 +88,40 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def changed_value(good: Any) -> st.SearchStrategy[Any]:
     """A plain value that differs from a good one in one to three places: other values, keys that are new or gone."""
     edit = st.tuples(
-        st.sampled_from(("set", "set", "set", "drop", "rename", "add")),
+        st.sampled_from(_VALUE_EDITS),
         st.floats(0, 1, exclude_max=True),
         st.sampled_from(VALUES),
     )
 
-    def apply(edits: list[tuple[str, float, Any]]) -> Any:
-        value = [copy.deepcopy(good)]
-        for kind, share, new in edits:
-            places = _places(value)
-            *above, last = places[1 + int(share * (len(places) - 1))] if len(places) > 1 else (0,)
-            parent: Any = value
-            for key in above:
-                parent = parent[key]
-            if kind == "set" or parent is value:
-                parent[last] = copy.deepcopy(new)
-            elif kind == "drop":
-                del parent[last]
-            elif isinstance(parent, dict):
-                kept = parent.pop(last) if kind == "rename" else parent[last]
-                parent[str(new)[:50] if kind == "rename" else f"{last}x"] = kept
-            else:
-                parent.insert(last, copy.deepcopy(new))
-            if not value:
-                value = [None]
-        return value[0]
+    return st.lists(edit, min_size=1, max_size=3).map(lambda edits: _value_edited(good, edits))
 
-    return st.lists(edit, min_size=1, max_size=3).map(apply)
+
+def drawn_value(good: Any, draw: random.Random) -> Any:
+    """Draw from the same changes of a plain value without Hypothesis."""
+    edits = [(draw.choice(_VALUE_EDITS), draw.random(), draw.choice(VALUES)) for _ in range(draw.randint(1, 3))]
+    return _value_edited(good, edits)
+
+
+def _value_edited(good: Any, edits: list[tuple[str, float, Any]]) -> Any:
+    value = [copy.deepcopy(good)]
+    for kind, share, new in edits:
+        places = _places(value)
+        *above, last = places[1 + int(share * (len(places) - 1))] if len(places) > 1 else (0,)
+        parent: Any = value
+        for key in above:
+            parent = parent[key]
+        if kind == "set" or parent is value:
+            parent[last] = copy.deepcopy(new)
+        elif kind == "drop":
+            del parent[last]
+        elif isinstance(parent, dict):
+            kept = parent.pop(last) if kind == "rename" else parent[last]
+            parent[str(new)[:50] if kind == "rename" else f"{last}x"] = kept
+        else:
+            parent.insert(last, copy.deepcopy(new))
+        if not value:
+            value = [None]
+    return value[0]
 
 
 def as_json(value: Any) -> bytes:

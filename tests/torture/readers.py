@@ -26,7 +26,7 @@ class Reader:
     right: Callable[[Any], str | None] = lambda answer: None
     value: Any = None  # what `good` holds, where values are changed as well as bytes
     make: Make = as_json
-    slow: bool = False  # it loads a model or trains each time: one input where others get twenty
+    slow: bool = False  # it loads a model or trains each time: its turn is last
 
 
 def _pairs(low: float, high: float) -> Callable[[Any], str | None]:
@@ -204,7 +204,7 @@ def _texts_and_vectors(folder: Path) -> Iterator[Reader]:
     yield Reader(
         "table of verbs",
         "verbs.txt",
-        _lines("# a comment", "subject ARG1: fall rise", "object ARG2: enter"),
+        _lines("# a comment", "subject ARG1: fall rise", "object none: enter"),
         read_verbs,
     )
 
@@ -244,9 +244,9 @@ def _yaml() -> Iterator[Reader]:
         yield Reader(f"recipe {name}", name, path.read_bytes(), recipe, value=value)
     own = {"extends": "simcse", "summary": "mine", "parameters": {"learning_rate": "3e-5", "batch_size": 32}}
     yield Reader("recipe that extends", "mine.yaml", as_json(own), recipe, value=own)
-    line = b"simcse:batch_size=16:learning_rate=1e-5,avg-*,whitening:k=8:base='avg-last',glove:path=\"a,b\""
+    line = b"simcse:batch_size=16:learning_rate=1e-5,avg-*,whitening:k=8:base='avg-last',glove:path=\"a b\""
     yield Reader("--methods", "methods", line, methods, lambda answer: None if answer else "no method")
-    one = b"simcse:batch_size=16:pooling=cls"
+    one = b"simcse:batch_size=16:pooler=avg"
     yield Reader("--methods, one", "methods", one, methods, lambda answer: None if answer else "no method")
 
     def printed(path: Path) -> Any:

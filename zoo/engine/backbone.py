@@ -16,6 +16,7 @@ from zoo.engine.model_folder import (
     check_tokenizer_files,
     check_vocabulary,
     check_weights,
+    config_of,
     load_pretrained,
     module_folders,
 )
@@ -104,14 +105,9 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
 
 def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
     """Raise the errors of loading a checkpoint that its configuration and file names show, without loading weights."""
-    from transformers import AutoConfig
-
     source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
     check_tokenizer_files(f"backbone {name!r}", source.folder)
-    try:
-        load_pretrained(AutoConfig, source.folder)
-    except Exception as error:  # the library raises many kinds
-        raise cannot_load(f"backbone {name!r}", source.folder, error) from error
+    config_of(f"backbone {name!r}", source.folder)
 
 
 def _from_hub(name: str, revision: str | None) -> Path:
@@ -297,7 +293,7 @@ class Backbone:
     def from_source(cls, source: BackboneSource, runtime: Runtime) -> Backbone:
         """Load a located checkpoint in float32 onto the runtime's device."""
         import torch
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
+        from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging as transformers_logging
 
         if runtime.device == "cpu":
@@ -306,7 +302,7 @@ class Backbone:
         transformers_logging.disable_progress_bar()
         try:
             check_tokenizer_files(f"backbone {source.name!r}", source.folder)
-            config = load_pretrained(AutoConfig, source.folder)
+            config = config_of(f"backbone {source.name!r}", source.folder)
             model, loading = load_pretrained(
                 AutoModel,
                 source.folder,

@@ -34,6 +34,20 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
     return CorruptError(f"{what} in {folder} cannot be loaded: {lines[0].rstrip('.')}.")
 
 
+def config_of(what: str, folder: Path) -> PreTrainedConfig:
+    """Return a model folder's configuration; raises CorruptError or UsageError where it cannot be read or used."""
+    from transformers import AutoConfig
+
+    try:
+        config: PreTrainedConfig = load_pretrained(AutoConfig, folder)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(what, folder, error) from error
+    layers = getattr(config, "num_hidden_layers", None)
+    if isinstance(layers, int) and layers < 1:  # the library builds such a model, which has no states
+        raise CorruptError(f"{what}: {folder / 'config.json'} says that the model has {layers} layers (expected >= 1).")
+    return config
+
+
 def listed_modules(folder: Path) -> list[dict[str, str]]:
     """Return path and type of each module that modules.json lists, [] without that file; raises CorruptError."""
     path = folder / "modules.json"

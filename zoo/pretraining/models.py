@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from zoo.engine.backbone import BackboneSource, find_backbone
-from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
+from zoo.engine.model_folder import cannot_load, check_tokenizer_files, config_of, load_pretrained
 from zoo.errors import UsageError
 from zoo.pretraining.recipe import PretrainRecipe
 
@@ -62,24 +61,13 @@ def load_model(name: str, dropout: float | None = None) -> Any:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     folder = find_backbone(name).folder
-    config = config_of(name, folder)
+    config = config_of(f"backbone {name!r}", folder)
     if config.model_type not in _KNOWN:
         raise UsageError(f"{name} is a {config.model_type} model; pretraining knows {', '.join(_KNOWN)}.")
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
     try:
         return load_pretrained(AutoModelForMaskedLM, folder, config=config, dtype=torch.float32)
-    except Exception as error:  # the library raises many kinds
-        raise cannot_load(f"backbone {name!r}", folder, error) from error
-
-
-def config_of(name: str, folder: Path) -> PreTrainedConfig:
-    """Return a backbone's configuration; raises CorruptError or UsageError where it cannot be read."""
-    from transformers import AutoConfig
-
-    try:
-        config: PreTrainedConfig = load_pretrained(AutoConfig, folder)
-        return config
     except Exception as error:  # the library raises many kinds
         raise cannot_load(f"backbone {name!r}", folder, error) from error
 
@@ -110,7 +98,7 @@ def check_same_vocabulary(
 ) -> None:
     """Raise UsageError unless a model's vocabulary is the tokenizer's."""
     own = load_tokenizer(source, field).get_vocab()
-    rows = int(config_of(source.name, source.folder).vocab_size)
+    rows = int(config_of(f"backbone {source.name!r}", source.folder).vocab_size)
     if own != tokenizer.get_vocab():
         raise UsageError(
             f"{field} {source.name!r} has another vocabulary ({len(own):,} tokens) than the tokenizer"

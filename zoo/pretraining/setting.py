@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource
+from zoo.engine.model_folder import config_of
 from zoo.errors import MissingError, UsageError
 from zoo.files import sha256_file, sha256_json
 from zoo.pretraining.mlm import HeldOut, Masking, MLMObjective, held_out_scores
 from zoo.pretraining.models import (
     ancestry,
     check_same_vocabulary,
-    config_of,
     find_with_tokenizer,
     load_model,
     load_tokenizer,
@@ -100,7 +100,7 @@ def find_names(recipe: PretrainRecipe) -> Names:
     for source, name in others:
         check_same_vocabulary(source, known, name, recipe.tokenizer)
     if begin_from is not None:
-        most = positions_of(config_of(begin_from.name, begin_from.folder))
+        most = positions_of(config_of(f"backbone {begin_from.name!r}", begin_from.folder))
         if max(recipe.row_lengths) > most:
             raise UsageError(
                 f"rows of {max(recipe.row_lengths)} tokens are longer than the {most} positions of"

@@ -30,6 +30,14 @@ def load(folder: Path) -> Backbone:
     return Backbone.load(str(folder), None, Runtime())
 
 
+@pytest.mark.parametrize("layers", [0, -1])
+def test_a_configuration_without_layers_is_refused_before_and_at_loading(copied: Path, layers: int) -> None:
+    change(copied / "config.json", num_hidden_layers=layers)
+    for meet in (lambda: check_backbone(str(copied), None, Runtime()), lambda: load(copied)):
+        with pytest.raises(CorruptError, match=rf"config\.json says that the model has {layers} layers"):
+            meet()
+
+
 def test_no_call_may_run_a_models_own_code() -> None:
     """In the whole source: each from_pretrained says on its own line that the folder's code is refused."""
     lines = [line for room in ("zoo", "benchmark") for file in (ROOT / room).rglob("*.py") for line in open(file)]  # noqa: SIM115, PTH123
