@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 
 import yaml
 
-from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
+from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, did_you_mean, said
 from zoo.files import read_text
 from zoo.paths import resource_folder
 from zoo.registry import METHODS
@@ -217,17 +217,24 @@ class RecipeSpec:
         """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
 
         Raises UsageError for a wrong value, and for a stated key that has no effect: a recipe class may have a static
-        method `without_effect`, which takes the parameters and returns what is wrong, or None.
+        method `without_effect`, which takes the parameters and returns what is wrong, or None. Raises ContractError for
+        a class whose Recipe is no dataclass or raises an error.
         """
-        cls = METHODS.get(self.method)
+        cls, place = METHODS.get(self.method), METHODS.origin(self.method)
         if not dataclasses.is_dataclass(getattr(cls, "Recipe", None)):
-            place = METHODS.origin(self.method)
-            raise UsageError(f"method {self.method!r} ({place}): Recipe is no dataclass; decorate it with @dataclass.")
+            raise ContractError(
+                f"method {self.method!r} ({place}): Recipe is no dataclass; decorate it with @dataclass."
+            )
         known = {f.name for f in dataclasses.fields(cls.Recipe)}
         base = {k: v for k, v in (defaults or {}).items() if k in known}
-        if problem := getattr(cls.Recipe, "without_effect", lambda _: None)(self.parameters):
-            raise UsageError(f"recipe {self.name} ({self.origin}): {problem}.")
-        return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
+        try:
+            if problem := getattr(cls.Recipe, "without_effect", lambda _: None)(self.parameters):
+                raise UsageError(f"recipe {self.name} ({self.origin}): {problem}.")
+            return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
+        except ZooError:
+            raise
+        except (Exception, SystemExit) as error:  # of a plugin's own class
+            raise ContractError(f"method {self.method!r} ({place}): its Recipe raises {said(error)}") from error
 
 
 def added(default: Any) -> Any:

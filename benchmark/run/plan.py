@@ -38,7 +38,7 @@ class ResolvedMethod:
     traits: Traits
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
-    failed: str | None = None  # the error that asking for its traits raised
+    failed: str | None = None  # the error that asking for its recipe or traits raised
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,28 @@ class Plan:
         return sum(len(encoder.cells) for encoder in self.encoders)
 
 
+@dataclass(frozen=True)
+class _NoRecipe:
+    """In place of the recipe of a plugin's class that has none."""
+
+
 def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[ResolvedMethod]:
-    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
+    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong.
+
+    A plugin's class that cannot give its recipe or traits is returned with what is wrong: its cells fail.
+    """
     resolved = []
     for spec in specs:
-        cls, recipe = spec.resolve(defaults)
-        traits, failed = Traits(), None
+        cls, recipe, traits, failed = METHODS.get(spec.method), _NoRecipe(), Traits(), None
+        asked = "recipe"
         try:
+            cls, recipe = spec.resolve(defaults)
+            asked = "traits"
             traits = checked_traits(cls, recipe)
         except UsageError:
             raise
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
-            failed = f"its traits: {said(error)}"
+            failed = f"its {asked}: {said(error)}"
         resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=unstated(cls, traits), failed=failed))
     return resolved
 

@@ -148,7 +148,10 @@ RAISING = (
     "fingerprint(self)", "reads(cls, recipe, corpus)",
 )  # fmt: skip
 FIT = ("fit(self, corpus, *, dev_score=None, run)", "save(self, folder)", "load(cls, folder, runtime=None)")
-RECIPES = ("None", "dict", "object", "type('R', (), {'__init__': lambda self, **k: None})", "5")
+RECIPES = (
+    "None", "dict", "object", "type('R', (), {'__init__': lambda self, **k: None})", "5",
+    "dataclass(type('R', (), {'__post_init__': lambda self: sys.exit(0)}))",
+)  # fmt: skip
 
 
 def plugin(number: int, rng: random.Random) -> tuple[str, str, str]:
@@ -280,8 +283,6 @@ def _judge(
     verdict: Verdict, what: str, kind: str, number: int, wanted: dict[Any, Any], out: Path, code: int, err: str
 ) -> None:
     found = _scores(out)
-    if kind in ("recipe", "unfinished") and code == 2 and not found:
-        return  # told before anything was run
     neighbours = {key: score for key, score in found.items() if key[0] != f"odd{number}"}
     if neighbours != wanted:
         verdict.fault(f"{what}: the scores of its neighbours are {neighbours}, not {wanted}; {err[-800:]}")

@@ -104,13 +104,30 @@ def test_a_damaged_model_is_a_failed_cell(cli: Cli, tiny_bert: Path, tmp_path: P
     assert "modules.json does not list the modules" in found["pretrained"]["reason"]
 
 
-@pytest.mark.parametrize("recipe", ["None", "dict", "type('R', (), {})"])
-def test_a_recipe_that_is_no_dataclass_is_told(recipe: str, cli: Cli, tmp_path: Path) -> None:
+NO_RECIPES = {
+    "None": ("Recipe = None", "Recipe is no dataclass"),
+    "a dict": ("Recipe = dict", "Recipe is no dataclass"),
+    "a plain class": ("Recipe = type('R', (), {})", "Recipe is no dataclass"),
+    "one that raises": (
+        "Recipe = dataclass(frozen=True)(type('R', (), {'__post_init__': lambda self: 1 / 0}))",
+        "division by zero",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_RECIPES)
+def test_a_class_without_a_recipe_is_a_failed_cell(kind: str, cli: Cli, tmp_path: Path) -> None:
+    """Like every other fault of a plugin's class: the methods beside it have their scores."""
+    body, words = NO_RECIPES[kind]
     plugin = tmp_path / "plugin.py"
-    plugin.write_text(PLUGIN + f"    Recipe = {recipe}\n")
-    for words in (("check", "odd"), ("run", "--methods", "odd", "--out", tmp_path / "out", *FAST)):
-        answer = cli(*words, "--plugin", plugin)
-        assert answer.code == 2 and "Recipe is no dataclass" in answer.err and "plugin.py" in answer.err
+    plugin.write_text(PLUGIN + f"    {body}\n")
+    answer = cli("run", "--plugin", plugin, "--methods", "odd,good", "--out", tmp_path / "out", *FAST)
+    found = records_of(tmp_path / "out")
+    assert answer.code == 1 and "Traceback" not in answer.err + answer.out
+    assert found["good"]["status"] == "ok" and found["odd"]["status"] == "failed"
+    assert words in found["odd"]["reason"]
+    checked = cli("check", "odd", "--plugin", plugin)
+    assert checked.code != 0 and words in checked.err + checked.out and "Traceback" not in checked.err
 
 
 @pytest.mark.parametrize("name", ["sources", "facts", "parameters"])
