@@ -90,7 +90,7 @@ def judge(reader: Reader, path: Path, verdict: Verdict) -> str | None:
     except BaseException as error:
         from traceback import extract_tb
 
-        frames = [frame for frame in extract_tb(error.__traceback__) if "/torture/" not in frame.filename]
+        frames = [frame for frame in extract_tb(error.__traceback__) if "/tests/torture/" not in frame.filename]
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "?"
         return f"{type(error).__name__} at {place}: {str(error)[:200]}"
     verdict.count("right")

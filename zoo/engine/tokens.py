@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.errors import ContractError
+from zoo.errors import ContractError, UsageError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -67,7 +67,10 @@ def clean_text(text: object, index: int) -> str:
 def tokenise(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
 ) -> TokenTable:
-    """Tokenise all texts in big batches; rows longer than `max_length` tokens (specials included) are cut."""
+    """Tokenise all texts in big batches; rows longer than `max_length` tokens (specials included) are cut.
+
+    Raises UsageError for a `max_length` that the special tokens fill: no token of any text would be left.
+    """
     return _tokenise(tokenizer, texts, max_length, add_special_tokens)[0]
 
 
@@ -75,6 +78,9 @@ def _tokenise(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None, add_special_tokens: bool
 ) -> tuple[TokenTable, NDArray[np.bool_]]:
     """Return the table, and whether each row (n,) was cut."""
+    specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
+    if max_length is not None and max_length <= specials:
+        raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)

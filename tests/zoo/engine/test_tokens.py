@@ -14,7 +14,7 @@ from transformers import AutoTokenizer
 
 from zoo.engine import tokens
 from zoo.engine.tokens import TokenMemory, clean_text, length_sorted_batches, tokenise
-from zoo.errors import ContractError
+from zoo.errors import ContractError, UsageError
 
 TEXTS = ["A small dog runs.", "", "rain", "word " * 40, "Two women talk while a third one reads a letter aloud."]
 
@@ -53,6 +53,15 @@ def test_padded_batch_equals_the_tokenizers_own(tokenizer: Any) -> None:
     wanted = tokenizer([TEXTS[i] for i in rows], padding=True, return_tensors="np")
     np.testing.assert_array_equal(ids.numpy(), wanted["input_ids"])
     np.testing.assert_array_equal(mask.numpy(), wanted["attention_mask"])
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_a_length_that_special_tokens_fill_is_refused(tokenizer: Any, length: int) -> None:
+    """Every text would be the same; a memory of such rows could not even say which they are."""
+    for meet in (tokenise, TokenMemory().tokenise):
+        with pytest.raises(UsageError, match=f"max_length {length} leaves no room for a text beside 2 special tokens"):
+            meet(tokenizer, ["one", "two more"], max_length=length)
+    assert len(tokenise(tokenizer, ["one"], max_length=length, add_special_tokens=False)) == 1
 
 
 def test_no_texts_make_an_empty_table(tokenizer: Any) -> None:
