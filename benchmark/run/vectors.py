@@ -16,7 +16,7 @@ from benchmark.records.schema import plain
 from benchmark.run.cache import Entry
 from zoo.conformance import check_vectors
 from zoo.encoder import Encoder, Vectors
-from zoo.errors import ContractError
+from zoo.errors import ContractError, Interrupted
 
 _BLOCK = 8192  # texts that are encoded, and written to the embedding cache, at a time
 _SILENT = 256  # of an encoder that does not ask whether to stop; fixed: blocks of another size can change last digits
@@ -59,6 +59,22 @@ class Blocks:
         self.size = _SILENT
 
 
+def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple[list[str], Vectors]:
+    """Return the texts whose batches were finished before a stop, and their vectors.
+
+    None of a method that maps what the engine gives: a product's last digits depend on how many rows it has.
+    """
+    from zoo.engine.batching import Unfinished
+    from zoo.engine.tokens import clean_text
+    from zoo.methods.base import is_engines_own
+
+    if not isinstance(stopped, Unfinished) or not is_engines_own(type(encoder)):
+        return [], np.empty((0, encoder.dim), np.float32)
+    rows = {text: row for row, text in enumerate(stopped.texts)}
+    found = {text: rows[clean] for text in texts if (clean := clean_text(text, 0)) in rows}
+    return list(found), stopped.vectors[list(found.values())]
+
+
 class VectorStore:
     """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
 
@@ -92,7 +108,8 @@ class VectorStore:
 
     def add(self, texts: Sequence[str]) -> None:
         """Look up or encode the texts not yet known."""
-        new = list(dict.fromkeys(text for text in texts if text not in self.rows))
+        texts = list(dict.fromkeys(texts))
+        new = [text for text in texts if text not in self.rows]
         entry = self._entry() if new else None
         new = self._look_up(new, entry)
         if not new:
@@ -101,27 +118,41 @@ class VectorStore:
         entry = self._entry()
         if entry != before:  # it was fitted just now; the cache may have vectors of an equal fit
             new = self._look_up(new, entry)
-        self._encode_all(encoder, new, entry)
+        self._encode_all(encoder, texts, set(new), entry)
 
-    def _encode_all(self, encoder: Encoder, texts: list[str], entry: Entry | None) -> None:
-        """Encode distinct texts block by block; even after an error, all encoded blocks go to the embedding cache."""
-        done = cached = 0
+    def _encode_all(self, encoder: Encoder, texts: list[str], new: set[str], entry: Entry | None) -> None:
+        """Encode what is new of distinct texts; even after an error, all that was encoded goes to the embedding cache.
+
+        The blocks are blocks of all texts: the texts that a stop left of one make the same batches when it goes on.
+        """
+        done: list[str] = []
+        cached = 0
 
         def to_cache() -> None:
-            if entry is not None and done > cached:
-                rows = slice(len(self.matrix) - (done - cached), None)
-                entry.add(texts[cached:done], self.matrix[rows], self.covered[rows], facts_of(encoder))
+            if entry is not None and len(done) > cached:
+                rows = slice(len(self.matrix) - (len(done) - cached), None)
+                entry.add(done[cached:], self.matrix[rows], self.covered[rows], facts_of(encoder))
 
-        last = time.monotonic()
+        def keep(block: list[str], vectors: Vectors) -> None:
+            self._keep(block, *self._checked(encoder, block, vectors))
+            done.extend(block)
+
+        last, start = time.monotonic(), 0
         try:
-            while done < len(texts):
+            while start < len(texts):
+                end = start + self.blocks.size
+                block, start = [text for text in texts[start:end] if text in new], end
+                if not block:
+                    continue
                 self.blocks.check()  # before the first block too, because loading a model takes a while
-                block = texts[done : done + self.blocks.size]
-                self._keep(block, *self._encode(encoder, block))
-                done += len(block)
-                if done - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
+                try:
+                    keep(block, self._encode(encoder, block))
+                except Interrupted as stopped:
+                    keep(*_finished(encoder, block, stopped))
+                    raise
+                if len(done) - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
                     to_cache()
-                    cached, last = done, time.monotonic()
+                    cached, last = len(done), time.monotonic()
         except BaseException:
             with contextlib.suppress(Exception):  # the first error matters more than one of writing to the cache
                 to_cache()
@@ -141,11 +172,14 @@ class VectorStore:
         self.cached_facts = found.facts
         return [] if whole else [text for text, known in zip(texts, found.known, strict=True) if not known]
 
-    def _encode(self, encoder: Encoder, texts: list[str]) -> tuple[Vectors, NDArray[np.bool_]]:
+    def _encode(self, encoder: Encoder, texts: list[str]) -> Vectors:
         started = time.perf_counter()
         vectors = encoder.encode(texts)
         self.timed.seconds += time.perf_counter() - started
         self.timed.texts += len(texts)
+        return vectors
+
+    def _checked(self, encoder: Encoder, texts: list[str], vectors: Vectors) -> tuple[Vectors, NDArray[np.bool_]]:
         check_vectors(vectors, texts, encoder.dim, self.name)
         covered: object = encoder.covers(texts)
         if not isinstance(covered, np.ndarray) or covered.shape != (len(texts),) or covered.dtype != np.bool_:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.linear import resting_weights
@@ -23,6 +24,14 @@ _SLICE = 50_000  # texts encoded at a time, so that memory other than the vector
 
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
+
+
+class Unfinished(Interrupted):
+    """Stopped between two batches: `rows` (m,) of the table have their `vectors` (m, dim), as without the stop."""
+
+    rows: NDArray[np.int64] = np.empty(0, np.int64)
+    vectors: Vectors = np.empty((0, 0), np.float32)
+    texts: Sequence[str] = ()  # those of the rows; `encode_unique` knows them
 
 
 @dataclass
@@ -93,7 +102,10 @@ def encode_table(
             bar.update(done)
             number = runtime.stop_signal()
             if number and waiting:
-                raise Interrupted(f"stopped by signal {number}; the same command goes on from here.", number)
+                stopped = Unfinished(f"stopped by signal {number}; the same command goes on from here.", number)
+                stopped.rows = np.setdiff1d(np.arange(len(table)), np.concatenate(waiting))
+                stopped.vectors = vectors[stopped.rows]
+                raise stopped
     stats.texts += len(table)
     stats.tokens += int(table.lengths.sum())
     stats.truncated += table.truncated
@@ -119,7 +131,11 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
         raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
     distinct = list(dict.fromkeys(texts))
-    vectors = _in_slices(distinct, encode)
+    try:
+        vectors = _in_slices(distinct, encode)
+    except Unfinished as stopped:
+        stopped.texts = [distinct[row] for row in stopped.rows] if len(distinct) <= _SLICE else ()
+        raise
     if len(distinct) == len(texts):
         return vectors
     position = {text: i for i, text in enumerate(distinct)}

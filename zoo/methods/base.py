@@ -183,3 +183,11 @@ class BackboneEncoder(Encoder[BackboneT]):
     def encoding_stats(self) -> dict[str, Any]:
         """Return the cost of encoding so far."""
         return self.stats.as_dict()
+
+
+def is_engines_own(method: type[Encoder]) -> bool:
+    """Return whether a class encodes by the engine alone, with no step of its own after it."""
+    own = ("encode", "pooled", "_encode_unique")
+    return issubclass(method, BackboneEncoder) and all(
+        getattr(method, name) is getattr(BackboneEncoder, name) for name in own
+    )

@@ -120,3 +120,67 @@ def test_a_method_on_a_backbone_asks_for_itself(tiny_bert: Path) -> None:
     asked.clear()
     encoder.encode(["one", "two"])
     assert len(asked) == 1
+
+
+def sentences(count: int) -> list[str]:
+    """Texts of many lengths, so that a block has many batches whose rows are not those of its start."""
+    words = "a dog runs over the old hill and the rain falls on one more garden".split()
+    return [f"{i} " + " ".join(words[: i * 7 % len(words)]) for i in range(count)]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("asked", [1, 9, 14, 23])
+def test_a_stop_within_a_block_keeps_its_finished_batches(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: Any, asked: int
+) -> None:
+    """With what the next run encodes of the block, every bit is that of a run without a stop."""
+    from zoo import create
+
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
+    texts = sentences(300)
+    entry = EmbeddingCache().entry("key", "code", None, "cpu")
+
+    def store(stop_at: int | None, place: Any = entry) -> VectorStore:
+        calls = iter(range(10**9))
+        runtime = Runtime(
+            precision=precision, token_budget=160, stop_signal=lambda: (next(calls) == stop_at and 15) or None
+        )
+        return VectorStore(
+            create(f"avg-last:backbone={tiny_bert}", runtime), "avg", lambda: place, blocks=Blocks(size=120)
+        )
+
+    whole = store(None, None)
+    whole.add(texts)
+    stopped = store(asked)
+    with pytest.raises(Interrupted):
+        stopped.add(texts)
+    kept = entry.find(texts)
+    assert kept is not None and 0 < int(kept.known.sum()) == len(stopped.rows) < 300
+    assert int(kept.known.sum()) % 120, "it stopped at the end of a block"
+
+    resumed = store(None)
+    assert np.array_equal(resumed(texts), whole(texts))
+    assert resumed.cached == len(stopped.rows) and resumed.timed.texts == 300 - resumed.cached
+
+
+def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the engine gave is not the method's vector, and a product's last digits depend on its rows."""
+    from zoo import create
+
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
+    entry = EmbeddingCache().entry("key", "code", None, "cpu")
+    inner = create(f"avg-last:backbone={tiny_bert}", Runtime())
+
+    class Mapped(type(inner)):  # type: ignore[misc]
+        def encode(self, texts: Any) -> Any:
+            return 2 * super().encode(texts)
+
+    calls = iter(range(10**9))
+    runtime = Runtime(token_budget=160, stop_signal=lambda: (next(calls) == 23 and 15) or None)
+    store = VectorStore(Mapped(inner.recipe, runtime), "mapped", lambda: entry, blocks=Blocks(size=120))
+    with pytest.raises(Interrupted):
+        store.add(sentences(300))
+    kept = entry.find(sentences(300))
+    assert kept is not None and int(kept.known.sum()) == len(store.rows) in (120, 240)
