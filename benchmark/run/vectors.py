@@ -148,7 +148,9 @@ class VectorStore:
                 try:
                     keep(block, self._encode(encoder, block))
                 except Interrupted as stopped:
-                    keep(*_finished(encoder, block, stopped))
+                    block, vectors = _finished(encoder, block, stopped)
+                    if block:
+                        keep(block, vectors)
                     raise
                 if len(done) - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
                     to_cache()

@@ -126,10 +126,11 @@ def _fuzz(reader: Reader, count: int, seed: int, place: Path, verdict: Verdict, 
 
     draw = random.Random(seed)
     met: set[bytes] = set()
+    # Hypothesis repeats parts and prefers extremes, but costs more than most readers: it draws one in ten.
+    share = max(min(count, _ROUND) // 10, 1)
     while verdict.tried < count and time.monotonic() < end:
-        # Hypothesis repeats parts and prefers extremes, but costs more than most readers: it draws one in ten.
-        _examples(once, _changed(reader), min(count - verdict.tried, _ROUND // 10), draw.randrange(2**32))
-        for _ in range(min(count - verdict.tried, _ROUND - _ROUND // 10)):
+        _examples(once, _changed(reader), min(count - verdict.tried, share), draw.randrange(2**32))
+        for _ in range(min(count - verdict.tried, _ROUND - share)):
             for _ in range(_DISTINCT):
                 content = _drawn(reader, draw)
                 digest = hashlib.blake2b(content, digest_size=12).digest()

@@ -235,6 +235,10 @@ def _right_vectors(answer: Any) -> str | None:
     return None if len(answer) == len(TEXTS) and np.isfinite(answer).all() else "vectors that are none"
 
 
+def _written(key: str) -> str:
+    return key.encode("utf-8", "replace").decode()  # a header has no lone surrogates
+
+
 def _checkpoint(folder: Path) -> Reader:
     """A checkpoint whose facts, groups, numbers and schedule are changed and signed again."""
     import numpy as np
@@ -281,7 +285,7 @@ def _checkpoint(folder: Path) -> Reader:
     def make(changed: Any) -> bytes:
         said = changed if isinstance(changed, dict) else {"facts": changed}
         file = folder / "kept" / "made.safetensors"
-        write_tensors(file, tensors, {key: json.dumps(one) for key, one in said.items()})
+        write_tensors(file, tensors, {_written(key): json.dumps(one) for key, one in said.items()})
         return file.read_bytes()
 
     def read(path: Path) -> Any:

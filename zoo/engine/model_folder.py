@@ -59,7 +59,11 @@ def listed_modules(folder: Path) -> list[dict[str, str]]:
     for module in listed:
         if not isinstance(module, dict) or not all(isinstance(module.get(key), str) for key in ("path", "type")):
             raise CorruptError(f"{path}: a module has no path or no type; write the model again.")
-        inside = (folder / module["path"]).resolve()
+        try:
+            inside = (folder / module["path"]).resolve()
+            inside.exists()  # it need not, but its name must be one that a folder can have
+        except (OSError, ValueError) as error:
+            raise CorruptError(f"{path}: a module's path is no path ({module['path']!r:.100}).") from error
         if not inside.is_relative_to(folder.resolve()):
             raise UsageError(f"{path} names a module outside its folder ({module['path']!r}); put it inside.")
     return [{"path": module["path"], "type": module["type"]} for module in listed]

@@ -180,8 +180,10 @@ def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None
                 same = isinstance(other, type(value) | bool | None)
             elif value is None or isinstance(value, bool | str):
                 same = bool(other == value)
+            elif isinstance(value, tuple):
+                pairs = zip(value, other, strict=True) if isinstance(other, tuple) else [(value, other)]
+                same = all(_alike(one, another) for one, another in pairs)
             else:
-                kind = tuple if isinstance(value, tuple) else float | int
-                same = isinstance(other, kind) and bool(np.isfinite(other).all())
+                same = _alike(value, other)
             if not same:
                 raise ValueError(f"{name} is {other!r:.40}")

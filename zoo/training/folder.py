@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,14 +132,33 @@ class TrainingFolder:
 
 
 def _checked(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return the facts of a checkpoint; raises ValueError if one has a wrong type."""
-    kinds = {"step": int, "dev_scores": dict, "log": list, "seconds": float | int}
-    wrong = [name for name, kind in kinds.items() if not isinstance(facts[name], kind)]
-    if wrong or not all(isinstance(line, str) and isinstance(json.loads(line), dict) for line in facts["log"]):
-        raise ValueError(f"its facts are not those of a training: {', '.join(wrong) or 'log'}")
-    if not isinstance(facts["last_loss"], float | int | None) or not isinstance(facts["best_step"], int | None):
-        raise ValueError("its facts are not those of a training: loss or best step")
+    """Return the facts of a checkpoint; raises ValueError for a value that no training writes."""
+    scores, best, loss = facts["dev_scores"], facts["best_step"], facts["last_loss"]
+    right = {
+        "step": _is_step(facts["step"]),
+        "dev_scores": isinstance(scores, dict) and all(_is_step(int(k)) and _is_number(v) for k, v in scores.items()),
+        "log": isinstance(facts["log"], list) and all(map(_is_entry, facts["log"])),
+        "seconds": _is_number(facts["seconds"]),
+        "last_loss": loss is None or _is_number(loss),
+        "best_step": best is None or (_is_step(best) and str(best) in scores),
+    }
+    if not all(right.values()):
+        wrong = ", ".join(name for name, held in right.items() if not held)
+        raise ValueError(f"its facts are not those of a training: {wrong}")
     return facts
+
+
+def _is_step(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf  # NaN is not
+
+
+def _is_entry(line: object) -> bool:
+    entry = json.loads(line) if isinstance(line, str) else None
+    return isinstance(entry, dict) and _is_step(entry.get("step"))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:

@@ -180,3 +180,11 @@ def test_a_damaged_file_of_the_hubs_cache_is_told(copied: Path, tmp_path: Path) 
 def test_a_name_that_no_path_can_have_is_one_sentence(name: str) -> None:
     with pytest.raises(ZooError):
         find_backbone(name)
+
+
+@pytest.mark.parametrize("path", ["\ud800", "\0", "a" * 3000])
+def test_a_modules_path_that_no_folder_can_have_is_told(copied: Path, path: str) -> None:
+    modules = [{"path": path, "type": "sentence_transformers.models.Transformer"}]
+    (copied / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    with pytest.raises(CorruptError, match="a module's path is no path"):
+        find_backbone(str(copied))

@@ -120,3 +120,18 @@ def test_a_schedule_of_another_kind_is_refused(name: str, value: Any, tmp_path: 
         write_tensors(path, tensors, {**metadata, "scheduler": json.dumps(content)})
         with pytest.raises(CorruptError, match="does not fit this training"):
             load_checkpoint(path, *setting(0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("betas", [0.9]), ("betas", [0.9, None]), ("eps", 10**30), ("lr", True), ("lr", "0.1"), ("weight_decay", [0.1])],
+)
+def test_settings_of_another_kind_are_refused(name: str, value: Any, tmp_path: Path) -> None:
+    """The optimizer would take them, and fail in its next step."""
+    path = tmp_path / "c.safetensors"
+    save_checkpoint(path, *setting(0), {"step": 1}, [random_state()])
+    tensors, metadata = read_tensors(path)
+    groups = [{**group, name: value} for group in json.loads(metadata["param_groups"])]
+    write_tensors(path, tensors, {**metadata, "param_groups": json.dumps(groups)})
+    with pytest.raises(CorruptError, match="does not fit this training"):
+        load_checkpoint(path, *setting(0))

@@ -15,6 +15,7 @@ from torch import nn
 
 from zoo.encoder import Run, Runtime
 from zoo.errors import Interrupted
+from zoo.files import read_tensors, write_tensors
 from zoo.progress import Progress
 from zoo.training.folder import BEFORE, LAST, LOG, read_log
 from zoo.training.loop import Objective, train
@@ -120,6 +121,27 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(cut: Path, whole: Any,
     assert (cut / (LAST + ".damaged")).is_file()
     told = "\n".join(said)
     assert LAST in told and "set aside" in told and "resuming at step 8" in told
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"best_step": 10**300},
+        {"best_step": 7},
+        {"dev_scores": {"6": None}},
+        {"dev_scores": {"": 3.0}},
+        {"step": True},
+        {"seconds": 1e999},
+        {"log": ['{"dev_score": 1.0}']},
+    ],
+)
+def test_facts_that_no_training_has_are_damage(cut: Path, whole: Any, facts: dict[str, Any]) -> None:
+    tensors, metadata = read_tensors(cut / LAST)
+    changed = {**json.loads(metadata["facts"]), **facts}
+    write_tensors(cut / LAST, tensors, {**metadata, "facts": json.dumps(changed)})
+    said: list[str] = []
+    assert equal(fit(cut, said=said), whole)
+    assert "resuming at step 8" in "\n".join(said)
 
 
 @pytest.mark.slow
