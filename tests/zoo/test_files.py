@@ -24,6 +24,7 @@ from zoo.files import (
     check_writable,
     read_arrays,
     read_json,
+    read_signed,
     read_tensors,
     sha256_file,
     sha256_json,
@@ -284,3 +285,11 @@ def test_checksums_are_the_standard_ones(tmp_path: Path) -> None:
     known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # FIPS 180-4, example of SHA-256
     assert sha256_file(tmp_path / "x") == known
     assert sha256_json({"b": 1, "a": 2}) == sha256_json({"a": 2, "b": 1}) != sha256_json({"a": 2, "b": 2})
+
+
+@pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN"])
+def test_a_signed_file_with_a_number_that_is_not_finite_is_damaged(tmp_path: Path, number: str) -> None:
+    path = tmp_path / "signed.json"
+    path.write_text(f'{{"steps": {number}, "sha256": "{"0" * 64}"}}', encoding="utf-8")
+    with pytest.raises(CorruptError, match=r"signed\.json"):
+        read_signed(path)

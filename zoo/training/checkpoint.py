@@ -182,8 +182,8 @@ def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None
                 same = bool(other == value)
             elif isinstance(value, tuple):
                 pairs = zip(value, other, strict=True) if isinstance(other, tuple) else [(value, other)]
-                same = all(_alike(one, another) for one, another in pairs)
+                same = all(_same_type(one, another) for one, another in pairs)
             else:
-                same = _alike(value, other)
+                same = _same_type(value, other)
             if not same:
                 raise ValueError(f"{name} is {other!r:.40}")
