@@ -288,7 +288,7 @@ def test_checksums_are_the_standard_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["1e999", "-1e999", "NaN"])
-def test_a_signed_file_with_a_number_that_is_not_finite_is_damaged(tmp_path: Path, number: str) -> None:
+def test_a_signed_number_that_is_not_finite_is_damage(tmp_path: Path, number: str) -> None:
     path = tmp_path / "signed.json"
     path.write_text(f'{{"steps": {number}, "sha256": "{"0" * 64}"}}', encoding="utf-8")
     with pytest.raises(CorruptError, match=r"signed\.json"):

@@ -31,7 +31,7 @@ def load(folder: Path) -> Backbone:
 
 
 @pytest.mark.parametrize("layers", [0, -1])
-def test_a_configuration_without_layers_is_refused_before_and_at_loading(copied: Path, layers: int) -> None:
+def test_a_configuration_without_layers_is_refused(copied: Path, layers: int) -> None:
     change(copied / "config.json", num_hidden_layers=layers)
     for meet in (lambda: check_backbone(str(copied), None, Runtime()), lambda: load(copied)):
         with pytest.raises(CorruptError, match=rf"config\.json says that the model has {layers} layers"):
