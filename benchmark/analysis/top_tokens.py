@@ -63,12 +63,12 @@ def analyse_top_tokens(
     found, probabilities, scores = [], [], []
     notes: list[str] = []
     for name in backbones:
-        plain = Prompt(PromptRecipe(backbone=name, template=template, period=period), runtime)
-        backbone = plain.backbone
-        denoised = Prompt(replace(plain.recipe, denoise=True), runtime, backbone)
+        undenoised = Prompt(PromptRecipe(backbone=name, template=template, period=period), runtime)
+        backbone = undenoised.backbone
+        denoised = Prompt(replace(undenoised.recipe, denoise=True), runtime, backbone)
         head = mlm_head(backbone.source, runtime)
         both = {
-            WITHOUT: predicted_tokens(plain, head, texts, top),
+            WITHOUT: predicted_tokens(undenoised, head, texts, top),
             WITH: predicted_tokens(denoised, head, texts, top),
         }
         for i, text in enumerate(texts):
@@ -81,7 +81,7 @@ def analyse_top_tokens(
                 for rank, (token, p) in enumerate(predicted[i], 1)
             ]
         if tasks:
-            rows, reasons = _table_9(plain, words, tasks)
+            rows, reasons = _table_9(undenoised, words, tasks)
             scores += rows
             notes += reasons
     columns: dict[str, int | None] = dict.fromkeys(found[0])
@@ -105,16 +105,16 @@ def analyse_top_tokens(
     return Analysis("top-tokens", "Tokens predicted for a sentence", about, tables, (), conditions)
 
 
-def _table_9(plain: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[list[dict[str, Any]], list[str]]:
+def _table_9(undenoised: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the two rows of table 9 for one backbone, and the reasons for n/a."""
     rows, reasons = [], []
     for what, top_k in ((f"average of the top {words} tokens", words), ("[MASK] state", None)):
-        row: dict[str, Any] = {"Backbone": plain.backbone.source.name, "Sentence embedding": what}
+        row: dict[str, Any] = {"Backbone": undenoised.backbone.source.name, "Sentence embedding": what}
         for how in (WITHOUT, WITH):
-            recipe = replace(plain.recipe, top_k=top_k, denoise=how == WITH)
-            encoder = Prompt(recipe, plain.runtime, plain.backbone)
-            one = ChosenEncoder(what, {}, None, Traits(), functools.partial(Prompt, recipe, plain.runtime))
-            plain.runtime.progress.say(f"{row['Backbone']}: {what}, {how}")
+            recipe = replace(undenoised.recipe, top_k=top_k, denoise=how == WITH)
+            encoder = Prompt(recipe, undenoised.runtime, undenoised.backbone)
+            one = ChosenEncoder(what, {}, None, Traits(), functools.partial(Prompt, recipe, undenoised.runtime))
+            undenoised.runtime.progress.say(f"{row['Backbone']}: {what}, {how}")
             measured = [task_scores(one, encoder, task) for task in tasks]
             row[how] = average([main for main, _, _ in measured])
             reasons += [f"n/a: {row['Backbone']}, {what}, {how}: {why}" for _, _, why in measured if why]

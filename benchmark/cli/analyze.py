@@ -341,7 +341,7 @@ _kept = options(
 )
 
 
-class _Kept(TypedDict):
+class _RowOptions(TypedDict):
     methods: str
     results: Path
     suite_name: str
@@ -352,23 +352,23 @@ class _Kept(TypedDict):
     plugins: tuple[Path, ...]
 
 
-class _Pairs(_Kept):
+class _Pairs(_RowOptions):
     positive: float
     longer_by: int
     negative: float
     closer_than: int
 
 
-class _Worst(_Kept):
+class _Worst(_RowOptions):
     count: int
     no_texts: bool
 
 
-def _out(options: _Kept) -> Path:
+def _out(options: _RowOptions) -> Path:
     return options["out"] or options["results"] / "analysis"
 
 
-def _start_kept(options: _Kept) -> tuple[dict[str, list[Record]], list[str], Records]:
+def _start_rows(options: _RowOptions) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check the options before any work, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
     from benchmark.records.names import printed_names
@@ -398,9 +398,9 @@ def _start_kept(options: _Kept) -> tuple[dict[str, list[Record]], list[str], Rec
 
 @command.command()
 @_kept
-def trajectory(**options: Unpack[_Kept]) -> None:
+def trajectory(**options: Unpack[_RowOptions]) -> None:
     """Alignment and uniformity during training, several methods in one chart (PT-BERT, figure 3)."""
-    rows, _, _ = _start_kept(options)
+    rows, _, _ = _start_rows(options)
     from benchmark.analysis.trajectory import analyse_trajectory
 
     _write(analyse_trajectory(rows), _out(options), no_plots=options["no_plots"])
@@ -414,7 +414,7 @@ def trajectory(**options: Unpack[_Kept]) -> None:
 @click.option("--closer-than", type=click.IntRange(1), default=2, show_default=True, help="fewer words apart.")
 def pairs(**options: Unpack[_Pairs]) -> None:
     """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
-    rows, tasks, store = _start_kept(options)
+    rows, tasks, store = _start_rows(options)
     from benchmark.analysis.pairs import Hard, analyse_pairs
     from benchmark.data.sources import DataSource
     from benchmark.records.query import PairTexts
@@ -430,7 +430,7 @@ def pairs(**options: Unpack[_Pairs]) -> None:
 @click.option("--no-texts", is_flag=True, help="Row numbers only: for what is published.")
 def worst(**options: Unpack[_Worst]) -> None:
     """The pairs whose rank is farthest from that of their gold score, with their texts."""
-    rows, tasks, store = _start_kept(options)
+    rows, tasks, store = _start_rows(options)
     from benchmark.analysis.worst import analyse_worst
     from benchmark.data.sources import DataSource
     from benchmark.records.query import PairTexts

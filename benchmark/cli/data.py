@@ -38,7 +38,7 @@ def _chosen_data(names: tuple[str, ...]) -> list[str]:
     return [dataset(name).name for name in names] or list(catalog())
 
 
-class _Told:
+class _Findings:
     """Reports the findings on data sets: each as a line at once, or all as JSON at the end."""
 
     def __init__(self, as_json: bool) -> None:
@@ -66,7 +66,7 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
     """Check sha256 and row counts of what is found; exit 1 when something is missing or wrong."""
     source = DataSource.from_options(data, hub=False)
     chosen = _chosen_data(names)
-    told = _Told(as_json)
+    told = _Findings(as_json)
     readers = {(task.dataset, task.form): task for _, task in TASKS.load_all() if task is not None}
     for name in chosen:
         for form in dataset(name).forms:
@@ -121,7 +121,7 @@ def fetch_command(as_json: bool, names: tuple[str, ...]) -> int:
     """Download data sets (all, or those named) from the hub into the cache."""
     source = DataSource(None)
     check_writable(source.cache)
-    told = _Told(as_json)
+    told = _Findings(as_json)
     for name in _chosen_data(names):
         for form, wanted in dataset(name).forms.items():
             if wanted.hub is None:

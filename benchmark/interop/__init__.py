@@ -1,1 +1,1 @@
-"""Other projects' forms: MTEB's result files, SentEval's interface."""
+"""Formats and interfaces of other projects: sentence-transformers folders, MTEB's results and models, SentEval."""

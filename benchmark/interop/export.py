@@ -1,4 +1,4 @@
-"""An encoder that a run trained as a sentence-transformers folder with a model card, here or on the hub."""
+"""Writes a trained encoder as a sentence-transformers folder with a model card, here or on the hub."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zoo.recipe import all_recipes, split_overrides
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written, and where it is on the hub if it was pushed."""
+    """What was written, and its place on the hub if it was uploaded."""
 
     name: str  # the row's label and the seed
     folder: Path
@@ -39,11 +39,11 @@ def export_encoder(
     push_to_hub: str | None = None,
     private: bool = False,
 ) -> Exported:
-    """Write the encoder of a measured method (its name, or its label as `compare` takes it) to a new folder.
+    """Write the encoder of a measured method (named as for `compare`: its name or label) to a new folder.
 
-    Without a seed, the first one. `licence` and `language` go into the card, where the base model's own card does not
-    say them; `push_to_hub` is the repository that the folder is uploaded to. Raises MissingError where the results hold
-    no such encoder, UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
+    The default seed is the first one. `licence` and `language` go into the card if the base model's card does not state
+    them; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
+    UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
     store = Records(results)
     found = read_records(store)
@@ -107,7 +107,7 @@ def _instead(found: Sequence[Record], store: Records) -> str:
 
 
 def base_card(location: str, revision: str | None) -> dict[str, Any]:
-    """Return the licence and the language that a backbone's own card states; {} where it is not here or has none."""
+    """Return the licence and the language that a backbone's card states; {} where there is no card."""
     from zoo.engine.backbone import find_backbone
 
     try:
@@ -119,9 +119,9 @@ def base_card(location: str, revision: str | None) -> dict[str, Any]:
 
 
 def export_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> str:
-    """Return the model card: use, method, settings, training and scores, from the records of one encoder.
+    """Return the model card of one encoder from its records: use, method, settings, training and scores.
 
-    `said` has the licence and the language, where they are known.
+    `said` has the licence and the language if they are known.
     """
     first = records[0]
     method = first["method"]["name"]
@@ -174,7 +174,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> s
 def _front_matter(
     name: str, records: Sequence[Record], said: dict[str, Any], backbone: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return what the hub reads of a card: language, licence, base model, tags, and the scores."""
+    """Return the part of a card that the hub reads: language, licence, base model, tags, and the scores."""
     base = {} if not backbone.get("name") or backbone.get("local") else {"base_model": backbone["name"]}
     results = [
         {

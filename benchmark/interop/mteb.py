@@ -1,17 +1,16 @@
-"""Records as MTEB's result files: one TaskResult JSON a task, in MTEB's folders.
+"""Writes records as MTEB's result files: one TaskResult JSON per task, in MTEB's folders.
 
 What a reader of these files must know:
 
-- Of our own tasks, only the untokenised ones bear MTEB's names. SentEval's tokenised text is another input, and
-  SentEval's SICK-R is another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names of their own, which
-  MTEB does not know.
+- Of our own tasks, only the untokenised ones have MTEB's names. SentEval's tokenised text is another input, and
+  SentEval's SICK-R is another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names that MTEB does not know.
 - The untokenised STS12-16 and STS Benchmark have MTEB's numbers of pairs; their text has not been compared with the
-  hub's copies. So `dataset_revision` is the sha256 of the files that were read, not a revision of the hub.
-- `mteb_version` is null: MTEB measured nothing here. Its readers accept that, as far as their code says.
+  hub's copies. Therefore `dataset_revision` is the sha256 of the files that were read, not a revision of the hub.
+- `mteb_version` is null, because MTEB measured nothing here. According to their code, MTEB's readers accept that.
 - `main_score` is Spearman of the cosine over all pairs (`all`), which is what MTEB's evaluator computes; dot product,
   Manhattan and Euclidean scores are not measured and are left out.
-- `evaluation_time` is the record's: scoring, and encoding where that cell caused it.
-- `model_meta.json` has name and revision only. Whether MTEB's leaderboard takes so little is not known.
+- `evaluation_time` is that of the record: scoring, and encoding if it was done for that cell.
+- `model_meta.json` has only name and revision. Whether MTEB's leaderboard accepts that is not known.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ TASKS = {
 def export_results(results: Path, out: Path) -> list[Path]:
     """Write <out>/<model>/<revision>/<task>.json for every finished STS cell; returns the paths.
 
-    A model is a method; each of its seeds, and each of its conditions, is a revision. Trials (--limit) are left out;
-    where MTEB read a task itself (mteb:NAME), that counts, and not ours of the same name. Raises UsageError for a cell
+    A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. If MTEB
+    read a task itself (mteb:NAME), that score is written instead of ours of the same name. Raises UsageError for a cell
     measured on two versions of its data.
     """
     written: list[Path] = []
@@ -71,9 +70,9 @@ def export_results(results: Path, out: Path) -> list[Path]:
 
 
 def name_in_mteb(record: Record) -> str | None:
-    """Return what MTEB calls the task of a record, or what it does not know it by; None for what is not exported.
+    """Return the name for a record's task in MTEB's files (MTEB's own or ours); None if the task is not exported.
 
-    Tasks that MTEB itself read (mteb:NAME) keep their names, where the score is the one that MTEB computes.
+    Tasks that MTEB itself read (mteb:NAME) have MTEB's names if the score is the one that MTEB computes.
     """
     name = record["task"]["name"]
     if name.startswith(MTEB) and record["status"] == "ok":
@@ -89,7 +88,7 @@ def _revision(record: Record) -> str:
 
 
 def task_result(record: Record) -> dict[str, Any]:
-    """Return a finished record of an STS task as MTEB's TaskResult; scores are fractions there as here."""
+    """Return a finished record of an STS task as MTEB's TaskResult; scores are fractions in both."""
     correlation = scores_of(record).get("all", {})
     score = {
         "hf_subset": "default",

@@ -1,7 +1,7 @@
-"""Any encoder of ours inside mteb: `mteb.evaluate(benchmark.for_mteb("avg-last"), tasks)`. Imports mteb, and torch.
+"""Encoders of this project as models of mteb: `mteb.evaluate(benchmark.for_mteb("avg-last"), tasks)`.
 
-mteb encodes the two sides of pairs apart from each other and knows nothing of texts that an encoder does not cover:
-their zero vectors count as orthogonal here, while mteb's cosine of a zero vector and another is 0.5.
+Importing this module imports mteb and torch. mteb encodes the two sides of pairs separately and has no notion of texts
+that an encoder does not cover: their zero vectors have cosine 0 here, but 0.5 with any other vector in mteb.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     """Return an encoder as a model of mteb, with its metadata.
 
     `encoder` is a zoo Encoder, the folder of a saved one, a recipe that needs no training, a sentence-transformers
-    model or a function of texts. Raises UsageError for one that has to be trained first, or is fitted to each task.
+    model or a function of texts. Raises UsageError for an encoder that needs training or is fitted on each task.
     """
     runtime = runtime or Runtime()
     called = name
@@ -53,9 +53,9 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
 
 
 def metadata(encoder: Encoder[Any], name: str) -> ModelMeta:
-    """Return what mteb keeps of a model; what is not known (licence, training sets) is left open.
+    """Return mteb's metadata of a model; unknown fields (licence, training sets) are left open.
 
-    The revision is the start of the encoder's fingerprint: results of other weights never share a file.
+    The revision is the start of the encoder's fingerprint, so that results of different weights get different files.
     """
     traits = type(encoder).traits(encoder.recipe)
     sources = type(encoder).sources(encoder.recipe, encoder.runtime)

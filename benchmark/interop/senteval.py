@@ -1,4 +1,4 @@
-"""A zoo encoder inside SentEval: the `batcher` and `prepare` that its engine asks for.
+"""Runs a zoo encoder in SentEval: provides the functions `batcher` and `prepare` that its engine needs.
 
 For people who have SentEval installed; this project does not need it:
 
@@ -30,12 +30,12 @@ def senteval_parameters(folder: Path, *, fast: bool = False) -> dict[str, Any]:
 
 
 def _text(tokens: Tokens) -> str:
-    # Some of SentEval's loaders hand out bytes; an empty line of CR or MPQA is an empty text here as in the tasks.
+    # Some of SentEval's loaders return bytes; an empty line of CR or MPQA is an empty text, as in our tasks.
     return " ".join(token.decode("utf-8") if isinstance(token, bytes) else token for token in tokens)
 
 
 class SentEvalBridge:
-    """Encodes all sentences of a task at once when SentEval prepares it, then answers its small batches from memory."""
+    """Encodes all sentences of a task when SentEval prepares it, and returns its small batches from memory."""
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
@@ -44,7 +44,7 @@ class SentEvalBridge:
         self._adapted = encoder
 
     def prepare(self, params: object, samples: Sequence[Tokens]) -> None:
-        """Encode the sentences of a task, lists of tokens; transductive methods fit on them first."""
+        """Encode the sentences (lists of tokens) of a task; transductive methods are fitted on them first."""
         texts = list(dict.fromkeys(_text(tokens) for tokens in samples))
         self._adapted = self.encoder.adapt(texts)
         self._vectors = self._adapted.encode(texts)

@@ -21,7 +21,7 @@ LEVEL = 0.05  # p-values below it are significant; the confidence of intervals a
 
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
 _FAR = 6.0  # standard deviations: a lead larger than chance gives, however many methods are compared
-_STEADY = 2.0  # degrees of freedom of the median variance over seeds, added to those of a method's own
+_SHRINKAGE_DF = 2.0  # degrees of freedom of the median variance over seeds, added to those of a method's own
 
 Matrix = NDArray[np.float64]
 
@@ -121,28 +121,28 @@ def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
     noise = one.drawn - one.drawn.mean(axis=1, keepdims=True)
     true = one.seed_variance[:, None] * df / generator.chisquare(df, (methods, resamples))
     noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
-    redrawn = _steadied(one, true * generator.chisquare(df, (methods, resamples)) / df)
-    seeds = _steadied(one, one.seed_variance[:, None])[:, 0]
-    yard = replace(one, seed_df=np.where(one.seed_df > 0, one.seed_df + _STEADY, 0))
+    redrawn = _shrunk(one, true * generator.chisquare(df, (methods, resamples)) / df)
+    seeds = _shrunk(one, one.seed_variance[:, None])[:, 0]
+    shrunk = replace(one, seed_df=np.where(one.seed_df > 0, one.seed_df + _SHRINKAGE_DF, 0))
     result = np.ones(methods, np.bool_)
     for i in range(methods):
-        lead = _normal(one.value - one.value[i], *_welch(between[i], seeds, seeds[i], yard.seed_df, yard, i))
+        lead = _normal(one.value - one.value[i], *_welch(between[i], seeds, seeds[i], shrunk.seed_df, shrunk, i))
         if lead.max() > _FAR:
             result[i] = False
         elif lead.max() > 0:
-            variance, freedom = _welch(between[i][:, None], redrawn, redrawn[i], yard.seed_df[:, None], yard, i)
+            variance, freedom = _welch(between[i][:, None], redrawn, redrawn[i], shrunk.seed_df[:, None], shrunk, i)
             result[i] = lead.max() <= np.quantile(_normal(noise - noise[i], variance, freedom).max(axis=0), 1 - LEVEL)
     return result
 
 
-def _steadied(one: Sample, variance: Matrix) -> Matrix:
+def _shrunk(one: Sample, variance: Matrix) -> Matrix:
     """Return variances over seeds (methods, any), each shrunk towards the median of all methods that have seeds."""
     has = one.seed_df > 0
     if not has.any():
         return variance
     df = one.seed_df[has, None]
     result = np.zeros_like(variance)
-    result[has] = (_STEADY * np.median(one.seed_variance[has]) + df * variance[has]) / (_STEADY + df)
+    result[has] = (_SHRINKAGE_DF * np.median(one.seed_variance[has]) + df * variance[has]) / (_SHRINKAGE_DF + df)
     return result
 
 

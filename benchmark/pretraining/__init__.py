@@ -1,1 +1,1 @@
-"""Pretraining backbones: text without any sentence that a task tests, tables of trials, word vectors."""
+"""Pretraining of backbones and word vectors: training texts without test sentences, and tables of trials."""

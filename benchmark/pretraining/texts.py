@@ -1,4 +1,4 @@
-"""The text that backbones and word vectors are trained on: found by name, without any sentence that a task tests."""
+"""Finds the training texts of backbones and word vectors by name, and leaves out the sentences that tasks test."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DEFAULT = ("wiki", "books")
 
 @dataclass(frozen=True)
 class CleanTexts:
-    """Texts to train on, and what is known of the tested sentences in them."""
+    """Texts to train on, and the tested sentences that are left out of them."""
 
     texts: PlainTexts
-    missing: list[str]  # data sets that are not on this machine, so that their sentences are not left out
+    missing: list[str]  # data sets that are not on this machine, so that their sentences cannot be left out
 
 
 def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
-    """Return the normalised texts of every task that is found here, and the data sets that are not here."""
+    """Return the normalised texts of every task whose data is found, and the data sets that are missing."""
     texts: set[str] = set()
     missing: set[str] = set()
     for _, task in TASKS.load_all():
@@ -42,7 +42,7 @@ def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
 
 
 def find_texts(names: Sequence[str], data: DataSource) -> list[Path]:
-    """Return the files of catalog names and of paths; raises MissingError for one that is not there."""
+    """Return the files for catalog names and paths; raises MissingError for a text that is not found."""
     paths = []
     for name in names or DEFAULT:
         entry = catalog().get(name)
@@ -54,7 +54,7 @@ def find_texts(names: Sequence[str], data: DataSource) -> list[Path]:
 
 
 def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> CleanTexts:
-    """Return the texts, from which every sentence is left out that a task tests, and say how many those are."""
+    """Return the texts without the sentences that tasks test, and print the number of these sentences."""
     paths = find_texts(names, data)
     exclude, missing = tested_sentences(data)
     progress.say(f"{len(exclude):,} tested sentences are left out of the text")
@@ -67,5 +67,5 @@ def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> C
 
 
 def text_options(names: Sequence[str]) -> str:
-    """Return the `--text` options that name these texts on any machine: catalog names, and the names of files."""
+    """Return `--text` options for these texts that hold on any machine: catalog names, and file names without paths."""
     return " ".join(f"--text {name if name in catalog() else Path(name).name}" for name in names or DEFAULT)

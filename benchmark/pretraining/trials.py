@@ -1,4 +1,4 @@
-"""Tables of trials: one recipe with one thing changed at a time, each trained on as many tokens, scored alike."""
+"""Tables of trials: variants of one recipe, each trained on the same number of tokens and scored in the same way."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLUMNS = ("trial", "changed", "steps", "tokens", "loss", "accuracy", "pseudo_p
 
 @dataclass(frozen=True)
 class Trial:
-    """One line of a table: its name, what it changes, and the recipe that comes of it."""
+    """One line of a table: its name, the fields it changes, and the resulting recipe."""
 
     name: str
     changed: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Trial:
 
 
 def read_trials(name: str, tokens: int | None = None) -> list[Trial]:
-    """Return the trials of a table by name or YAML file; `tokens` instead of the table's; raises UsageError."""
+    """Return the trials of a table, given by name or YAML file; `tokens` overrides the table's; raises UsageError."""
     folder = resource_folder("benchmark", "configs") / "trials"
     path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
     known = [file.stem for file in sorted(folder.glob("*.yaml"))]
@@ -65,7 +65,7 @@ def _read(path: Path, tokens: int | None) -> list[Trial]:
 
 
 def chosen_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
-    """Return the trials of these names (none: all); raises UsageError for a name that the table has not."""
+    """Return the trials with these names (none: all); raises UsageError for a name that the table does not have."""
     known = {trial.name: trial for trial in trials}
     for name in names:
         if name not in known:
@@ -76,9 +76,9 @@ def chosen_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
 def run_trials(
     trials: Sequence[Trial], chosen: Sequence[Trial], texts: PlainTexts, out: Path, *, runtime: Runtime, run: Run
 ) -> list[dict[str, Any]]:
-    """Train the chosen trials that are not there yet below `out`; return one line per trial that is there, in order.
+    """Train the chosen trials that are not finished below `out`; return a line for each finished trial, in order.
 
-    A trial whose teacher is not on this machine is n/a with its reason; names are looked up before any training.
+    A trial whose teacher is not on this machine is n/a with the reason. Names are checked before any training.
     """
     reasons: dict[str, str] = {}
     for trial in chosen:
@@ -126,7 +126,7 @@ def _line(trial: Trial, folder: Path, reason: str | None) -> dict[str, Any]:
 
 
 def write_table(lines: Sequence[Mapping[str, Any]], out: Path) -> str:
-    """Write the table as trials.md, .csv and .json below `out`; return the first."""
+    """Write the table as trials.md, .csv and .json below `out`; returns the text of trials.md."""
     head = "| trial | changed | steps | tokens | held-out loss | accuracy, % | pseudo-perplexity | tokens/s | |\n"
     text = head + "|---|---|---:|---:|---:|---:|---:|---:|---|\n"
     for line in lines:

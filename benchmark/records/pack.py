@@ -155,8 +155,8 @@ class _Packer:
                     continue
                 if self.kind != "none":
                     golds[said["gold_sha256"]] = gold
-                    kept = predicted if self.kind == SCORES else _places(predicted)
-                    rows[one.record["task"]["name"]][self.kind, said["gold_sha256"]][said["sha256"]] = kept
+                    stored = predicted if self.kind == SCORES else _places(predicted)
+                    rows[one.record["task"]["name"]][self.kind, said["gold_sha256"]][said["sha256"]] = stored
             whole.append(one)
         return whole, rows, golds
 
@@ -232,8 +232,8 @@ class _Packer:
                 continue
             expected = self.store.loose_pairs(one.record)
             found = again.pair_scores(one.record)
-            kept = expected[0] if self.kind == SCORES else _places(expected[0]).astype(np.float32)
-            if found[0].tobytes() != kept.tobytes() or found[1].tobytes() != expected[1].tobytes():
+            stored = expected[0] if self.kind == SCORES else _places(expected[0]).astype(np.float32)
+            if found[0].tobytes() != stored.tobytes() or found[1].tobytes() != expected[1].tobytes():
                 raise ZooError(f"{again.path} has not the pair scores that it should have; nothing was removed.")
 
     def _remove(self, packed: Iterable[_Loose]) -> None:

@@ -12,10 +12,10 @@ from zoo.encoder import Runtime
 from zoo.errors import ZooError
 from zoo.progress import clock
 
-_NOMINAL = 1e11  # FLOP/s assumed at first; the machine is timed only if the run then takes longer than _LONG
-_LONG = 60.0  # seconds
-_DOUBT = 30.0  # seconds of measuring that weigh as much as the estimate from sizes
-_NO_SIZE = 2.0  # seconds assumed for an encoder whose work cannot be counted
+_NOMINAL = 1e11  # FLOP/s assumed at first; the machine is timed only if the run then takes longer than _LONG_SECONDS
+_LONG_SECONDS = 60.0  # seconds
+_PRIOR_SECONDS = 30.0  # seconds of measuring that weigh as much as the estimate from sizes
+_UNKNOWN_SECONDS = 2.0  # seconds assumed for an encoder whose work cannot be counted
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Remaining:
         plans = list(plans)
         found = cls(names={plan.key: plan.name for plan in plans})
         found.expected = {plan.key: _seconds(plan, records, _NOMINAL, runtime) for plan in plans}
-        if sum(found.expected.values()) > _LONG:
+        if sum(found.expected.values()) > _LONG_SECONDS:
             from zoo.hardware import matrix_speed
 
             speed = matrix_speed(runtime.device, runtime.precision)
@@ -51,8 +51,8 @@ class Remaining:
         worked = {key: seconds for key, seconds in self.spent.items() if self.expected.get(key, 0.0) > 0}
         if not worked and not self.timed:
             return None
-        doubt = _DOUBT if self.timed else 0.0
-        ratio = (sum(worked.values()) + doubt) / (sum(self.expected[key] for key in worked) + doubt)
+        prior = _PRIOR_SECONDS if self.timed else 0.0
+        ratio = (sum(worked.values()) + prior) / (sum(self.expected[key] for key in worked) + prior)
         by_name: dict[str, list[float]] = {}
         for key, seconds in worked.items():
             by_name.setdefault(self.names[key], []).append(seconds)
@@ -76,4 +76,4 @@ def _seconds(plan: EncoderPlan, records: Records, speed: float, runtime: Runtime
         found = estimate_seconds(plan, records, speed, runtime.allow_pickle)
     except ZooError:  # the error is reported when the encoder is measured
         return 0.0
-    return _NO_SIZE if found is None else found
+    return _UNKNOWN_SECONDS if found is None else found

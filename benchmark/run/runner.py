@@ -31,7 +31,7 @@ from zoo.hardware import environment
 
 
 @dataclass(frozen=True)
-class _Nothing:
+class _UnwritableRecipe:
     """Replaces a recipe that cannot be written to a record."""
 
 
@@ -227,7 +227,7 @@ class Runner:
             if bare:
                 raise
             reason = f"it cannot be recorded: {said(error)}"
-            nothing = replace(plan, recipe=_Nothing(), sources={}, traits=Traits())
+            nothing = replace(plan, recipe=_UnwritableRecipe(), sources={}, traits=Traits())
             self._keep(nothing, Measured(measured.cell, "failed", reason), bare=True)
             return
         what = f"{plan.shown} on {measured.cell.task.name}"

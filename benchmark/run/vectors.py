@@ -19,8 +19,8 @@ from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
 
 _BLOCK = 8192  # texts that are encoded, and written to the embedding cache, at a time
-_SILENT = 256  # of an encoder that does not ask whether to stop; fixed: blocks of another size can change last digits
-_UNKEPT = 60.0  # seconds after which smaller blocks are cached too; not more often, because each write makes a file
+_SMALL_BLOCK = 256  # texts at a time for an encoder that does not check for signals; the size can change last digits
+_CACHE_SECONDS = 60.0  # seconds after which smaller blocks are cached too; not sooner, because each write makes a file
 _MISSING = 10  # unknown words that a record lists; not sentences, because these belong to the data sets
 
 
@@ -56,7 +56,7 @@ class Blocks:
 
     def shorten(self) -> None:
         """Take small blocks from now on."""
-        self.size = _SILENT
+        self.size = _SMALL_BLOCK
 
 
 def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple[list[str], Vectors]:
@@ -152,7 +152,7 @@ class VectorStore:
                     if block:
                         keep(block, vectors)
                     raise
-                if len(done) - cached >= _BLOCK or time.monotonic() - last > _UNKEPT:
+                if len(done) - cached >= _BLOCK or time.monotonic() - last > _CACHE_SECONDS:
                     to_cache()
                     cached, last = len(done), time.monotonic()
         except BaseException:

@@ -1,1 +1,1 @@
-"""Measurements of speed against the peers a user would pick, both in one run."""
+"""Measures speed, where possible beside the library that a user would use otherwise, both in one run."""

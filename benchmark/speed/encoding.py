@@ -1,12 +1,12 @@
-"""Encoding the texts of the STS tasks: this project's engine beside sentence-transformers, alternating, in one run.
+"""Measures the encoding of STS texts by this project's engine and by sentence-transformers, alternating in one run.
 
 python -m benchmark.speed.encoding --data FOLDER [--model MODEL] [--base] [--pairs N] [--rounds 3] [--out FILE.csv]
 
 Both encode STS12-16, STS-B and SICK-R with the same weights, tokenisation included, loading excluded. The peer encodes
 both columns of every task, as evaluations with it do, at its defaults (float32, batches of 32) and in bfloat16. Ours
 gets the same texts at once, in float32 and in bfloat16. Printed: medians, ratios, the largest difference of a task's
-score from the peer's in float32, and how fast the products with the layers' weights are in our best, beside a plain
-product (measured then and there). `--base` takes random weights of BERT-base's shape. Needs the extra `st`.
+score from the peer's in float32, and the speed of the products with the layers' weights in our best precision, relative
+to a matrix product measured in the same run. `--base` uses random weights of BERT-base's shape. Needs the extra `st`.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ def base_shape(folder: Path) -> str:
 
 
 def our_side(model: str, device: str, precision: str) -> Callable[[Sequence[LoadedTask]], dict[str, Vectors]]:
-    """Return what encodes tasks in this project: every distinct text of all of them, once."""
+    """Return a function that encodes tasks with this project: every distinct text of all tasks once."""
     from zoo.methods.pretrained import Pretrained
 
     encoder = Pretrained(Pretrained.Recipe(model=model), Runtime(device=device, precision=precision))
 
     def encode(tasks: Sequence[LoadedTask]) -> dict[str, Vectors]:
-        MEMORY.forget()  # as a process does that sees these texts for the first time
+        MEMORY.forget()  # as in a process that sees these texts for the first time
         store = VectorStore(encoder, "speed")
         texts = {task.name: task.data.texts() for task in tasks if task.data is not None}
         store.add([text for some in texts.values() for text in some])
@@ -77,7 +77,7 @@ def our_side(model: str, device: str, precision: str) -> Callable[[Sequence[Load
 
 
 def peer_side(model: str, device: str, precision: str) -> Callable[[Sequence[LoadedTask]], dict[str, Vectors]]:
-    """Return what encodes tasks with sentence-transformers: column by column, task by task."""
+    """Return a function that encodes tasks with sentence-transformers: column by column, task by task."""
     import torch
     from sentence_transformers import SentenceTransformer
 
@@ -105,7 +105,7 @@ def peer_side(model: str, device: str, precision: str) -> Callable[[Sequence[Loa
 
 
 def layer_flops(model: str, tasks: Sequence[LoadedTask]) -> float:
-    """Return the floating-point operations of the layers' weights on every distinct text of the tasks, once."""
+    """Return the floating-point operations of the layers' weights for encoding every distinct text once."""
     from zoo.methods.pretrained import Pretrained
 
     encoder = Pretrained(Pretrained.Recipe(model=model), Runtime())
@@ -139,7 +139,7 @@ def _rows(vectors: Vectors, row: dict[str, int], texts: Sequence[str]) -> Vector
 def main(data: Path, model: str, base: bool, pairs: int | None, rounds: int, device: str, out: Path | None) -> None:
     """Measure and print medians, ratios and differences of scores."""
     device = choose_device(device)
-    choose_precision("bf16", device)  # a CPU that announces more than it can do is capped before its first product
+    choose_precision("bf16", device)  # caps the instruction set, before the first product, on a CPU that overstates it
     tasks = load_tasks(all_suites()["sts"].tasks, DataSource.from_options(str(data)), pairs)
     texts = sum(len(task.data.texts()) for task in tasks if task.data is not None)
     with tempfile.TemporaryDirectory() as folder:

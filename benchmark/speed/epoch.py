@@ -1,13 +1,13 @@
-"""What training costs: sentences per second, an epoch of a million, and how much of a matrix product's speed that is.
+"""Measures the cost of training: sentences per second, the time of a million sentences, and the MFU.
 
 python -m benchmark.speed.epoch --text FILE [--methods simcse,ptbert] [--base] [--steps 100] [--device cuda]
 
 Each method trains for some steps with its own settings (batch, length, queue), without dev scores. An epoch of a
-million sentences (the corpus of SimCSE, PT-BERT and PromptBERT) is worked out from the sentences per second. MFU is
-what the products with the layers' weights do, attention's own products left out, as a share of a plain product's speed,
-measured then and there: two operations a weight and token in a forward pass, six with the backward pass, padding left
-out.
-`--base` takes random weights of BERT-base's shape instead of each recipe's backbone.
+million sentences (the corpus of SimCSE, PT-BERT and PromptBERT) is computed from the sentences per second. MFU is the
+speed of the products with the layers' weights (without attention's own products and padding), as a share of the speed
+of a matrix product measured in the same run. It counts two operations per weight and token for a forward pass, and six
+with the backward pass.
+`--base` uses random weights of BERT-base's shape instead of each recipe's backbone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EPOCH = 1_000_000
 def measure(
     spec: RecipeSpec, sentences: list[str], steps: int, backbone: str | None, runtime: Runtime
 ) -> dict[str, Any]:
-    """Return what `steps` steps of a recipe cost; raises UsageError for one that does not train on single sentences."""
+    """Measure `steps` steps of a recipe; raises UsageError for one that does not train on single sentences."""
     cls, recipe = spec.resolve()
     if not (cls.traits(recipe).needs_corpus and hasattr(recipe, "batch_size") and hasattr(recipe, "train_max_length")):
         raise UsageError(
@@ -85,7 +85,7 @@ def main(
     with tempfile.TemporaryDirectory() as folder:
         backbone = base_weights(Path(folder) / "base") if base else None
         for spec in specs:
-            measure(spec, sentences, 5, backbone, runtime)  # memory, kernels, caches
+            measure(spec, sentences, 5, backbone, runtime)  # warms up memory, kernels and caches
         for number, spec in itertools.product(range(1, rounds + 1), specs):
             rows.append({**measure(spec, sentences, steps, backbone, runtime), "round": number})
             print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)

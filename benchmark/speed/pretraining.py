@@ -1,11 +1,11 @@
-"""Pretraining: a whole softmax and every state of the last layer, beside what the recipes do; alternating, in one run.
+"""Measures pretraining with full softmax and last layer against the recipe's shortcuts, alternating in one run.
 
 python -m benchmark.speed.pretraining --text FILE [--recipe zoo-mini] [--steps 50] [--rounds 6] [--profile]
 
 Both sides start from the same weights and train on the same rows in the same order, in the project's own loop. `before`
-is the recipe with vocabulary_loss=full:last_layer=everywhere. Each round trains either side for some more steps; the
-processor's seconds stand beside the clock's, for a machine that others use too. At the end stand the medians, their
-ratio, and the held-out scores of both sides after the same number of tokens.
+is the recipe with vocabulary_loss=full:last_layer=everywhere. Each round trains each side for some more steps; CPU time
+is printed beside wall time, for a machine that others use too. At the end the medians, their ratio, and the held-out
+scores of both sides after the same number of tokens are printed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from zoo.training.checkpoint import random_state, set_random_state
 
 
 class Side:
-    """One way to train, which goes on from round to round as if it were alone."""
+    """One way to train, which continues from round to round as if it were trained alone."""
 
     def __init__(self, name: str, recipe: PretrainRecipe, texts: PlainTexts, runtime: Runtime) -> None:
         import torch
@@ -63,14 +63,14 @@ class Side:
         self.state = random_state()
 
     def steps(self, count: int) -> dict[str, Any]:
-        """Train N more steps; return what they cost."""
+        """Train `count` more steps; returns their time and speed."""
         set_random_state(self.state)
         training = self.training
         training.model.train()
         before = training.tokens_after(training.step)
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(count):
-            loss = training.one_step(training.batch(training.step))  # reading the loss waits for a GPU
+            loss = training.one_step(training.batch(training.step))  # reading the loss waits until a GPU has finished
             training.step += 1
         wall, processor = time.perf_counter() - wall, time.process_time() - processor
         self.state = random_state()
@@ -85,7 +85,7 @@ class Side:
         }
 
     def profile(self, count: int = 3) -> str:
-        """Return the operations that most of the time of some steps goes to, as a table."""
+        """Return a table of the operations that take most of the time of `count` steps."""
         import torch
 
         activities = [torch.profiler.ProfilerActivity.CPU]
@@ -117,7 +117,7 @@ def main(
     before = replace(recipe, vocabulary_loss="full", last_layer="everywhere")
     sides = [Side("before", before, texts, runtime), Side("after", recipe, texts, runtime)]
     for side in sides:
-        side.steps(3)  # memory, kernels, caches
+        side.steps(3)  # warms up memory, kernels and caches
     rows: list[dict[str, Any]] = []
     for number in range(1, rounds + 1):
         for side in sides if number % 2 else sides[::-1]:

@@ -1,9 +1,9 @@
-"""What encoding costs as the work grows: seconds, and memory beside the vectors, for more and more texts.
+"""Measures how the cost of encoding grows with the number of texts: seconds, and memory beside the vectors.
 
 python -m benchmark.speed.scaling --text FILE [--method avg-last] [--sizes 1000,10000,100000] [--out FILE.csv]
 
-Every size runs in a process of its own, so that none inherits another's peak. The vectors themselves are subtracted
-from the peak: what is left should not grow. Distinct lines of the text; tokenisation included, loading excluded.
+Every size runs in a process of its own, so that none inherits another's peak. The size of the vectors is subtracted
+from the peak; the rest should not grow. The texts are distinct lines; tokenisation is included, loading excluded.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from zoo.hardware import choose_device, choose_precision
 
 
 def measure(text: Path, method: str, size: int, device: str, precision: str) -> dict[str, Any]:
-    """Return what encoding the first `size` distinct lines cost, in this process."""
+    """Measure the encoding of the first `size` distinct lines in this process."""
     from zoo.encoder import Runtime
     from zoo.hardware import peak_memory_mb
     from zoo.recipe import all_recipes, parse_methods
@@ -38,7 +38,7 @@ def measure(text: Path, method: str, size: int, device: str, precision: str) -> 
             break
     texts = list(distinct)
     del distinct
-    encoder.encode(texts[:256])  # kernels and buffers; no peak of its own
+    encoder.encode(texts[:256])  # warms up kernels and buffers, without reaching a new peak
     started = time.perf_counter()
     vectors = encoder.encode(texts)
     seconds = time.perf_counter() - started

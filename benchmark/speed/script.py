@@ -1,4 +1,4 @@
-"""How the scripts of this folder end."""
+"""Runs the scripts of this folder and reports their errors."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a command takes that has nothing to compute: help, lists, a leaderboard, a run whose vectors are all cached.
+"""Measures commands that have nothing to compute: help, lists, a leaderboard, a run whose vectors are all cached.
 
 python -m benchmark.speed.startup [--results FOLDER] [--data FOLDER] [--rounds 7] [--out FILE.csv]
 
 Each command is a process of its own, run once to warm the disk and then `rounds` times, alternating. Printed: medians
-of wall and CPU time and the limit, which is meant for a machine with nothing else to do; where wall time is much longer
-than CPU time it was not. `leaderboard` needs a folder with records, `run` the STS data: avg-last on all seven tasks
-into a new results folder, in float32; the first time encodes and fills a cache of its own.
+of wall and CPU time and the limit, which is meant for an idle machine; if wall time is much longer than CPU time, the
+machine was not idle. `leaderboard` needs a folder with records, `run` the STS data: it measures avg-last on all seven
+tasks into a new results folder, in float32; the first time encodes the texts and fills a cache of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LIMITS = {"--help": 0.3, "methods": 0.6, "tasks": 0.6, "leaderboard": 0.6, "run"
 
 
 def measure(arguments: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Return wall and CPU seconds of a command; raises CalledProcessError with what it said where it fails."""
+    """Return wall and CPU seconds of a command; raises CalledProcessError with its output if it fails."""
     before, started = os.times(), time.perf_counter()
     subprocess.run([sys.executable, "-m", "benchmark", *arguments], env=environment, check=True, capture_output=True)
     after = os.times()
@@ -53,7 +53,7 @@ def main(results: Path | None, data: Path | None, rounds: int, out: Path | None)
             where = ["--data", str(data), "--results", str(folder / "results"), "--precision", "fp32"]
             commands["run"] = ["run", "--methods", "avg-last", "--suite", "sts", "--embedding-cache", "1", *where]
         environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode too
         rows: list[dict[str, Any]] = []
         for number in range(rounds + 1):
             for name, arguments in commands.items():

@@ -1,4 +1,4 @@
-"""What every measurement of speed says of itself, and the CSV file that it goes to."""
+"""The conditions that every measurement of speed states, and its CSV file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from zoo.hardware import cpu_name
 
 
 def conditions(device: str, *packages: str) -> dict[str, Any]:
-    """Return the processor, the device, the threads, and the versions of torch and of the packages named."""
+    """Return the processor, the device, the number of threads, and the versions of torch and of `packages`."""
     import torch
 
     name = torch.cuda.get_device_name() if device.startswith("cuda") else cpu_name()
@@ -29,5 +29,5 @@ def median_times(rows: Sequence[Mapping[str, Any]], command: str) -> tuple[float
 
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
-    """Write single measurements, each with the conditions behind it."""
+    """Write the single measurements as CSV, each with its conditions."""
     write_text(path, csv_table([*rows[0], *about], ({**row, **about} for row in rows)))

@@ -1,11 +1,11 @@
-"""How long `zoo-bench leaderboard` takes for many records with pair scores: all tables, marks and the page.
+"""Measures `zoo-bench leaderboard` for many records with pair scores: all tables, marks and the page.
 
 python -m benchmark.speed.tables RESULTS [--records 10000] [--rounds 3] [--out FILE.csv]
 
 Whole rows of a packed results folder, in an order drawn from a fixed seed, are packed into a temporary folder until it
-has N records; pair scores are copied whole. The command is then a process of its own. `first`: nothing is
-in the cache, so that the pairs of all rows are resampled; `again`: the draws are there. Printed: medians of wall and
-CPU time.
+has N records; pair scores are copied completely. Then the command runs in a process of its own. `first`: the cache is
+empty, so that the pairs of all rows are resampled; `again`: the resamples are cached. Printed: medians of wall and CPU
+time.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from zoo.errors import UsageError
 
 
 def copy(source: Pack, count: int, folder: Path) -> int:
-    """Pack N records of a pack, row by row, into a folder; returns how many name pair scores.
+    """Pack `count` records of a pack, row by row, into a folder; returns how many of them have pair scores.
 
-    Raises UsageError where there are too few.
+    Raises UsageError where the pack has too few records.
     """
     if len(source.lines) < count:
         raise UsageError(f"{source.path} has {len(source.lines):,} records; name fewer with --records.")
@@ -63,7 +63,7 @@ def main(results: Path, count: int, rounds: int, out: Path | None) -> None:
         environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
         command = ["leaderboard", "--results", str(folder / "results"), "--out", str(folder / "tables")]
         rows: list[dict[str, Any]] = []
-        measure(["--help"], environment)  # has the bytecode made
+        measure(["--help"], environment)  # makes the bytecode
         for number in range(1, rounds + 1):
             shutil.rmtree(folder / "cache", ignore_errors=True)
             for name in ("first", "again"):

@@ -1,4 +1,4 @@
-"""Unsupervised SimCSE training: this project's loop beside sentence-transformers' trainer, alternating, in one run.
+"""Measures unsupervised SimCSE training by this project and by sentence-transformers, alternating in one run.
 
 python -m benchmark.speed.training --text FILE [--backbone zoo-mini] [--steps 40] [--rounds 3] [--out speed.csv]
 
@@ -88,14 +88,14 @@ def main(
 ) -> None:
     """Measure and print medians and the ratio."""
     device = choose_device(device)
-    choose_precision("bf16", device)  # a CPU that announces more than it can do is capped before its first product
+    choose_precision("bf16", device)  # caps the instruction set, before the first product, on a CPU that overstates it
     sentences = list(itertools.islice(iterate_text(text), steps * batch))
     rows: list[dict[str, Any]] = []
     sides = {"zoo-bench": ours, "sentence-transformers": peers}
     for number in range(rounds + 1):
         for precision in ("fp32", "bf16"):
             for name, side in sides.items():
-                # The first round warms up: memory, kernels, caches.
+                # The first round warms up memory, kernels and caches.
                 some = sentences if number else sentences[: 4 * batch]
                 rate = side(backbone, some, batch, length, device, precision)
                 if number:

@@ -1,15 +1,15 @@
-"""SentEval's transfer tasks: this project's probes beside SentEval's own code, on the same vectors, alternating.
+"""Measures this project's probes against SentEval's own code on the transfer tasks, on the same vectors, alternating.
 
 python -m benchmark.speed.transfer compare --data DIR --senteval FOLDER [--tasks TREC,MRPC,CR] [--setting full]
 python -m benchmark.speed.transfer alone --data DIR [--method RECIPE] [--setting full] [--device cuda]
 python -m benchmark.speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
 
-`compare` encodes every sentence once; then each side reads the task's files, looks its vectors up, trains and scores.
-Both run on one thread and process time is compared, so that other work on the machine does not count; with `--threads`
-for this side, or `--peer-threads` for SentEval, wall time is, and nothing else should run. SentEval runs
-neither on a current Python nor without a GPU; docs/transfer.md has the line that mends a copy of it. `alone` times this
-project's side only, on any device. `memory` runs a task of MR's size on random vectors and states the most memory that
-this process has used.
+`compare` encodes every sentence once; then each side reads the task's files, looks up its vectors, trains and scores.
+By default both run on one thread, and process time is compared, so that other work on the machine does not count. With
+`--threads` for this side, or `--peer-threads` for SentEval, wall time is compared, and nothing else should run on the
+machine. SentEval runs neither on a current Python nor without a GPU; docs/transfer.md has the line that repairs a copy
+of it. `alone` times only this project's side, on any device. `memory` runs a task of MR's size on random vectors and
+prints the peak memory of this process.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def theirs(name: str, setting: str, folder: Path, store: VectorStore) -> dict[st
 
 
 def timed(threads: int, side: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """Return what a side found on N threads, with its process time and wall time in seconds."""
+    """Run one side on `threads` threads; returns its result with process time and wall time in seconds."""
     torch.set_num_threads(threads)
     cpu, wall = time.process_time(), time.perf_counter()
     found = side(*arguments)
@@ -68,7 +68,7 @@ def timed(threads: int, side: Callable[..., dict[str, Any]], *arguments: Any) ->
 
 
 def _warm_up(setting: str) -> None:
-    """Let both sides import what they need and take their first steps, on random vectors."""
+    """Make both sides import their modules and take their first steps, on random vectors."""
     x, y = np.random.RandomState(0).randn(90, 8).astype(np.float32), np.arange(90) % 2
     nested(x, y, FAST if setting == "fast" else FULL)
     kind = importlib.import_module("senteval.tools.classifier").MLP
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _store(method: str, device: str) -> VectorStore:
-    """Return what encodes for all tasks with a recipe."""
+    """Return the store that encodes texts of all tasks with a recipe."""
     cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
     return VectorStore(cls(recipe, Runtime(device=device)), method)
 
@@ -136,7 +136,7 @@ def compare(
             f" (dev {us['devacc']:.2f}); {label} {them[compared]:.1f} s : {us[compared]:.2f} s = {ratio:.0f}",
             flush=True,
         )
-        if out is not None:  # after every task: all of them take an hour
+        if out is not None:  # written after every task, because all of them take an hour
             write_json(out, report)
     us_all, them_all = (sum(r[compared] for r in results if r["side"] == side) for side in ("zoo-bench", "SentEval"))
     print(f"all: {label} {them_all:.1f} s : {us_all:.2f} s = {them_all / us_all:.0f}")

@@ -34,17 +34,17 @@ def mteb_task(name: str) -> MTEBTask:
 
     Nothing is read or fetched yet.
     """
-    plain = name.partition(":")[2]
+    mteb_name = name.partition(":")[2]
     try:
         import mteb
     except ImportError as error:
         raise MissingError(f"{name} is a task of mteb; install it: `pip install 'zoo-bench[mteb]'`.") from error
     try:
         with _random_kept():
-            task = mteb.get_task(plain, languages=["eng"], exclusive_language_filter=True)
+            task = mteb.get_task(mteb_name, languages=["eng"], exclusive_language_filter=True)
     except KeyError as error:
         reason = str(error.args[0]).removeprefix("KeyError: ")
-        raise UsageError(f"mteb has no task {plain!r}: {reason} `mteb available-tasks` lists them.") from error
+        raise UsageError(f"mteb has no task {mteb_name!r}: {reason} `mteb available-tasks` lists them.") from error
     kind = str(task.metadata.type)
     if (kind != "STS" and kind not in _BY_MTEB) or list(task.metadata.modalities) != ["text"] or task.is_aggregate:
         raise UsageError(f"{name} is {kind}; of mteb's tasks on text this runs STS, {', '.join(_BY_MTEB)}.")

@@ -62,12 +62,12 @@ def topics(row: TaskRow, data: DataSource, limit: int | None) -> TaskData:
     check_rows(located, "test", len(rows))
     if limit is not None:
         seen: dict[str, int] = {}
-        kept = []
+        first_rows = []
         for label, sentence in rows:
             seen[label] = seen.get(label, 0) + 1
             if seen[label] <= max(limit, 5):
-                kept.append([label, sentence])
-        rows = kept
+                first_rows.append([label, sentence])
+        rows = first_rows
     return _LabelledData(located, [fields[0] for fields in rows], [fields[1] for fields in rows])
 
 

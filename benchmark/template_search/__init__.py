@@ -1,1 +1,1 @@
-"""The search for a prompt's template by its score on development pairs."""
+"""Searches a prompt's template by its score on development pairs."""

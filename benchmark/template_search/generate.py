@@ -1,8 +1,8 @@
-"""Templates that a seq2seq model writes from words and their definitions (PromptBERT section 4.2, after LM-BFF).
+"""Generates templates with a seq2seq model from words and their definitions (PromptBERT section 4.2, after LM-BFF).
 
-The definition stands for [X] and the word for [MASK]: a model pretrained to fill sentinels (T5's <extra_id_0> ...)
-fills the gaps of `definition <0> word <1>` and `<0> word <1> definition`. A beam search keeps the fillings of the
-highest log-probability, averaged over all definitions (Gao et al. 2021, section 5.2: summed over the examples).
+The definition takes the place of [X] and the word that of [MASK]: a model pretrained to fill sentinels (T5's
+<extra_id_0> ...) fills the gaps of `definition <0> word <1>` and `<0> word <1> definition`. A beam search keeps the
+fillings of highest log-probability, averaged over all definitions (Gao et al. 2021, section 5.2: summed over examples).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 FORMS = ("{definition} {first} {word} {second}", "{first} {word} {second} {definition}")
 MAX_TOKENS = 16  # of both gaps together, sentinels included; longer fillings are dropped
-LEAST_WIDTH = 100  # of the beam, also where fewer templates are wanted: LM-BFF's
-_ROWS = 128  # sequences in one decoder call: their logits over the vocabulary are what needs memory
+LEAST_WIDTH = 100  # of the beam, even if fewer templates are wanted: LM-BFF's width
+_ROWS = 128  # sequences in one decoder call, to limit the memory for their logits over the vocabulary
 
 
 Hypothesis = tuple[tuple[int, ...], float]
@@ -38,7 +38,7 @@ Hypothesis = tuple[tuple[int, ...], float]
 
 @dataclass(frozen=True)
 class Definition:
-    """A word and what a dictionary says it is."""
+    """A word and its definition in a dictionary."""
 
     word: str
     text: str
@@ -46,14 +46,14 @@ class Definition:
 
 @dataclass(frozen=True)
 class Generated:
-    """A template in words, and the mean over definitions of its log-probability (natural logarithm)."""
+    """A template as text, and its log-probability (natural logarithm), the mean over definitions."""
 
     template: str
     log_probability: float
 
 
 def read_definitions(path: Path, limit: int | None = None) -> list[Definition]:
-    """Read `word<TAB>definition` lines and draw `limit` of them (always the same); raises UsageError with the line."""
+    """Read `word<TAB>definition` lines and draw `limit` of them by a fixed seed; raises UsageError naming the line."""
     if not path.is_file():
         raise MissingError(f"--generate {path}: no such file; give lines of a word, a tab and its definition.")
     rows = []
@@ -70,7 +70,7 @@ def read_definitions(path: Path, limit: int | None = None) -> list[Definition]:
 
 
 def find_seq2seq(name: str, revision: str | None, runtime: Runtime) -> BackboneSource:
-    """Locate the model without loading it; raises MissingError saying how to get it."""
+    """Locate the model without loading it; raises MissingError that says how to get it."""
     try:
         return find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
     except MissingError as error:
@@ -81,7 +81,7 @@ def find_seq2seq(name: str, revision: str | None, runtime: Runtime) -> BackboneS
 
 
 def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
-    """Load model and tokenizer in float32; raises CorruptError when that fails, UsageError without sentinels."""
+    """Load model and tokenizer in float32; raises CorruptError if that fails, UsageError without sentinel tokens."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     try:
@@ -96,7 +96,7 @@ def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
         tokenizer = load_pretrained(AutoTokenizer, source.folder)
     except ZooError:
         raise
-    except Exception as error:  # transformers raises many kinds; all mean that this checkpoint cannot be used
+    except Exception as error:  # transformers raises many types; all mean that this checkpoint cannot be used
         raise cannot_load(f"--seq2seq {source.name!r}", source.folder, error) from error
     if loading["missing_keys"]:
         missing = sorted(loading["missing_keys"])
@@ -109,7 +109,7 @@ def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
 
 
 class GapFiller:
-    """Beam search over what fills the two gaps around a word, judged on all definitions at once."""
+    """Beam search over fillings of the two gaps around a word, scored on all definitions at once."""
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, runtime: Runtime) -> None:
         self.model, self.tokenizer, self.runtime = model, tokenizer, runtime
@@ -138,13 +138,13 @@ class GapFiller:
                     (finished if token in self.ends else longer).append(((*tokens, token), value + more))
             going, finished = _best(longer, width), _best(finished, width)
             bar.update(done + step + 1)
-            # Every token lowers a log-probability, so what is still open can no longer get in.
+            # Every token lowers the log-probability, so that open hypotheses can no longer enter the best.
             if len(finished) == width and going[0][1] <= finished[-1][1]:
                 break
         return [(*self._gaps(tokens), value) for tokens, value in finished]
 
     def _next(self, going: list[Hypothesis], encoded: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
-        """Return for each hypothesis the mean log-probability of every next token (vocabulary,), -inf where barred."""
+        """Return, for each hypothesis, the mean log-probability of each next token (vocabulary,), -inf if forbidden."""
         from transformers.modeling_outputs import BaseModelOutput
 
         count, results = len(encoded), []
@@ -171,7 +171,7 @@ class GapFiller:
         return self._text(tokens[:middle]), self._text(tokens[middle + 1 : -1])
 
     def _text(self, tokens: tuple[int, ...]) -> str:
-        # The pieces say themselves where a blank is; decoding would lose the one in front.
+        # The pieces themselves mark blanks; decoding would drop the leading one.
         return "".join(self.tokenizer.convert_ids_to_tokens(list(tokens))).replace("▁", " ")
 
 
@@ -187,7 +187,7 @@ def generate_templates(
     count: int,
     runtime: Runtime,
 ) -> list[Generated]:
-    """Return at most `count` different templates in words, best first; some may be no valid template."""
+    """Return at most `count` distinct templates as text, best first; some may be invalid."""
     filler = GapFiller(model, tokenizer, runtime)
     width = max(count // len(FORMS) + 1, LEAST_WIDTH)
     found: dict[str, float] = {}

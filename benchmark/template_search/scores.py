@@ -1,4 +1,4 @@
-"""Scores of templates on STS-B dev, one JSON record each, so that a killed search goes on where it stood."""
+"""Scores templates on STS-B dev, with one JSON record per template, so that a killed search can be continued."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RECORD_VERSION = 1
 
 
 class HasSpearman(TypedDict):
-    """Anything with the correlation of a template, or None."""
+    """Anything that has the correlation of a template, or None."""
 
     spearman: float | None
 
@@ -44,7 +44,7 @@ class Result(HasSpearman):
 
 
 def spearman_of(result: HasSpearman) -> float:
-    """Return a template's correlation, -inf for one without, so that it is sorted last."""
+    """Return a template's correlation, or -inf if it has none, so that it is sorted last."""
     return -math.inf if result["spearman"] is None else result["spearman"]
 
 
@@ -52,7 +52,7 @@ class DevScorer:
     """Scores templates on development pairs: vectors of the method `prompt`, scored as a run scores a checkpoint."""
 
     def __init__(self, backbone: Backbone, data: PairsData, runtime: Runtime, *, period: bool = False) -> None:
-        """`period` ends every sentence in a period, as PromptBERT's released evaluation does."""
+        """Make a scorer; `period` adds a period to sentences without one, as PromptBERT's released evaluation does."""
         assert data.dev is not None
         recipe = PromptRecipe(backbone=backbone.source.name, template="[X] [MASK]", period=period)
         self.encoder = Prompt(recipe, dataclasses.replace(runtime, progress=Progress.silent()), backbone)
@@ -62,7 +62,7 @@ class DevScorer:
         """Return the [MASK] states (n, dim) float32 of the distinct dev sentences (Eq. 2)."""
         self.encoder.put_in(template)
         store = VectorStore(self.encoder, f"template {template!r}")
-        store.add(self.texts)  # both sides at once, which fills the batches better
+        store.add(self.texts)  # both sides at once, for better filled batches
         return store
 
     def __call__(self, template: str) -> float | None:
@@ -73,7 +73,7 @@ class DevScorer:
 
 @dataclass
 class Search:
-    """The records of one search's conditions; scores only the templates that have none."""
+    """Keeps the records of a search under its conditions, and scores the templates that have no record."""
 
     folder: Path
     conditions: dict[str, Any]
@@ -88,20 +88,20 @@ class Search:
         self.scored, self.seconds, self.done = 0, 0.0, 0
 
     def score(self, templates: Sequence[str], bar: Bar) -> list[Result]:
-        """Return the results of templates in their order; failures are recorded and the others go on."""
+        """Return the results of templates in their order; a failure is recorded, and the search continues."""
         for template in templates:
             self.stop()
             self.done += 1
             if template in self.results:
                 continue
-            kept = self._read(template)
-            self.results[template] = kept or self._measure(template)
-            if kept is None:
+            recorded = self._read(template)
+            self.results[template] = recorded or self._measure(template)
+            if recorded is None:
                 bar.update(self.done, self._note())
         return [self.results[template] for template in templates]
 
     def best(self, results: Iterable[Result]) -> list[Result]:
-        """Return the scored results, highest first; of equals the one tried first."""
+        """Return the scored results, highest first; ties keep the order of trying."""
         return sorted((r for r in results if r["status"] == "ok"), key=spearman_of, reverse=True)
 
     def _note(self) -> str:

@@ -1,4 +1,4 @@
-"""`zoo-bench search-templates`: templates scored on STS-B dev, greedily or from a list (PromptBERT section 4.2).
+"""`zoo-bench search-templates`: searches templates by STS-B dev, greedily or from a list (PromptBERT section 4.2).
 
 A template is `prefix "[X]" relationship [MASK] punctuation`; its score is the Spearman correlation x100 of the gold
 scores with the cosine of the sentences' [MASK] states.
@@ -35,7 +35,7 @@ from zoo.recipe import build, read_yaml
 
 
 class SearchOptions(TypedDict):
-    """What the command takes; without `lists`, `templates` and `generate` the shipped lists are searched."""
+    """The command's options; without `lists`, `templates` and `generate` the shipped lists are searched."""
 
     backbone: str
     revision: str | None
@@ -58,7 +58,7 @@ class SearchOptions(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class Lists:
-    """What the greedy search tries, list by list; the first of each stands until its own turn comes."""
+    """The candidates of the greedy search, list by list; until a list is searched, its first entry is used."""
 
     relationships: tuple[str, ...]  # between [X] and [MASK]
     prefixes: tuple[str, ...]  # before [X]
@@ -90,9 +90,9 @@ class Parts:
 
 
 def read_lists(own: Path | None = None) -> tuple[Lists, dict[str, float]]:
-    """Return the shipped lists, each replaced by that of the YAML file `own` where it has one; and published scores.
+    """Return the shipped lists, with those of the YAML file `own` in place of its own ones, and published scores.
 
-    Raises UsageError for an unknown key, an empty list or a template in them that is none.
+    Raises UsageError for an unknown key, an empty list or an invalid template.
     """
     shipped = resource_folder("benchmark", "configs") / "search" / "templates.yaml"
     content = read_yaml(shipped)
@@ -120,7 +120,7 @@ def _template_file(given: Path) -> Path:
 
 
 def read_templates(path: Path) -> list[str]:
-    """Read one template per line (blank lines are skipped); raises UsageError with the line of a bad one."""
+    """Read one template per line (blank lines are skipped); raises UsageError naming the line of an invalid one."""
     if not path.is_file():
         raise MissingError(
             f"--templates {path}: no such file and no shipped list (promptbert-table4); give one template per line."
@@ -151,9 +151,9 @@ def _endings(lists: Lists, best: Parts | None = None) -> list[Parts]:
 
 
 def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
-    """Search relationship tokens, then what wraps [X] with the best `keep` of them, then the punctuation (table 4).
+    """Search relationship tokens, then prefixes and quotes with the best `keep` of them, then punctuation (table 4).
 
-    Returns the results of each stage, by its title; raises ZooError when nothing can be scored.
+    Returns the results of each stage by its title; raises ZooError where nothing can be scored.
     """
     keep = min(keep, len(lists.relationships))
     wrapped = len(lists.prefixes) * len(lists.quotes)
@@ -180,7 +180,7 @@ def greedy(search: Search, lists: Lists, keep: int) -> dict[str, list[Result]]:
 
 
 def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runtime: Runtime) -> list[str]:
-    """Return the valid ones of the templates that --seq2seq writes; kept in the results folder, and not made twice."""
+    """Return the valid templates that --seq2seq writes; they are kept in the results folder and not made again."""
     source = find_seq2seq(seq2seq, None, runtime)
     definitions = read_definitions(words, options["definitions"])
     inputs = {
@@ -221,7 +221,7 @@ def _load_dev(options: SearchOptions) -> PairsData:
 
 
 def search_command(options: SearchOptions, command: list[str]) -> int:
-    """Run the search, write its tables; returns 1 when a template could not be scored."""
+    """Run the search and write its tables; returns 1 if a template could not be scored, else 0."""
     if (options["generate"] is None) != (options["seq2seq"] is None):
         raise UsageError("--generate DEFINITIONS and --seq2seq MODEL go together; give both or neither.")
     ways = [name for name in ("lists", "templates", "generate") if options[name] is not None]

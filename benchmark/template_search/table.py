@@ -1,4 +1,4 @@
-"""The result of a template search as Markdown (in table 4's order), CSV and JSON, and its best on the terminal."""
+"""Writes the result of a template search as Markdown (in table 4's order), CSV and JSON, and prints the best."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from zoo.progress import print_safe
 
 
 class TemplateRow(HasSpearman):
-    """A template's line in the tables; its correlation is x100."""
+    """A template's line in the tables; the correlation is x100."""
 
     stage: str
     template: str
@@ -38,7 +38,7 @@ class SearchTable:
     environment: dict[str, Any]
 
     def rows(self) -> list[TemplateRow]:
-        """One row per template: stages in order, in each the best first, those without a score last."""
+        """One row per template, stage by stage; within a stage the best first and those without a score last."""
         rows: list[TemplateRow] = []
         for stage, results in self.stages.items():
             for result in sorted(results, key=spearman_of, reverse=True):
@@ -70,7 +70,7 @@ def _code(template: str) -> str:
 
 
 def markdown(table: SearchTable) -> str:
-    """Return the table as Markdown: what made it on top, the stages under headings, the reasons for n/a below."""
+    """Return the table as Markdown: the command, the stages under headings, and the reasons for n/a."""
     conditions, environment = table.conditions, table.environment
     data, backbone = conditions["data"], conditions["backbone"]
     period = "a" if conditions["representation"].endswith(" a period added") else "no"

@@ -1,5 +1,5 @@
 "use strict";
-// Elements are built with textContent and setAttribute only: names of methods and reasons are nobody's HTML.
+// Elements are built only with textContent and setAttribute, so that no name or reason is read as HTML.
 const byId = (id) => document.getElementById(id);
 
 function build(element, attributes, children) {
@@ -14,7 +14,7 @@ const make = (tag, attributes, ...children) => build(document.createElement(tag)
 const draw = (tag, attributes, ...children) =>
   build(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
-// Theme: the system's, until the button is pressed; kept nowhere.
+// The theme is the system's until the button is pressed; the choice is not stored.
 const dark = matchMedia("(prefers-color-scheme: dark)");
 function setTheme(name) {
   document.documentElement.dataset.theme = name;
@@ -30,7 +30,7 @@ byId("theme").addEventListener("click", () => {
 
 // Numbers as text.
 const score = (value) => {
-  // A half goes up, as in the other files: toFixed alone looks at the last bits of the binary fraction.
+  // Halves are rounded up, as in the other files; toFixed alone depends on the last bits of the binary fraction.
   const hundredths = Math.round(Number((Math.abs(value) * 100).toFixed(4)));
   return (value < 0 && hundredths ? "-" : "") + (hundredths / 100).toFixed(2);
 };
@@ -50,10 +50,10 @@ const tip = make("div", { id: "tip", role: "tooltip", hidden: true });
 document.body.append(tip);
 let tipAnchor = null;
 let tipTimer = 0;
-let tipOwner = ""; // "mouse" or "focus": what opened it closes it
+let tipOwner = ""; // "mouse" or "focus": only the one that opened the tooltip closes it
 let pointer = "";
 function pointerMoved(event) {
-  // Browsers report a mouse that rests while the page moves under it; that must not take the tooltip of the focus.
+  // Browsers also report a resting mouse when the page moves under it; that must not replace the focus's tooltip.
   const before = pointer;
   pointer = `${event.clientX} ${event.clientY}`;
   return before !== "" && pointer !== before;
@@ -91,11 +91,11 @@ tip.addEventListener("mouseenter", () => clearTimeout(tipTimer));
 tip.addEventListener("mouseleave", () => hideTipSoon("mouse"));
 document.addEventListener("mousemove", pointerMoved, { passive: true });
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") hideTip(); });
-// Moving the focus may scroll; the tooltip then goes with its cell.
+// Moving the focus may scroll the page; the tooltip then moves with its cell.
 document.addEventListener("scroll", () => (tipOwner === "focus" ? placeTip() : hideTip()), { capture: true, passive: true });
 addEventListener("resize", placeTip);
 
-// Gives the elements inside `root` that `find` accepts the tooltip that `lines` writes.
+// Adds tooltips to the elements inside `root` that `find` accepts; `lines` returns the text of a tooltip.
 function tips(root, find, lines) {
   const open = (event, owner) => {
     const anchor = find(event.target);

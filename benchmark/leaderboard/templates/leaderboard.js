@@ -1,15 +1,15 @@
-// The page: a tab a suite, each with its filters, its table, its plots and how it was made.
+// The page: a tab per suite, each with filters, the table, plots and the commands that made it.
 const data = JSON.parse(byId("data").textContent);
 const page = byId("main");
 
 function startingChoice(rows) {
-  // The best three, and the best row that nothing was trained for: what there is to gain.
+  // The best three rows, and the best untrained row, which shows how much training gains.
   const ranked = rows.filter((row) => row.rank !== null);
-  const plain = ranked.find((row) => row.setting === "untrained");
-  return new Set([...(ranked.length ? ranked : rows).slice(0, 3), ...(plain ? [plain] : [])]);
+  const untrained = ranked.find((row) => row.setting === "untrained");
+  return new Set([...(ranked.length ? ranked : rows).slice(0, 3), ...(untrained ? [untrained] : [])]);
 }
 
-// What is shown stands in the address: #suite=sts&method=simcse,ptbert&sort=Avg.:descending. A plain #sts opens a suite.
+// The address states what is shown: #suite=sts&method=simcse,ptbert&sort=Avg.:descending. #sts alone opens that suite.
 const address = () => {
   const text = decodeURIComponent(location.hash.slice(1));
   return text.includes("=") ? new URLSearchParams(location.hash.slice(1)) : new URLSearchParams(text ? { suite: text } : {});
@@ -43,7 +43,7 @@ function controls(section, apply, given) {
   complete.checked = given.has("complete");
   spread.checked = !given.has("plain");
   grouped.checked = given.has("groups");
-  // What differs from the start, as it stands in the address.
+  // Returns what differs from the initial state, as parameters for the address.
   const state = () => ({
     ...(search.value.trim() ? { method: search.value.trim() } : {}),
     ...(backbone.value === "" ? {} : { backbone: backbones[backbone.value] }),
@@ -64,7 +64,7 @@ function controls(section, apply, given) {
 
 function buildSection(section, panel, given) {
   const redraw = () => {
-    // The same colour in the table, the points, the bars and the curves.
+    // A row has the same colour in the table, the points, the bars and the curves.
     section.rows.forEach((row) => { row.colour = undefined; row.box.style.accentColor = ""; });
     section.rows.filter((row) => row.chosen && row.shown).forEach((row, i) => {
       row.colour = i;
@@ -124,7 +124,7 @@ function buildSection(section, panel, given) {
     if (panel.clientWidth !== width && panel.clientWidth) { width = panel.clientWidth; redraw(); }
   })).observe(panel);
 }
-// What the page holds of a table, without the marks that drawing leaves on its rows.
+// Returns a table's data without the properties that drawing adds to its rows.
 function jsonButton(section) {
   const button = make("button", { type: "button", class: "link" }, "JSON");
   button.addEventListener("click", () => {
@@ -136,7 +136,7 @@ function jsonButton(section) {
   });
   return button;
 }
-// Systems that no recipe makes: as printed, without a rank.
+// Systems without a recipe: their printed values, without a rank.
 function citedTable(section) {
   const columns = [...section.tasks.map((task, i) => [task, section.columns[i]]), ["Avg", "Avg."]];
   const head = ["System", "Source", ...columns.map(([, label]) => label), "Why cited", "Not comparable"];
@@ -170,7 +170,7 @@ function open(index, given = new URLSearchParams()) {
     one.built = true;
     buildSection(one.section, one.panel, given);
   }
-  tabs.scrollLeft = one.tab.offsetLeft - tabs.offsetLeft - 40; // narrow screens have them in one line
+  tabs.scrollLeft = one.tab.offsetLeft - tabs.offsetLeft - 40; // on narrow screens the tabs are one scrolling line
   history.replaceState(null, "", `#${addressOf(one.section)}`);
 }
 tabs.addEventListener("keydown", (event) => {
@@ -184,7 +184,7 @@ tabs.addEventListener("keydown", (event) => {
 tabs.hidden = panels.length < 2;
 page.append(tabs, ...panels.map(({ panel }) => panel));
 const wanted = (given) => Math.max(0, panels.findIndex(({ section }) => section.id === given.get("suite")));
-// Another address in the same window: the suite is built anew as that address has it.
+// If the address changes in the same window, the suite is built again from the new address.
 addEventListener("hashchange", () => {
   const given = address();
   const one = panels[wanted(given)];

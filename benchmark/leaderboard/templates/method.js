@@ -1,4 +1,4 @@
-// The curves of a method's page; everything else of it is plain HTML.
+// Draws the curves of a method's page; everything else on it is plain HTML.
 const curves = JSON.parse(byId("data").textContent).curves;
 const holders = [...document.querySelectorAll(".curve-plot")];
 const drawOne = (holder) => {

@@ -1,4 +1,4 @@
-// Plots as SVG, drawn at the width there is, coloured by the theme's variables.
+// Plots as SVG, drawn at the available width and coloured by the theme's variables.
 const SERIES = 8;
 const seriesColour = (i) => `var(--s${i % SERIES})`;
 
@@ -39,7 +39,7 @@ function marker(setting, x, y) {
   return draw("circle", { class: `mark ${setting}`, cx: x, cy: y, r: setting === "untrained" ? r - .5 : r });
 }
 
-// Names beside their points where there is room; what would cover another name or the axis is left out (hover tells it).
+// Writes names beside their points; a name that would cover another one or the axis is left out (hovering shows it).
 const measure = document.createElement("canvas").getContext("2d");
 function label(svg, taken, text, x, y, [left0, right]) {
   measure.font = `12px ${getComputedStyle(document.body).fontFamily}`;
@@ -63,7 +63,7 @@ function clip(svg, [left, top, right, bottom]) {
   svg.append(draw("clipPath", { id }, draw("rect", { x: left, y: top, width: right - left, height: bottom - top })));
   return `url(#${id})`;
 }
-// Puts a drawing into its place; a point of a row that had the focus has it again.
+// Replaces a drawing; if a row's point had the focus, its new point gets it.
 function renew(holder, children, same) {
   const focused = holder.contains(document.activeElement) ? document.activeElement : null;
   holder.replaceChildren(...children);
@@ -145,7 +145,7 @@ function costPlot(section, { name, title, axis, cost, text, tickText, ticks, che
       if (row.colour !== undefined) point.style.color = seriesColour(row.colour);
       svg.append(point);
     });
-    // In a part that somebody chose there may be room for every name.
+    // In a part that the user has chosen there may be room for every name.
     const named = new Set([...rows.filter((row) => row.chosen), ...front, ...(view.chosen ? seen : [])].filter(sees));
     const best = (a, b) => b.chosen - a.chosen || b.average.mean - a.average.mean;
     [...named].sort(best).forEach((row) => label(svg, taken, row.name, x(cost(row)), y(row.average.mean), [left, width]));

@@ -1,22 +1,22 @@
-// On paper a table stands in parts, as many columns each as a sheet is wide, every part with rank and method.
-const SHEET = 1040; // pixels between the margins of A4, lying
+// For printing, a table is split into parts that fit the width of a sheet; each part repeats rank and method.
+const SHEET = 1040; // pixels between the margins of A4 in landscape format
 const SMALLEST = .66; // of the size on the screen: about 7.5 points
 const LEAST = .56;
-const FIXED = [1, 2]; // rank and method; the boxes before them are for the screen
-// The columns of each part; `widths` are those of a copy that is styled for paper.
+const FIXED = [1, 2]; // rank and method; the checkboxes before them are only for the screen
+// Returns the columns of each part; `widths` are those of a copy with the style for paper.
 function partsOf(heads, widths) {
   const sum = (columns) => columns.reduce((total, i) => total + widths[i], 0);
   const room = SHEET / SMALLEST - sum(FIXED);
   const parts = [[]];
   for (let i = 3; i < heads.length; i++) {
     const last = parts[parts.length - 1];
-    // Conditions begin a part of their own, unless all of them still fit behind the scores.
+    // The conditions begin a new part, unless all of them fit beside the scores.
     const rest = heads.slice(i).map((_, k) => i + k);
     const begins = heads[i].textContent === "Setting" && sum(last) + sum(rest) > room;
     if (last.length && (begins || sum(last) + widths[i] > room)) parts.push([i]);
     else last.push(i);
   }
-  // One or two columns are no part: the one before is a little smaller with them.
+  // One or two columns do not make a part: they are added to the previous one, in slightly smaller type.
   const [before, end] = parts.slice(-2);
   if (end && end.length < 3 && sum([...FIXED, ...before, ...end]) < SHEET / LEAST) before.push(...parts.pop());
   return parts.map((columns) => [...FIXED, ...columns]);
@@ -30,7 +30,7 @@ function copyOf(table, columns) {
     return copy;
   };
   const shown = [...table.tBodies[0].rows].filter((row) => !row.hidden);
-  // As text: browsers repeat no head with buttons on the next sheet.
+  // The head becomes plain text, because browsers do not repeat a head with buttons on the next sheet.
   const head = line(table.tHead.rows[0]);
   for (const cell of head.cells) cell.textContent = cell.textContent;
   return make("table", { class: table.className }, make("thead", {}, head), make("tbody", {}, ...shown.map(line)));

@@ -79,7 +79,7 @@ function tableCell(row, column, index) {
   }
   const value = column.value(row);
   if (column.kind === "score") {
-    // Without a spread its place stays empty: the numbers of a column stand under each other.
+    // A missing spread leaves its place empty, so that the numbers of a column are aligned.
     const { mean, sd } = column.cell(row);
     return make("td", { class: `${column.css || ""} ${mean === null ? "quiet" : ""}`.trim(), tabindex: -1 },
       mean === null ? "n/a" : score(mean), make("span", { class: "sd" }, sd === null ? "" : `±${score(sd)}`));
@@ -104,13 +104,13 @@ function sortedRows(rows, column, direction) {
   const missing = (value) => value === null || value === "";
   return [...rows].sort((a, b) => {
     const [x, y] = [column.value(a), column.value(b)];
-    // What is missing stays last, whichever way the rest goes.
+    // Missing values stay last in both directions of sorting.
     if (missing(x) || missing(y)) return missing(x) - missing(y) || a.order - b.order;
     return sign * (column.kind === "text" ? x.localeCompare(y) : x - y) || a.order - b.order;
   });
 }
 
-// Rows of one condition stand together: what is trained on labels is not compared with what is not.
+// Rows are grouped by condition: rows trained on labels are not compared with others.
 const GROUPS = { ...SETTINGS, controls: "what every method is measured against" };
 const groupOf = (row) => row.control === "control" ? "controls" : row.setting;
 
@@ -167,7 +167,7 @@ function buildTable(section, onChange, remember) {
     grouped = wanted;
     sort(sorted.column, sorted.direction);
   }
-  // "Avg.:descending", as it stands in the address; a column that is not here changes nothing.
+  // Sorts by a text of the address such as "Avg.:descending"; an unknown column changes nothing.
   const sortedBy = () => `${sorted.column.label}:${sorted.direction}`;
   function sortBy(text) {
     const [, label, direction] = /^(.*):(ascending|descending)$/.exec(text) || [];
@@ -180,7 +180,7 @@ function buildTable(section, onChange, remember) {
       if (column.kind !== "score") return;
       const values = rows.filter((row) => row.shown && column.value(row) !== null).map((row) => score(column.value(row)));
       const best = values.length ? Math.max(...values.map(Number)) : null;
-      // By the digits that are printed: of two equal numbers not one alone is bold.
+      // Compares the printed digits, so that of two equal numbers both are bold.
       rows.forEach((row) => row.line.children[i + 1].classList.toggle("best",
         column.value(row) !== null && Number(score(column.value(row))) === best));
     });

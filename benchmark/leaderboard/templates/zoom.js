@@ -1,7 +1,7 @@
-// What part of a plot is seen: drag a rectangle, wheel or pinch, the buttons, or + - 0 and Shift with the arrow keys.
-// `x` and `y` are [low, high] on the plot's own scales (a logarithm, where the axis is one).
+// Zooms a plot: drag a rectangle, wheel or pinch, the buttons, or the keys + - 0 and Shift with the arrow keys.
+// `x` and `y` are [low, high] on the plot's own scales (logarithms for a logarithmic axis).
 function makeZoom(redraw) {
-  let seen = null; // null: as the data has it
+  let seen = null; // the visible part; null: all of the data
   let area = null; // how the last drawing maps its pixels, and its limits
   const button = (text, name, act) => {
     const made = make("button", { type: "button", "aria-label": name, title: name }, text);
@@ -35,7 +35,7 @@ function makeZoom(redraw) {
     const one = ([low, high], part) => [low + (high - low) * part, high + (high - low) * part];
     set({ x: one(x, dx), y: one(y, dy) });
   }
-  // The view to draw, and whether it is a part that somebody chose.
+  // The view to draw, and whether the user has chosen it.
   function view(home, limits) {
     area = { home, limits };
     if (seen) seen = { x: clamp(seen.x, limits.x), y: clamp(seen.y, limits.y) };
@@ -54,7 +54,7 @@ function makeZoom(redraw) {
     const inside = ([px, py]) => px >= left && px <= right && py >= top && py <= bottom;
     svg.setAttribute("tabindex", -1);
     svg.addEventListener("wheel", (event) => {
-      // A wheel alone scrolls the page, unless the plot was clicked or reached by the keyboard.
+      // Without Ctrl the wheel scrolls the page, unless the plot has the focus.
       if (!inside(place(event)) || !(event.ctrlKey || svg.contains(document.activeElement))) return;
       event.preventDefault();
       scale(event.deltaY > 0 ? 1.25 : .8, part(place(event)));
@@ -92,7 +92,7 @@ function makeZoom(redraw) {
       }, { once: true });
     });
   }
-  // As it stands in the address: four numbers, or nothing.
+  // The part as text for the address: four numbers, or nothing.
   const text = () => seen ? [...seen.x, ...seen.y].map((one) => Number(one.toPrecision(5))).join("|") : "";
   function read(given) {
     const numbers = (given || "").split("|").map(Number);
@@ -103,7 +103,7 @@ function makeZoom(redraw) {
   return { bar, view, listen, text, read };
 }
 
-// The low end for values that a plot shows at first: a few far below the others would press those into a line.
+// The lower end of the values shown at first: a few values far below the others would squeeze those into a line.
 function lowEnd(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const quarter = (part) => sorted[Math.round((sorted.length - 1) * part)];

@@ -215,16 +215,16 @@ def _direction(
         return total[:, None, None]
 
     result: Tensor = -gradient
-    kept = []
+    shares = []
     for step, change, curvature in reversed(history):
         share = dot(step, result) / curvature[:, None, None]
         result = result - share * change
-        kept.append(share)
+        shares.append(share)
     result = inverse(result)
     if history:
         step, change, curvature = history[-1]
         scale = curvature[:, None, None] / dot(change, inverse(change))
         result = result * torch.where(scale.isfinite(), scale, 1.0)
-    for (step, change, curvature), share in zip(history, reversed(kept), strict=True):
+    for (step, change, curvature), share in zip(history, reversed(shares), strict=True):
         result = result + (share - dot(change, result) / curvature[:, None, None]) * step
     return result

@@ -35,7 +35,7 @@ from zoo.files import write_text
 from zoo.progress import Bar, Progress
 
 _RETRIES = 3  # how often an encoder is tried again after its worker was lost
-_FAREWELL = 60.0  # seconds in which trainings write their checkpoints after a signal
+_STOP_SECONDS = 60.0  # seconds in which trainings write their checkpoints after a signal
 _BASE_BYTES = 1 << 30  # memory of a process with PyTorch, Transformers and the data
 _COPIES = 6  # of the weights while training: weights, gradients, Adam's two moments, the best, a momentum encoder's
 
@@ -393,8 +393,8 @@ class _Driver:
         """Interrupt all tasks as Ctrl-C would, kill those that do not stop, and keep what they have saved."""
         for ref in self.running:
             self.ray.cancel(ref, force=False)
-        until = time.monotonic() + _FAREWELL
-        self.ray.wait(list(self.running), num_returns=len(self.running), timeout=_FAREWELL)
+        until = time.monotonic() + _STOP_SECONDS
+        self.ray.wait(list(self.running), num_returns=len(self.running), timeout=_STOP_SECONDS)
         for ref, job in list(self.running.items()):
             with suppress(self.ray.exceptions.RayError):
                 if time.monotonic() >= until:

@@ -21,8 +21,8 @@ from zoo.errors import Interrupted, UsageError, ZooError
 from zoo.progress import Progress
 from zoo.training.team import LeftAloneError, Team
 
-_FAREWELL = 10.0  # seconds to wait until the others know that the run is over
-_WORD = 20.0  # seconds to wait, after a signal, for the first process's message that it ends
+_END_SECONDS = 10.0  # seconds to wait until the others know that the run is over
+_ANSWER_SECONDS = 20.0  # seconds to wait, after a signal, for the first process's message that it ends
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Leader:
             if not self.team.holds_store:
                 return
             keys = {rank: f"bye/{rank}" for rank in range(1, self.size)}
-            self.team.wait(keys, lambda: None, _FAREWELL)
+            self.team.wait(keys, lambda: None, _END_SECONDS)
 
     def _order(self, what: dict[str, Any]) -> int:
         self.orders += 1
@@ -134,7 +134,7 @@ def _orders(team: Team, stop: Stop) -> Iterator[Any]:
         try:
             team.wait(key, stop)
         except Interrupted:
-            if team.wait(key, lambda: None, _WORD):
+            if team.wait(key, lambda: None, _ANSWER_SECONDS):
                 raise LeftAloneError(
                     f"process {team.rank} of {team.size}: stopped by signal {stop()}, and the first process does not"
                     " answer; what was saved is kept and the same command goes on from there."

@@ -45,7 +45,7 @@ class Worker:
         return Outcome(**{**found, **pairs})
 
 
-class _Named(Progress):
+class _WorkerProgress(Progress):
     """Prints lines with the worker's number, and no bars: those of several processes would overwrite each other."""
 
     def __init__(self, number: int) -> None:
@@ -151,7 +151,7 @@ def _worker(
         load_plugin_file(Path(path), [METHODS, TASKS])
     try:
         with told_exits():
-            done = work(options, Claims(place), _Named(number), command)
+            done = work(options, Claims(place), _WorkerProgress(number), command)
     except Interrupted as error:
         sys.exit(error.exit_code)
     except ZooError as error:
