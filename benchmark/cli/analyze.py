@@ -408,10 +408,22 @@ def trajectory(**options: Unpack[_RowOptions]) -> None:
 
 @command.command()
 @_kept
-@click.option("--positive", default=4.0, show_default=True, help="Hard positive pairs are scored so or higher,")
-@click.option("--longer-by", type=click.IntRange(0), default=5, show_default=True, help="more words apart;")
-@click.option("--negative", default=1.0, show_default=True, help="hard negative pairs are scored so or lower,")
-@click.option("--closer-than", type=click.IntRange(1), default=2, show_default=True, help="fewer words apart.")
+@click.option("--positive", default=4.0, show_default=True, help="Lowest gold score of a hard positive pair.")
+@click.option(
+    "--longer-by",
+    type=click.IntRange(0),
+    default=5,
+    show_default=True,
+    help="A hard positive pair differs by more words than N.",
+)
+@click.option("--negative", default=1.0, show_default=True, help="Highest gold score of a hard negative pair.")
+@click.option(
+    "--closer-than",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="A hard negative pair differs by fewer words than N.",
+)
 def pairs(**options: Unpack[_Pairs]) -> None:
     """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
     rows, tasks, store = _start_rows(options)
@@ -427,7 +439,7 @@ def pairs(**options: Unpack[_Pairs]) -> None:
 @command.command()
 @_kept
 @click.option("--pairs", "count", type=click.IntRange(1), default=10, show_default=True, help="Of each task.")
-@click.option("--no-texts", is_flag=True, help="Row numbers only: for what is published.")
+@click.option("--no-texts", is_flag=True, help="Row numbers instead of texts, for publication.")
 def worst(**options: Unpack[_Worst]) -> None:
     """The pairs whose rank is farthest from that of their gold score, with their texts."""
     rows, tasks, store = _start_rows(options)

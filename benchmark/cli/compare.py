@@ -31,7 +31,7 @@ from zoo.progress import print_safe
     show_default=True,
     help="Also the N pairs of each task that differ most.",
 )
-@click.option("--no-texts", is_flag=True, help="Their row numbers only.")
+@click.option("--no-texts", is_flag=True, help="With --pairs: row numbers instead of texts.")
 @data_option
 def command(
     a: str,

@@ -25,13 +25,13 @@ class _Options(TypedDict):
 @click.argument("method", type=METHOD)
 @click.argument("folder", type=click.Path(path_type=Path))
 @results_option
-@click.option("--seed", type=click.IntRange(0), help="Which of the trained ones [default: the first].")
+@click.option("--seed", type=click.IntRange(0), help="Seed of the trained encoder [default: the first].")
 @click.option(
     "--licence", metavar="ID", help="For the card, as the hub spells it [default: the base model's, if stated]."
 )
 @click.option("--language", metavar="CODE", help="For the card [default: the base model's, else en].")
 @click.option("--push-to-hub", metavar="OWNER/NAME", help="Upload the folder to this repository of the hub.")
-@click.option("--private", is_flag=True, help="A repository that is made is private.")
+@click.option("--private", is_flag=True, help="Make a new repository private.")
 @plugin_option
 def command(method: str, folder: Path, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
     """Write a trained METHOD as a new sentence-transformers FOLDER with a model card."""

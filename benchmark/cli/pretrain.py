@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from zoo.pretraining.recipe import PretrainRecipe
 
 OVERRIDES = """\b
-A value of the recipe is changed behind its name, each after a colon:
+Values of the recipe can be changed after its name, each after a colon:
   NAME:key=value:key=value      zoo-mini:steps=3000:learning_rate=5e-4
   lists in brackets             zoo-mini:row_stages=[[2000,128]]
   null for "none"               zoo-small:begin_from=null
-Put the whole in quotes where your shell reads brackets. A wrong key is answered with the list of keys.
+Put all of it in quotes if your shell interprets brackets. After a wrong key, the error lists the keys.
 """
 _NUMBER = re.compile(r"(\d+)([KMG]?)", re.IGNORECASE)
 
@@ -127,7 +127,7 @@ def pretrain_command(options: _Options) -> int:
 @click.option(
     "--score", metavar="CHECKPOINT", help="Train nothing: score this checkpoint on the recipe's held-out text."
 )
-@click.option("--steps", type=click.IntRange(1), help="Instead of the recipe's number.")
+@click.option("--steps", type=click.IntRange(1), help="Number of steps, instead of the recipe's.")
 @click.option(
     "--finish",
     type=click.IntRange(0),

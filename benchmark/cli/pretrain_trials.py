@@ -27,7 +27,7 @@ class _Options(TypedDict):
 @data_option
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the trials and of their table.")
 @click.option("--only", multiple=True, metavar="TRIAL", help="This trial of the table; may be repeated.")
-@click.option("--tokens", type=click.IntRange(1), help="Of each trial, instead of the table's number.")
+@click.option("--tokens", type=click.IntRange(1), help="Tokens of each trial, instead of the table's number.")
 @device_option
 @precision_option
 def command(**options: Unpack[_Options]) -> int:

@@ -15,7 +15,7 @@ from benchmark.cli.options import data_option, results_only_option
 @click.argument("method", type=METHOD)
 @results_only_option
 @click.option("--out", type=click.Path(path_type=Path), help="The page [default: reports/METHOD.html in the results].")
-@click.option("--no-texts", is_flag=True, help="Row numbers of the worst pairs only: for what is published.")
+@click.option("--no-texts", is_flag=True, help="Row numbers of the worst pairs instead of texts, for publication.")
 @data_option
 def command(method: str, results: Path, out: Path | None, no_texts: bool, data: str | None) -> None:
     """Write one HTML page about a method: recipe, scores, seeds, curves, hard and worst pairs, conditions."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.argument("file", required=False, type=RUN_FILE)
 @methods_of_run_option
-@click.option("--label", help="What rows are called: a name for each method, comma-separated [default: as --methods].")
+@click.option("--label", help="Names of rows: one for each method, comma-separated [default: as --methods].")
 @click.option(
     "--suite",
     "suites",
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 @click.option(
     "--tracker",
     type=TRACKERS,
-    help="Tell these trackers of trainings: tensorboard, wandb, mlflow ... (whichever is installed), or all.",
+    help="Report trainings to these trackers: tensorboard, wandb, mlflow ... (if installed), or all.",
 )
 @click.option(
     "--tracker-folder",
@@ -106,7 +106,7 @@ if TYPE_CHECKING:
 )
 @click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
-@click.option("--remeasure", is_flag=True, help="Measure cells again that were made by other code.")
+@click.option("--remeasure", is_flag=True, help="Measure cells again that were measured with other code.")
 @click.option(
     "--embedding-cache",
     type=click.FloatRange(0),

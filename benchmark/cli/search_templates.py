@@ -37,7 +37,13 @@ from benchmark.template_search.search import SearchOptions, search_command
 @click.option(
     "--lists", type=click.Path(path_type=Path), help="YAML of relationships, prefixes, quotes, endings to try."
 )
-@click.option("--keep", type=click.IntRange(1), default=1, show_default=True, help="Best relationships searched on.")
+@click.option(
+    "--keep",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of best relationships to continue with.",
+)
 @click.option(
     "--templates",
     type=click.Path(path_type=Path),
@@ -47,7 +53,7 @@ from benchmark.template_search.search import SearchOptions, search_command
 @click.option(
     "--generate", type=click.Path(path_type=Path), help="Score templates written from word<TAB>definition lines."
 )
-@click.option("--seq2seq", help="What writes them: folder or hub id of a T5-like model.")
+@click.option("--seq2seq", help="The model that writes templates: folder or hub id of a T5-like model.")
 @click.option("--count", type=click.IntRange(2), default=500, show_default=True, help="Most templates to write.")
 @click.option("--definitions", type=click.IntRange(1), default=32, show_default=True, help="Draw N definitions.")
 @data_option
