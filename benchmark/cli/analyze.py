@@ -414,7 +414,7 @@ def trajectory(**options: Unpack[_RowOptions]) -> None:
     type=click.IntRange(0),
     default=5,
     show_default=True,
-    help="A hard positive pair differs by more words than N.",
+    help="A hard positive pair differs in length by more words than this.",
 )
 @click.option("--negative", default=1.0, show_default=True, help="Highest gold score of a hard negative pair.")
 @click.option(
@@ -422,7 +422,7 @@ def trajectory(**options: Unpack[_RowOptions]) -> None:
     type=click.IntRange(1),
     default=2,
     show_default=True,
-    help="A hard negative pair differs by fewer words than N.",
+    help="A hard negative pair differs in length by fewer words than this.",
 )
 def pairs(**options: Unpack[_Pairs]) -> None:
     """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""

@@ -53,7 +53,7 @@ def estimate_seconds(
 
 
 def seconds_of(parameters: int, characters: float, tokens: float, passes: float, speed: float) -> float:
-    """Return the seconds for encoding the characters and training `passes` epochs on the tokens (1 for a fit)."""
+    """Return the seconds to encode the characters and train `passes` epochs on the tokens (0: one forward pass)."""
     work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
     work += max(6.0 * passes, 2.0) * parameters * tokens
     return work / (_UTILISATION * speed) + 2.0

@@ -1,7 +1,7 @@
 """SemEval-2013 task 5(a): does a two-word phrase mean the same as a word? Frozen vectors, a classifier on top.
 
 The classifier is SentEval's for MRPC, on [|u-v| ; u*v]: folds of the training part choose its penalty. The frozen rows
-of BURT's table 3 are trained on such vectors too, though BURT does not name the classifier. `threshold_accuracy` needs
+of BURT's table 3 have a classifier on such vectors too, which BURT does not name. `threshold_accuracy` needs
 no classifier: a cosine threshold, chosen on the training part, separates the classes.
 """
 

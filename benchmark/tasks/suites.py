@@ -67,7 +67,7 @@ def suites_named(names: str) -> list[Suite]:
 
 
 def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
-    """Return the suites named; without names pocket if it has all tasks (or none are named), else those that do."""
+    """Return the suites named; without names pocket if it has all tasks (or none are named), else those with any."""
     if names is not None:
         return suites_named(names)
     patterns = [part.strip().lower() for part in (tasks or "").split(",") if part.strip()]

@@ -52,7 +52,7 @@ class DevScorer:
     """Scores templates on development pairs: vectors of the method `prompt`, scored as a run scores a checkpoint."""
 
     def __init__(self, backbone: Backbone, data: PairsData, runtime: Runtime, *, period: bool = False) -> None:
-        """Make a scorer; `period` adds a period to sentences without one, as PromptBERT's released evaluation does."""
+        """Make a scorer; `period` adds a period to sentences without an end mark, as PromptBERT's evaluation does."""
         assert data.dev is not None
         recipe = PromptRecipe(backbone=backbone.source.name, template="[X] [MASK]", period=period)
         self.encoder = Prompt(recipe, dataclasses.replace(runtime, progress=Progress.silent()), backbone)
