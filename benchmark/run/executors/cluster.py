@@ -326,6 +326,7 @@ class _Driver:
         )
         self.tries = dict.fromkeys(jobs, 0)
         self.running: dict[Any, Job] = {}
+        self.asked: Any = None  # the board's answer that is waited for
 
     def run(self) -> tuple[Outcome, list[tuple[Path, str]]]:
         """Run all jobs."""
@@ -341,7 +342,8 @@ class _Driver:
                 failed = self.fail_fast and self.own.outcome.failed
                 if stop() is not None or failed:
                     self._cancel()
-            self._tell(bar, total)
+            for _ in range(2):  # what was asked for before may only come now, and then what has been said since
+                self._tell(bar, total, 30)
             stop.check()
         return self.own.outcome, self.own.records.corrupt
 
@@ -380,12 +382,18 @@ class _Driver:
         self.own.outcome.failed.append((f"{plan.shown}{seed}", reason))
         self.progress.say(f"{plan.shown}{seed}: failed: {reason}")
 
-    def _tell(self, bar: Bar, total: int) -> None:
+    def _tell(self, bar: Bar, total: int, seconds: float = 5) -> None:
         """Print the lines and states that the tasks have sent to the board."""
+        if self.asked is None:
+            self.asked = self.board.take.remote()
         try:
-            lines, states = self.ray.get(self.board.take.remote(), timeout=5)
-        except self.ray.exceptions.RayError:  # the board was lost; Ray starts another one
+            lines, states = self.ray.get(self.asked, timeout=seconds)
+        except self.ray.exceptions.GetTimeoutError:  # another question would lose the lines of this answer
             return
+        except self.ray.exceptions.RayError:  # the board was lost; Ray starts another one
+            self.asked = None
+            return
+        self.asked = None
         for line in lines:
             self.progress.say(line)
         names = {job.key: self.jobs[job] for job in self.running.values()}

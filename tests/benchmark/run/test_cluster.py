@@ -24,6 +24,7 @@ from benchmark.run.executors.board import Board, Told
 from benchmark.run.executors.cluster import Job, Share, keep, work
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
+from zoo.progress import Bar, Progress
 
 GB = 1 << 30
 
@@ -52,7 +53,7 @@ class Handle:
 
 def handles(board: Board) -> Any:
     class Actor:
-        say, at = Handle(board.say), Handle(board.at)
+        say, at, take = Handle(board.say), Handle(board.at), Handle(board.take)
 
     return Actor()
 
@@ -147,11 +148,43 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         cluster.ray_library()
 
 
+class SlowRay:
+    """Ray whose first answer is late."""
+
+    class exceptions:
+        class RayError(Exception):
+            pass
+
+        class GetTimeoutError(RayError, TimeoutError):
+            pass
+
+    def __init__(self) -> None:
+        self.late = True
+
+    def get(self, answer: Any, timeout: float) -> Any:
+        if self.late:
+            self.late = False
+            raise self.exceptions.GetTimeoutError
+        return answer
+
+
+def test_lines_that_come_late_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    board, driver = Board(), cluster._Driver.__new__(cluster._Driver)
+    driver.ray, driver.running, driver.jobs, driver.asked = SlowRay(), {}, {}, None
+    driver.progress, driver.board = Progress(), handles(board)
+    board.say("first")
+    driver._tell(Bar(), 1)
+    board.say("second")
+    driver._tell(Bar(), 1)
+    driver._tell(Bar(), 1)
+    assert capsys.readouterr().err.splitlines() == ["first", "second"]
+
+
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=2)
 def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
-    methods = "simcse:batch_size=4:epochs=4:eval_every=999"
+    methods = "simcse:batch_size=4:epochs=20:eval_every=999"  # long beside the time that a line takes to come here
     command = [sys.executable, "-m", "benchmark", *words(tiny_bert, tmp_path / "ray", methods, 2, "--executor", "ray")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": "local"}
     child = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
