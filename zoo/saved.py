@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
+from zoo.paths import is_file
 from zoo.recipe import all_recipes, parse_methods
 from zoo.registry import METHODS
 
@@ -82,7 +83,7 @@ def check_files(folder: Path, hashes: object) -> None:
         raise CorruptError(f"{folder}: nothing says which files the encoder has; train it again.")
     for name, expected in hashes.items():
         path = folder / name
-        if not path.is_file() or sha256_file(path) != expected:
+        if not is_file(path) or sha256_file(path) != expected:
             raise CorruptError(f"{path} is damaged or missing (its sha256 is not the one it was saved with).")
 
 

@@ -13,6 +13,7 @@ from zoo.conformance import PROBES
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.methods.pooled import Average
 from zoo.registry import METHODS
+from zoo.saved import check_files
 
 ONE_RECIPE_A_METHOD = {
     "random": "random",
@@ -107,3 +108,9 @@ def test_a_plugin_that_is_not_loaded_is_named(tiny_bert: Path, tmp_path: Path) -
         (tmp_path / "method.json").write_text(damaged, encoding="utf-8")
         with pytest.raises(CorruptError, match=r"method\.json"):
             zoo.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["9" * 3000, "\0", "absent"])
+def test_a_file_that_no_folder_can_have_is_told(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CorruptError, match="damaged or missing"):
+        check_files(tmp_path, {name: "0" * 64})

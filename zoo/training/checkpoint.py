@@ -179,7 +179,7 @@ def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None
             if name in ("foreach", "fused", "params"):  # how a step is computed, and which weights: torch checks them
                 same = isinstance(other, type(value) | bool | None)
             elif value is None or isinstance(value, bool | str):
-                same = bool(other == value)
+                same = type(other) is type(value) and other == value  # JSON's 0 equals False, and torch refuses it
             elif isinstance(value, tuple):
                 pairs = zip(value, other, strict=True) if isinstance(other, tuple) else [(value, other)]
                 same = all(_same_type(one, another) for one, another in pairs)

@@ -124,7 +124,7 @@ def test_a_schedule_of_another_kind_is_refused(name: str, value: Any, tmp_path: 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("betas", [0.9]), ("betas", [0.9, None]), ("eps", 10**30), ("lr", True), ("lr", "0.1"), ("weight_decay", [0.1])],
+    [("betas", [0.9]), ("betas", [0.9, None]), ("eps", 10**30), ("lr", True), ("lr", "0.1"), ("maximize", 0)],
 )
 def test_settings_of_another_kind_are_refused(name: str, value: Any, tmp_path: Path) -> None:
     """The optimizer would take them, and fail in its next step."""
