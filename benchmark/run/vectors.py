@@ -75,6 +75,13 @@ def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple
     return list(found), stopped.vectors[list(found.values())]
 
 
+def _with_rows(array: NDArray[Any], rows: int) -> NDArray[Any]:
+    """Return a copy of an array with `rows` rows; those behind its own are not set."""
+    longer = np.empty((rows, *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
 class VectorStore:
     """The vectors of one encoder: every unique text encoded once, kept in memory, checked to be finite.
 
@@ -96,8 +103,8 @@ class VectorStore:
         self.timed = timed or Timed()
         self.blocks = blocks or Blocks()
         self.rows: dict[str, int] = {}
-        self.matrix: Vectors = np.empty((0, 0), np.float32)
-        self.covered: NDArray[np.bool_] = np.empty(0, np.bool_)
+        self._vectors: Vectors = np.empty((0, 0), np.float32)  # may have room for more rows than there are texts
+        self._covered: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.cached = 0  # texts whose vectors came from the embedding cache
         self.cached_facts: dict[str, Any] | None = None  # the encoder's facts, from the cache
 
@@ -105,6 +112,16 @@ class VectorStore:
     def encoder(self) -> Encoder:
         """The encoder; if a function was given, this calls it."""
         return self._obtain()
+
+    @property
+    def matrix(self) -> Vectors:
+        """The vectors (n, dim) of all known texts, in the order of `rows`."""
+        return self._vectors[: len(self.rows)]
+
+    @property
+    def covered(self) -> NDArray[np.bool_]:
+        """Which of the known texts (n,) the encoder covers."""
+        return self._covered[: len(self.rows)]
 
     def add(self, texts: Sequence[str]) -> None:
         """Look up or encode the texts not yet known."""
@@ -191,9 +208,16 @@ class VectorStore:
         return vectors, covered
 
     def _keep(self, texts: list[str], vectors: Vectors, covered: NDArray[np.bool_]) -> None:
-        self.covered = np.concatenate([self.covered, covered])
-        self.matrix = np.concatenate([self.matrix, vectors]) if self.rows else vectors
-        self.rows |= {text: len(self.rows) + i for i, text in enumerate(texts)}
+        first, end = len(self.rows), len(self.rows) + len(texts)
+        if first == 0:
+            self._vectors, self._covered = vectors, covered
+        else:
+            if end > len(self._vectors):  # doubled, because blocks can be small and each growth copies all rows
+                self._vectors = _with_rows(self.matrix, 2 * end)
+                self._covered = _with_rows(self.covered, 2 * end)
+            self._vectors[first:end] = vectors
+            self._covered[first:end] = covered
+        self.rows |= {text: first + i for i, text in enumerate(texts)}
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return the vectors (n, dim) of `texts`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,7 +153,8 @@ def _is_step(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < math.inf  # NaN is not
+    # NaN compares as false; a whole number can be larger than all of float64.
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _is_entry(line: object) -> bool:

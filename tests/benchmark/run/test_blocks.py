@@ -15,6 +15,7 @@ from fakes import Bag
 
 from benchmark.data.sources import DataSource
 from benchmark.records.store import Records
+from benchmark.run import vectors
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.plan import Plan, make_plan, resolve_methods
 from benchmark.run.runner import Runner
@@ -184,3 +185,22 @@ def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
         store.add(sentences(300))
     kept = entry.find(sentences(300))
     assert kept is not None and int(kept.known.sum()) == len(store.rows) in (120, 240)
+
+
+def test_small_blocks_copy_the_rows_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows joined anew for each block would be copied 200 times here; room that doubles copies them eight times."""
+    copied: list[int] = []
+    with_rows = vectors._with_rows
+
+    def counted(array: Any, rows: int) -> Any:
+        copied.append(len(array))
+        return with_rows(array, rows)
+
+    monkeypatch.setattr(vectors, "_with_rows", counted)
+    texts = [f"text {number}" for number in range(1000)]
+    bag = Bag(Bag.Recipe(), Runtime())
+    store = VectorStore(bag, "bag", blocks=Blocks(size=5))
+    found = store(texts[::-1])
+    assert np.array_equal(found, bag.encode(texts[::-1])) and np.array_equal(store.matrix, found)
+    assert store.matrix.shape == (1000, bag.dim) and store.covered.shape == (1000,)
+    assert len(copied) <= 2 * 8 and sum(copied) < 2 * 2 * 1000
