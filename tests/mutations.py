@@ -104,8 +104,8 @@ MUTATIONS = (
     ),
     Mutation(
         "records/meaning.py",
-        "return simplex(min(rank, kept)",
-        "return simplex(min(rank, kept) - 1",
+        "return simplex(min(rank, components)",
+        "return simplex(min(rank, components) - 1",
         "tests/benchmark/records/test_meaning.py",
         "rounding noise counts as a score",
     ),

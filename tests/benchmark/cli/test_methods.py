@@ -92,7 +92,7 @@ def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
     out = cli("methods", "ptbert", "--show").out
     assert max(map(len, out.splitlines()[1:])) <= 100  # the first names the file
     for part in (
-        "  # d_k = model width (Eq. 2); None: as many as the backbone has (the code)\n  heads: 1  # default",
+        "  # d_k = model width (Eq. 2); None: the backbone's number (the code)\n  heads: 1  # default",
         "# Against ptbert-repo",
         "#   queue_size: 256 here, 320 there",
         "#   A development set picks its checkpoint (--dev).",
