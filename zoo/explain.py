@@ -15,6 +15,7 @@ from typing import Any
 from zoo.recipe import RecipeSpec
 
 _FIELD = re.compile(r"^    (\w+)\s*:")
+_TO_LINTERS = re.compile(r"#\s*(noqa|type: ignore)[^#]*")
 
 
 def reasons(recipe: type[Any]) -> dict[str, str]:
@@ -33,7 +34,7 @@ def _of_class(cls: type[Any]) -> Mapping[str, str]:
     except (OSError, TypeError):  # a class without a source file, as in a notebook
         return {}
     comments = {
-        token.start[0]: (token.string.lstrip("# ").strip(), token.line.lstrip().startswith("#"))
+        token.start[0]: (_TO_LINTERS.sub("", token.string).lstrip("# ").strip(), token.line.lstrip().startswith("#"))
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
     }

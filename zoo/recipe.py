@@ -131,6 +131,17 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
+def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values that the fields of a recipe may have, for those with a fixed set of them."""
+
+    def of(hint: Any) -> tuple[Any, ...]:
+        if get_origin(hint) is Literal:
+            return get_args(hint)
+        return tuple(value for argument in get_args(hint) for value in of(argument))
+
+    return {name: values for name, hint in _hints(cls).items() if (values := of(hint))}  # type: ignore[arg-type]
+
+
 def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
     """Make the dataclass `cls` from plain values, converting and checking every type; raises UsageError."""
     if not isinstance(values, Mapping):

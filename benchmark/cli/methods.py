@@ -136,6 +136,8 @@ def _lines(one: Mapping[str, Any]) -> Iterable[str]:
     yield from _notes("Family", [f"{one['family']}: {what(one['family'])}"])
     yield "parameters:"
     for setting in one["settings"]:
+        if setting["choices"]:
+            yield from _comment(f"one of: {', '.join(map(str, setting['choices']))}", "  # ")
         yield from _comment(setting["reason"], "  # ")
         stated = setting["stated_by"]
         other = setting["value"] != setting["default"]

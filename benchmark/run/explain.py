@@ -14,7 +14,7 @@ from zoo.errors import MissingError, UsageError
 from zoo.explain import notes, reasons
 from zoo.families import family_of
 from zoo.papers import PAPERS, papers_of
-from zoo.recipe import RecipeSpec
+from zoo.recipe import RecipeSpec, choices
 
 _SENTENCE = 110  # characters of a Wikipedia sentence, on average
 _PAIR = 30  # tokens of both sentences of an NLI pair
@@ -29,7 +29,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
     """
     cls, recipe = spec.resolve()
     traits = cls.traits(recipe)
-    why = reasons(cls.Recipe)
+    why, allowed = reasons(cls.Recipe), choices(cls.Recipe)
     settings = []
     for field in dataclasses.fields(recipe):
         default = field.default if field.default is not dataclasses.MISSING else None
@@ -41,6 +41,7 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
                 "default": default,
                 "stated_by": spec.stated_by.get(field.name, "default"),
                 "reason": why.get(field.name, ""),
+                "choices": list(allowed.get(field.name, ())),
             }
         )
     return {

@@ -19,7 +19,7 @@ from benchmark.data.readers.pairs import read_lines
 from zoo.encoder import Runtime
 from zoo.engine.backbone import BackboneSource, find_backbone
 from zoo.engine.batching import autocast
-from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
+from zoo.engine.model_folder import cannot_load, check_tokenizer_files, config_of, load_pretrained
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.progress import Bar
 
@@ -89,6 +89,7 @@ def load_seq2seq(source: BackboneSource, runtime: Runtime) -> tuple[Any, Any]:
         model, loading = load_pretrained(
             AutoModelForSeq2SeqLM,
             source.folder,
+            config=config_of(f"--seq2seq {source.name!r}", source.folder),
             dtype=torch.float32,
             output_loading_info=True,
             use_safetensors=None if runtime.allow_pickle else True,

@@ -195,10 +195,12 @@ def _masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForMaskedLM
 
+    config = config_of(f"backbone {source.name!r}", source.folder)
     try:
         model, loading = load_pretrained(
             AutoModelForMaskedLM,
             source.folder,
+            config=config,
             dtype=torch.float32,
             output_loading_info=True,
             use_safetensors=None if runtime.allow_pickle else True,
@@ -303,6 +305,8 @@ class Backbone:
         try:
             check_tokenizer_files(f"backbone {source.name!r}", source.folder)
             config = config_of(f"backbone {source.name!r}", source.folder)
+            tokenizer = load_pretrained(AutoTokenizer, source.folder)  # first: a wrong one is told before all is loaded
+            check_vocabulary(f"backbone {source.name!r}", source.folder, tokenizer, config)
             model, loading = load_pretrained(
                 AutoModel,
                 source.folder,
@@ -312,8 +316,6 @@ class Backbone:
                 use_safetensors=None if runtime.allow_pickle else True,
                 **without_pooler(AutoModel._model_mapping[type(config)]),
             )
-            tokenizer = load_pretrained(AutoTokenizer, source.folder)
-            check_vocabulary(f"backbone {source.name!r}", source.folder, tokenizer, model.config)
         except ZooError:
             raise
         except Exception as error:  # of many kinds; each means that this checkpoint cannot be used

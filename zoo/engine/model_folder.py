@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoo.engine.model_sizes import check_sizes, check_stated_counts
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_json, read_mapping
 from zoo.paths import is_file
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 # The files of the transformers library's tokenizers; a BPE vocabulary in two files has vocab.json.
 _TOKENIZERS = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.tiktoken", "*.bpe.codes", "bpe.codes")
 _LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have unused rows, up to a round number
+
+# Under the names that every architecture's configuration answers to.
+_AT_LEAST_ONE = ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size")
 
 
 def load_pretrained(kind: Any, folder: Path, **options: Any) -> Any:
@@ -30,22 +34,45 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
             " run. If you have read that code and trust it, load the model in a plugin of yours (--plugin FILE.py),"
             " which runs as your own code."
         )
+    if "ignore_mismatched_sizes" in str(error):  # the library's advice to its caller; its report of the shapes is long
+        return CorruptError(
+            f"{what} in {folder} has weights of other shapes than its config.json states: they do not belong together,"
+            " so fetch the folder again or correct the configuration."
+        )
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return CorruptError(f"{what} in {folder} cannot be loaded: {lines[0].rstrip('.')}.")
+    said = " ".join([lines[0], *lines[1:2]] if lines[0].endswith(":") else lines[:1])
+    return CorruptError(f"{what} in {folder} cannot be loaded: {said.rstrip('.')}.")
 
 
 def config_of(what: str, folder: Path) -> PreTrainedConfig:
-    """Return a model folder's configuration; raises CorruptError or UsageError where it cannot be read or used."""
+    """Return a model folder's configuration; raises CorruptError or UsageError where it cannot be read or used.
+
+    One whose model is larger than the folder's weights is refused before the model is built.
+    """
     from transformers import AutoConfig
 
     try:
+        check_stated_counts(what, folder)
         config: PreTrainedConfig = load_pretrained(AutoConfig, folder)
+        _check_at_least_one(what, folder, config)
+        check_sizes(what, folder, config)
+    except ZooError:
+        raise
     except Exception as error:  # the library raises many kinds
         raise cannot_load(what, folder, error) from error
-    layers = getattr(config, "num_hidden_layers", None)
-    if isinstance(layers, int) and layers < 1:  # the library builds such a model, which has no states
-        raise CorruptError(f"{what}: {folder / 'config.json'} says that the model has {layers} layers (expected >= 1).")
     return config
+
+
+def _check_at_least_one(what: str, folder: Path, config: PreTrainedConfig) -> None:
+    # The library builds a model of none or fewer, which fails on the first text or has no states.
+    for key in _AT_LEAST_ONE:
+        value = getattr(config, key, None)
+        if isinstance(value, int) and value < 1:
+            own = config.attribute_map.get(key, key)
+            raise CorruptError(
+                f"{what}: {folder / 'config.json'} says {own} {value} (expected >= 1); fetch the folder again or"
+                " correct the configuration."
+            )
 
 
 def listed_modules(folder: Path) -> list[dict[str, str]]:

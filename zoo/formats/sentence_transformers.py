@@ -12,10 +12,11 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, BackboneSource
-from zoo.engine.model_folder import cannot_load, listed_modules
+from zoo.engine.model_folder import cannot_load, config_of, listed_modules, module_folders
 from zoo.engine.pooling import Pooling
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_mapping, read_tensors, write_json, write_tensors
+from zoo.paths import is_file
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -176,6 +177,9 @@ def load_with_library(
             f"pretrained: {name!r} uses {foreign}, which the sentence-transformers package runs; install it:"
             " `pip install 'zoo-bench[st]'`."
         ) from error
+    for folder in module_folders(source.folder):
+        if is_file(folder / "config.json") and "model_type" in read_mapping(folder / "config.json"):
+            config_of(f"pretrained: {name!r}", folder)
     try:
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
     except Exception as error:  # of many kinds; each means that the package cannot load this folder

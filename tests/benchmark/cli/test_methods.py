@@ -93,6 +93,7 @@ def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
     assert max(map(len, out.splitlines()[1:])) <= 100  # the first names the file
     for part in (
         "  # d_k = model width (Eq. 2); None: the backbone's number (the code)\n  heads: 1  # default",
+        '  # one of: adamw, transformers-adamw\n  # the latter as in released code of 2021\n  optimizer: "adamw"',
         "# Against ptbert-repo",
         "#   queue_size: 256 here, 320 there",
         "#   A development set picks its checkpoint (--dev).",
@@ -100,10 +101,11 @@ def test_what_is_shown_of_a_recipe(cli: Cli) -> None:
         "for each seed",
     ):
         assert part in out
+    assert "noqa" not in cli("methods", "sbert", "--show").out
     (one,) = json.loads(cli("methods", "simcse-sup-small", "--show", "--json").out)
     assert [note["recipe"] for note in one["notes"]] == ["simcse-sup-small", "simcse-sup", "simcse"]
     (size,) = (setting for setting in one["settings"] if setting["name"] == "batch_size")
-    assert (size["value"], size["default"], size["stated_by"]) == (512, 64, "simcse-sup")
+    assert (size["value"], size["default"], size["stated_by"], size["choices"]) == (512, 64, "simcse-sup", [])
     assert any("labelled pairs" in condition for condition in one["conditions"])
     assert one["cost"]["fit"][0]["seconds_per_seed"] < one["cost"]["fit"][1]["seconds_per_seed"]
     (random,) = json.loads(cli("methods", "random", "--show", "--json").out)

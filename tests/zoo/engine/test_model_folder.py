@@ -30,11 +30,12 @@ def load(folder: Path) -> Backbone:
     return Backbone.load(str(folder), None, Runtime())
 
 
-@pytest.mark.parametrize("layers", [0, -1])
-def test_a_configuration_without_layers_is_refused(copied: Path, layers: int) -> None:
-    change(copied / "config.json", num_hidden_layers=layers)
+@pytest.mark.parametrize("value", [0, -1])
+@pytest.mark.parametrize("key", ["num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"])
+def test_a_configuration_of_nothing_is_refused(copied: Path, key: str, value: int) -> None:
+    change(copied / "config.json", **{key: value})
     for meet in (lambda: check_backbone(str(copied), None, Runtime()), lambda: load(copied)):
-        with pytest.raises(CorruptError, match=rf"config\.json says that the model has {layers} layers"):
+        with pytest.raises(CorruptError, match=rf"config\.json says {key} {value} \(expected >= 1\); fetch"):
             meet()
 
 
