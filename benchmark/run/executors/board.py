@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, TextIO, cast
 
 from zoo.progress import Bar, Progress
+
+_OF_RAY = re.compile(r"(?:\x1b\[\d+m)*\(raylet[^)]*\)(?:\x1b\[\d+m)* (.*)")
+_MESSAGE_WIDTH = 240  # characters of a message of Ray that are shown; it may end with pages of Ray's own log
 
 _SECONDS = 2.0  # seconds between two messages about a bar
 _STALE = 30.0  # seconds after which a state is outdated, for example because its worker was lost
@@ -68,3 +75,33 @@ class _State(Bar):
         if now - self.last >= _SECONDS:
             self.last = now
             self.board.at.remote(self.key, f"{self.what} {done}/{self.total}{', ' + note if note else ''}")
+
+
+@contextmanager
+def ray_messages(progress: Progress) -> Iterator[None]:
+    """Say the first line of each message that Ray prints about lost workers and machines.
+
+    Ray prints them to the standard output, which is for results: `--json` prints a document there.
+    """
+    with redirect_stdout(cast("TextIO", _Messages(progress, sys.stdout))):
+        yield
+
+
+class _Messages(io.TextIOBase):
+    """Passes on what is printed; messages of Ray are shortened and go to the progress."""
+
+    def __init__(self, progress: Progress, other: TextIO) -> None:
+        self.progress, self.other = progress, other
+        self.ended = False  # whether the last text was a message, whose line end comes on its own
+
+    def write(self, text: str) -> int:
+        message = _OF_RAY.match(text)
+        if message:
+            self.progress.say("Ray: " + textwrap.shorten(message[1], _MESSAGE_WIDTH, placeholder=" ..."))
+        elif not (self.ended and text == "\n"):
+            self.other.write(text)
+        self.ended = message is not None
+        return len(text)
+
+    def flush(self) -> None:
+        self.other.flush()

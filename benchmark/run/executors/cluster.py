@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmark.records.schema import parse_record
 from benchmark.records.store import Records
-from benchmark.run.executors.board import Board, Told
+from benchmark.run.executors.board import Board, Told, ray_messages
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Plan
 from benchmark.run.prepare import Prepared, prepare
@@ -331,7 +331,8 @@ class _Driver:
     def run(self) -> tuple[Outcome, list[tuple[Path, str]]]:
         """Run all jobs."""
         total = len(self.jobs)
-        with Stop().listening() as stop, self.progress.bar("encoders", total) as bar:
+        showing = self.progress.bar("encoders", total)
+        with Stop().listening() as stop, showing as bar, ray_messages(self.progress):
             for job in self.jobs:
                 self._submit(job)
             while self.running:

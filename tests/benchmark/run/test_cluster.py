@@ -20,7 +20,7 @@ from fakes import Cli
 from benchmark import api
 from benchmark.records.store import Records
 from benchmark.run.executors import cluster
-from benchmark.run.executors.board import Board, Told
+from benchmark.run.executors.board import Board, Told, ray_messages
 from benchmark.run.executors.cluster import Job, Share, keep, work
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
@@ -180,6 +180,22 @@ def test_lines_that_come_late_are_printed(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().err.splitlines() == ["first", "second"]
 
 
+def test_rays_own_messages_are_one_line_and_no_result(capsys: pytest.CaptureFixture[str]) -> None:
+    with ray_messages(Progress()):
+        print(
+            "\x1b[33m(raylet)\x1b[0m The node is lost. "
+            + "Why it is. " * 99
+            + "\n    [state-dump] 1\n    [state-dump] 2\n"
+        )
+        print("(raylet, ip=10.0.0.2) Task work failed.")
+        print('{"a": 1}')
+    said = capsys.readouterr()
+    assert said.out == '{"a": 1}\n'
+    lost, failed = said.err.splitlines()
+    assert lost.startswith("Ray: The node is lost. Why it is.") and lost.endswith(" ...") and len(lost) < 250
+    assert failed == "Ray: Task work failed."
+
+
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=2)
 def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
@@ -214,3 +230,67 @@ def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_be
     assert cli(*words(tiny_bert, tmp_path / "one", methods, 2)).code == 0
     assert records(tmp_path / "ray") == records(tmp_path / "one")
     assert not list((tmp_path / "ray").glob(".shared-*"))
+
+
+def in_training(results: Path, raylet: int) -> int | None:
+    """The process of the node of this raylet that trains an encoder now; None where there is none."""
+    for mark in results.glob("encoders/*.begun"):
+        try:
+            process = int(json.loads(mark.read_text("utf-8"))["process"])
+            parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):  # it has ended since
+            continue
+        if parent == raylet and (mark.with_suffix("") / "training" / "log.jsonl").is_file():
+            return process
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
+@pytest.mark.parametrize("graceful", [False, True], ids=["lost", "stopped"])
+def test_the_encoder_of_a_removed_node_is_measured_on_another(
+    graceful: bool, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
+    from ray.cluster_utils import Cluster
+
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # workers that wait for all else on the machine would take minutes
+    place: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 1 << 27}
+    machines = Cluster(initialize_head=True, head_node_args={**place, "include_dashboard": False})
+    child, removed = None, None
+    try:
+        node = machines.add_node(**place)
+        raylet = node.all_processes["raylet"][0].process.pid
+        methods = "simcse:batch_size=4:epochs=20:eval_every=999"
+        command = [sys.executable, "-m", "benchmark"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": machines.address}
+        child = subprocess.Popen(
+            [*command, *words(tiny_bert, tmp_path / "ray", methods, 3, "--executor", "ray", "--json")],
+            env=environment,
+            stdout=(tmp_path / "out").open("w"),
+            stderr=(tmp_path / "err").open("w"),
+        )
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline and removed is None and child.poll() is None:
+            removed = in_training(tmp_path / "ray", raylet)
+            time.sleep(0.05)
+        if removed is not None:
+            machines.remove_node(node, allow_graceful=graceful)
+        code = child.wait(timeout=200)
+    finally:
+        if child is not None:
+            child.kill()
+        machines.shutdown()
+    text = (tmp_path / "err").read_text("utf-8")
+    assert removed is not None and code == 0, text
+    assert "Ray: 2 nodes" in text and "3 cells measured, 0 kept from before, 0 failed, 0 n/a" in text
+    assert re.search(r"^Ray: .*node", text, re.MULTILINE) and "state-dump" not in text
+    begun = re.findall(r"-(\d+): \[(\d)/3\] simcse", text)  # what is said while machines are lost may be lost too
+    numbers = [number for _, number in begun]
+    (lost,) = [number for process, number in begun if int(process) == removed][-1:]
+    again = [int(process) for process, number in begun if number == lost]
+    assert again[0] == removed and removed not in again[1:] and len(again) == 2, text
+    assert all(numbers.count(number) == 1 for number in set(numbers) - {lost}), text
+    json.loads((tmp_path / "out").read_text("utf-8"))
+    subprocess.run([*command, *words(tiny_bert, tmp_path / "one", methods, 3)], env=environment, check=True)
+    assert records(tmp_path / "ray") == records(tmp_path / "one")
