@@ -111,7 +111,7 @@ function costPlot(section, { name, title, axis, cost, text, tickText, ticks, che
     const ends = view.x.map((end) => 10 ** end);
     const wide = ticks(...ends);
     for (const tick of wide.length > 2 ? wide : niceTicks(...ends, 5).filter((one) => one > 0)) {
-      if (x(tick) - last < 46 || x(tick) > width - 14 || x(tick) < start) continue;
+      if (x(tick) - last < 46 || x(tick) > width - 4 * tickText(tick).length || x(tick) < start) continue;
       last = x(tick);
       svg.append(draw("text", { class: "tick", x: last, y: height - 24, "text-anchor": "middle" }, tickText(tick)));
     }

@@ -339,6 +339,23 @@ def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
     assert browser.problems() == []
 
 
+def test_the_seven_tasks_fit_a_laptop_beside_a_long_name(browser: Browser, tmp_path: Path) -> None:
+    """1440 pixels: a name with settings and its flag wrap, so that no score is out of sight; a phone breaks no word."""
+    wordy = "promptbert-sup-repo:template_length=256:epochs=4"
+    records = method_records(wordy, 0.4, range(3), training=training({"250": 50.25}, corpus_sentences_in_test=1))
+    records += method_records("promptbert", 0.6, range(3))
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    browser.open(tmp_path / "page.html", 1440)
+    assert any("overlap" in cell.text for cell in browser.all("tbody th"))
+    last = browser.run("return arguments[0].getBoundingClientRect().right", browser.head("SICK-R"))
+    box = browser.one(".box")
+    assert last <= browser.run("return arguments[0].getBoundingClientRect().left + arguments[0].clientWidth", box)
+    browser.open(tmp_path / "page.html", 390)
+    short = next(cell for cell in browser.all("tbody th .whole") if cell.text == "promptbert")
+    lines = "const part = arguments[0]; return part.clientHeight / parseFloat(getComputedStyle(part).lineHeight)"
+    assert browser.run(lines, short) < 1.5
+
+
 def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> None:
     """360 pixels: only the table's box scrolls sideways, and most of it is numbers; nothing moves on request."""
     browser.open(wide, 360, prefers_reduced_motion="reduce")
