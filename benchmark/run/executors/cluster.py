@@ -241,7 +241,9 @@ def run_on_ray(
     have written their checkpoints.
     """
     options = replace(options, results=options.results.resolve())
-    with connected(options.ray_address()) as ray, _marked(options.results) as mark:
+    # Ray may tell of a lost machine as late as in its own shutdown, which is part of `connected`.
+    said = ray_messages(prepared.runtime.progress)
+    with said, connected(options.ray_address()) as ray, _marked(options.results) as mark:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         own = Runner(options.results, prepared.runtime, remeasure=options.remeasure)
         left = [(number, plan, own.pending(plan, plan.cells)) for number, plan in enumerate(prepared.plan.encoders, 1)]
@@ -332,7 +334,7 @@ class _Driver:
         """Run all jobs."""
         total = len(self.jobs)
         showing = self.progress.bar("encoders", total)
-        with Stop().listening() as stop, showing as bar, ray_messages(self.progress):
+        with Stop().listening() as stop, showing as bar:
             for job in self.jobs:
                 self._submit(job)
             while self.running:

@@ -261,7 +261,7 @@ def test_the_encoder_of_a_removed_node_is_measured_on_another(
     try:
         node = machines.add_node(**place)
         raylet = node.all_processes["raylet"][0].process.pid
-        methods = "simcse:batch_size=4:epochs=20:eval_every=999"
+        methods = "simcse:batch_size=4:epochs=60:eval_every=999"
         command = [sys.executable, "-m", "benchmark"]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": machines.address}
         child = subprocess.Popen(
