@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ from zoo.registry import METHODS
 
 pytestmark = pytest.mark.slow
 
-DOCS = Path(__file__).resolve().parents[3] / "docs"
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
 
 
 def found_in_pages(pattern: str) -> list[str]:
@@ -39,22 +41,62 @@ def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, m
     assert list(tmp_path.glob("zoo-bench-results/*.tex"))
 
 
-def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
-    """MkDocs in strict mode: a link, anchor or page of the menu that is missing is an error."""
+def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the handbook in strict mode. `--quiet` would mute the warnings that this mode counts."""
     pytest.importorskip("mkdocs", reason="pip install 'zoo-bench[docs]'")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    command = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "--strict",
+        "--config-file",
+        str(config),
+        "--site-dir",
+        str(site),
+    ]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    done = subprocess.run(command, cwd=DOCS.parent, env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
+    """A link, an anchor or a page of the menu that is missing would be an error."""
+    done = build(ROOT / "mkdocs.yml", tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "site" / "methods" / "simcse" / "index.html").read_text(encoding="utf-8")
     assert "simcse-sup" in page and "temperature" in page
+
+
+@pytest.mark.parametrize(
+    ("without", "links"),
+    [
+        ("      - The pocket suite: pocket.md\n", []),
+        ("", ["protocol.md#no-such-heading"]),
+        ("", ["#not-on-this-page", "no-such-page.md", "/protocol/", "protocol", "../no-such-file.py"]),
+    ],
+    ids=["a page is not in the menu", "an anchor", "other links"],
+)
+def test_the_site_is_not_built_with_a_mistake(tmp_path: Path, without: str, links: list[str]) -> None:
+    """A page that is taken from the menu, and each kind of broken link, ends the build and is named."""
+    with (shutil.copytree(DOCS, tmp_path / "docs") / "faq.md").open("a", encoding="utf-8") as page:
+        page.writelines(f"\n[broken]({link})\n" for link in links)
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for old, new in (("docs/hooks.py", f"{DOCS}/hooks.py"), ("paths: [.]", f"paths: [{ROOT}]"), (without, "")):
+        assert old in config
+        config = config.replace(old, new)
+    (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
+    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    complaints = done.stderr.partition("WARNING")[2]
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert all(name in complaints for name in links or ["pocket.md"]), complaints
+    assert f"Aborted with {len(links) or 1} warnings" in done.stdout
 
 
 def test_each_method_has_a_page_in_the_menu() -> None:
     """Every built-in method is in the table of recipes of one page."""
     builtin = [name for name, cls in METHODS.load_all() if cls is not None and cls.__module__.startswith("zoo.")]
     assert sorted(found_in_pages(r"<!-- recipes: (.+?) -->")) == sorted(builtin)
-    menu = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     assert {f"methods/{path.name}" for path in (DOCS / "methods").glob("*.md")} <= set(re.findall(r"[\w/-]+\.md", menu))
 
 
