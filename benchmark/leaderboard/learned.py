@@ -89,7 +89,7 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
     if control is None:
         one = f"{on}, {best[0]} has {100 * values[at[best[0]]]:.1f}"
         start = f"{one}, the most of this run." if len(best) > 1 else f"{one}."
-        only = "Rows that are controls themselves say nothing more alone."
+        only = "This run has only controls: add a method to see what it gains over them."
         none = "No control is in the table to say how much of that is easy to have."
         sentences = [f"{start} {only if all(map(role, scored)) else none}"]
     else:

@@ -105,7 +105,7 @@ def read_suite(path: Path) -> Suite:
         hint = did_you_mean(unknown[0], TASKS.names())
         raise UsageError(f"{path}: unknown task {unknown[0]!r}.{hint} `zoo-bench tasks` lists them all.")
     if len(found.columns) != len(found.tasks) or len(set(found.tasks)) != len(found.tasks):
-        raise UsageError(f"{path}: tasks stand once each, and `columns` has one title for each.")
+        raise UsageError(f"{path}: list each task only once, and give `columns` one title for each task.")
     return found
 
 
