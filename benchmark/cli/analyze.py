@@ -21,6 +21,7 @@ from benchmark.cli.options import (
     precision_option,
     results_only_option,
 )
+from zoo.engine.named import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
     from benchmark.analysis.result import Analysis
@@ -43,7 +44,7 @@ _backbone = click.option(
     "--backbone",
     "backbones",
     multiple=True,
-    help="Bundled name, folder or hub id; may be given several times [default: zoo-mini].",
+    help="Bundled name, folder or hub id; may be given several times [default: zoo-small].",
 )
 _encoders = options(
     methods_option,
@@ -186,7 +187,7 @@ def bias(**options: Unpack[_Bias]) -> None:
     from benchmark.data.sources import DataSource
 
     corpus = load_corpus(options["corpus"] or "wiki", DataSource.from_options(options["data"]), options["sentences"])
-    backbones = options["backbones"] or ["zoo-mini"]
+    backbones = options["backbones"] or [DEFAULT_BACKBONE]
     analysis = analyse_bias(backbones, options["matrix"], corpus, options["neighbours"], runtime)
     _finish(analysis, options, runtime)
 
@@ -224,7 +225,7 @@ def top_tokens(**options: Unpack[_TopTokens]) -> None:
     data = DataSource.from_options(options["data"])
     tasks = load_tasks(suite(options["suite_name"]).tasks, data, None) if options["suite_name"] else []
     analysis = analyse_top_tokens(
-        options["backbones"] or ["zoo-mini"],
+        options["backbones"] or [DEFAULT_BACKBONE],
         options["template"] or PromptRecipe().template,
         options["texts"] or SENTENCES,
         options["top"],
@@ -315,7 +316,7 @@ def pseudo_tokens(**options: Unpack[_PseudoTokens]) -> None:
     (dev,) = load_tasks([chosen.dev], data, None)
     texts = list(dict.fromkeys(scored_pairs(dev, "dev").texts()))[: options["sentences"]]
     tasks = load_tasks(chosen.tasks, data, None) if options["suite_name"] else []
-    backbones = options["backbones"] or ("zoo-mini",)
+    backbones = options["backbones"] or (DEFAULT_BACKBONE,)
     analysis = analyse_pseudo_tokens(options["methods"], backbones, options["seeds"], corpus, texts, tasks, runtime)
     _finish(analysis, options, runtime)
 

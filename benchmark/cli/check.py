@@ -18,7 +18,7 @@ from zoo.registry import METHODS
 
 @click.command("check")
 @click.argument("method", type=METHODS_LIST)
-@click.option("--backbone", help="Backbone to check it on [default: zoo-mini].")
+@click.option("--backbone", help="Backbone to check it on [default: zoo-small].")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32", show_default=True)
 @plugin_option

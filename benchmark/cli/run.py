@@ -53,7 +53,9 @@ if TYPE_CHECKING:
     "--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's]."
 )
 @click.option(
-    "--backbone", help="Bundled name, folder or hub id, for every recipe that leaves it open [default: zoo-mini]."
+    "--backbone",
+    help="Bundled name, folder or hub id, for every recipe that leaves it open [default: ZOO_BENCH_BACKBONE, else"
+    " zoo-small].",
 )
 @click.option("--revision", help="Revision of the hub backbone.")
 @click.option(

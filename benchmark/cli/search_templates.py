@@ -18,10 +18,11 @@ from benchmark.cli.options import (
     typed_command,
 )
 from benchmark.template_search.search import SearchOptions, search_command
+from zoo.engine.named import DEFAULT_BACKBONE
 
 
 @click.command("search-templates")
-@click.option("--backbone", default="zoo-mini", show_default=True, help="Bundled name, folder or hub id.")
+@click.option("--backbone", default=DEFAULT_BACKBONE, show_default=True, help="Bundled name, folder or hub id.")
 @click.option("--revision", help="Revision of the hub backbone.")
 @click.option(
     "--dev",

@@ -15,9 +15,8 @@ from benchmark.run.plan import ResolvedMethod, resolve_methods
 from benchmark.tasks import TASKS
 from benchmark.tasks.phrases import PACK
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
-from zoo.engine.named import BUNDLED
+from zoo.engine.named import DEFAULT_BACKBONE, named_folder
 from zoo.errors import CorruptError, MissingError
-from zoo.paths import resource_folder
 from zoo.recipe import all_recipes, parse_methods
 
 _BASE = 12 * (4 * 768 * 768 + 2 * 768 * 3072)  # parameters of a base-size transformer, as all printed backbones are
@@ -50,8 +49,11 @@ class Demand:
 @functools.cache
 def backbone_folder(name: str) -> Path | None:
     """Return a backbone's folder on this machine (bundled, a path, or the hub's cache), without using the network."""
-    if name in BUNDLED:
-        return resource_folder("zoo", "models") / name
+    try:
+        if (folder := named_folder(name)) is not None:
+            return folder
+    except MissingError:
+        return None
     if Path(name).expanduser().is_dir():
         return Path(name).expanduser()
     from huggingface_hub import try_to_load_from_cache
@@ -104,7 +106,7 @@ class Survey:
         if any(name in ("MR", "SST2") for name in tasks):
             more.add("the probes")
         seeds = self.chosen.given.get("seeds") or step.options.get("seeds") or suite.seeds
-        backbone = self._backbones(item, step)[:1] or ["zoo-mini"]
+        backbone = self._backbones(item, step)[:1] or [DEFAULT_BACKBONE]
         names = ",".join(filled(step.options["methods"], self.chosen.places(item)))
         methods = resolve_methods(parse_methods(names, all_recipes()), {"backbone": backbone[0]})
         return sum(self._method(one, item, step, suite, seeds, characters, needs) for one in methods)
@@ -123,7 +125,7 @@ class Survey:
         parameters = _BASE
         backbone = getattr(recipe, "backbone", None)
         if backbone is not None:
-            folder = backbone_folder("zoo-mini" if item.own_backbones else backbone)
+            folder = backbone_folder(DEFAULT_BACKBONE if item.own_backbones else backbone)
             if not item.own_backbones:
                 needs.setdefault(backbone, folder is not None)
             parameters = (parameters_of(folder / "config.json") if folder else None) or _BASE

@@ -30,6 +30,7 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import all_suites
 from zoo.encoder import Runtime, Vectors
+from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.tokens import MEMORY
 from zoo.hardware import choose_device, choose_precision, matrix_speed
 
@@ -44,7 +45,7 @@ def base_weights(folder: Path) -> str:
     from zoo.engine.backbone import Backbone
 
     torch.manual_seed(0)
-    tokenizer = Backbone.load("zoo-mini", None, Runtime()).tokenizer  # bert-base-uncased's vocabulary
+    tokenizer = Backbone.load(DEFAULT_BACKBONE, None, Runtime()).tokenizer  # bert-base-uncased's vocabulary
     BertModel(BertConfig(vocab_size=len(tokenizer))).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -130,7 +131,9 @@ def _rows(vectors: Vectors, row: dict[str, int], texts: Sequence[str]) -> Vector
 
 @click.command(help=__doc__)
 @click.option("--data", type=click.Path(exists=True, path_type=Path), required=True, help="Folder of the data sets.")
-@click.option("--model", default="zoo-mini", show_default=True, help="A folder or hub id of sentence-transformers.")
+@click.option(
+    "--model", default=DEFAULT_BACKBONE, show_default=True, help="A folder or hub id of sentence-transformers."
+)
 @click.option("--base", is_flag=True, help="Random weights of BERT-base's shape instead.")
 @click.option("--pairs", type=int, help="Only the first N pairs of each subset.")
 @click.option("--rounds", default=3, show_default=True)

@@ -1,6 +1,6 @@
 """Measures unsupervised SimCSE training by this project and by sentence-transformers, alternating in one run.
 
-python -m benchmark.speed.training --text FILE [--backbone zoo-mini] [--steps 40] [--rounds 3] [--out speed.csv]
+python -m benchmark.speed.training --text FILE [--backbone zoo-small] [--steps 40] [--rounds 3] [--out speed.csv]
 
 Both train the same weights on the same sentences with the same loss (in-batch InfoNCE of two dropout views, cosine,
 temperature 0.05), batch, length, learning rate and number of steps, without evaluation. Each side runs in float32 and
@@ -21,6 +21,7 @@ from benchmark.data.readers.pairs import iterate_text
 from benchmark.speed.script import run
 from benchmark.speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.hardware import choose_device, choose_precision
 
 
@@ -76,7 +77,7 @@ def peers(backbone: str, sentences: list[str], batch: int, length: int, device: 
 
 @click.command(help=__doc__)
 @click.option("--text", type=click.Path(exists=True, path_type=Path), required=True, help="One sentence per line.")
-@click.option("--backbone", default="zoo-mini", show_default=True)
+@click.option("--backbone", default=DEFAULT_BACKBONE, show_default=True)
 @click.option("--steps", default=40, show_default=True)
 @click.option("--batch", default=64, show_default=True)
 @click.option("--length", default=32, show_default=True)

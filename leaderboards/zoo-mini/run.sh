@@ -2,6 +2,7 @@
 # Makes the tables of this folder, and those of ../zoo-mini-raw: run.sh DATA_FOLDER. Stopped at any time, the same command goes
 # on where it was; what is measured is not measured again. Every line may run beside another one, as a process of its own.
 set -eu
+export ZOO_BENCH_BACKBONE=zoo-mini # in a clone; the recipes name none
 here=$(dirname "$0")
 out=$here
 status=0

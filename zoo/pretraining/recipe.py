@@ -22,7 +22,7 @@ class PretrainRecipe(StartRecipe):
     """All settings that the trained weights depend on; `zoo-bench pretrain` reads them from YAML."""
 
     architecture: Literal["bert", "roberta", "albert"] = "bert"
-    tokenizer: str = "zoo-mini"  # that of a backbone, or trained here: byte-level-bpe, unigram
+    tokenizer: str = "zoo-small"  # that of a backbone, or trained here: byte-level-bpe, unigram
     vocabulary: int = 20_000  # size, for a tokenizer that is trained here
     tokenizer_sentences: int = 500_000  # to train a tokenizer on, evenly spread over the text
     layers: int = 4
