@@ -297,7 +297,7 @@ def test_doctor_reports_what_is_here(cli: Cli, data_dir: Path) -> None:
     for part in (
         __version__,
         "torch",
-        "backbone zoo-mini: bundled",
+        "backbone zoo-small: bundled",
         os.environ["ZOO_BENCH_CACHE"],
         "embedding cache: ",
     ):

@@ -50,7 +50,7 @@ def test_doctor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmark.cli.doctor.choose_precision", lambda wanted, device: "fp32")
     found = read(cli, "doctor")
     assert "torch" in found["packages"] and found["problems"] == []
-    assert len(found["backbones"]["zoo-mini"]) == 64
+    assert len(found["backbones"]["zoo-small"]) == 64
     assert {one["name"] for one in found["data"]} >= {"STS12", "pocket-pairs"}
 
 

