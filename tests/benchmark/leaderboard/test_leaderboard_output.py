@@ -174,4 +174,4 @@ def test_labelled_ancestry_stands_in_each_form_of_a_table() -> None:
     assert said in conditions(heir) and said not in conditions(plain)
     screen = io.StringIO()
     print_table(table, screen)
-    assert screen.getvalue().count(f"Rows on zoo-small stand on {said}.") == 1
+    assert screen.getvalue().count(f"zoo-small descends from weights that were trained on labelled pairs: {said}.") == 1
