@@ -171,7 +171,10 @@ def conditions(row: Row) -> str:
 def ancestry_lines(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each backbone trained on labelled pairs, for tables that print no conditions."""
     said = [(row.about["backbone"], row.about["ancestry"]) for row in rows if row.about["ancestry"]]
-    return [f"{backbone} descends from weights that were trained on labelled pairs: {ancestry}." for backbone, ancestry in dict.fromkeys(said)]
+    return [
+        f"{backbone} descends from weights that were trained on labelled pairs: {ancestry}."
+        for backbone, ancestry in dict.fromkeys(said)
+    ]
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:
