@@ -91,7 +91,7 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
 @data_option
 @json_option
 def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, as_json: bool) -> int:
-    """Write the texts that tasks need vectors of, each once: what another encoder has to encode for `vectors:path=`."""
+    """Write each text of the tasks once, so that another encoder can make the vectors for `vectors:path=`."""
     source = DataSource.from_options(data)
     texts: dict[str, None] = {}
     missing = 0

@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
         complain(f"{place}{error.strerror or error}. Free space or choose another folder; what is finished is kept.")
         code = 1
     except MemoryError:
-        complain("out of memory; what is finished is kept. Give it less at a time, or a machine with more.")
+        complain("out of memory; what is finished is kept. Use a smaller batch or a machine with more memory.")
         code = 1
     sys.exit(code if isinstance(code, int) else 0)
 

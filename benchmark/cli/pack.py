@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What is kept of pair scores. order: each pair's place among the row's scores, which is all that Spearman's"
     " correlation, intervals and marks need, in less than half the space. none: nothing; such rows cannot be compared."
-    " It holds for chosen rows that are packed already too, and what they lose is gone.",
+    " It also applies to chosen rows that are packed already; what they lose cannot be restored.",
 )
 @click.option("--replace", is_flag=True, help="A loose record takes the place of a packed one with another score.")
 @click.option("--keep", is_flag=True, help="Leave the loose files where they are.")
@@ -62,7 +62,7 @@ def command(
         complain(f"left as it is: {reason}")
     say(f"{results / RECORDS}: {done.records:,} records, {done.added:,} of them new")
     if done.lessened:
-        say(f"{done.lessened:,} rows of pair scores that were packed before keep less now (--pairs {pairs})")
+        say(f"{done.lessened:,} rows of pair scores that were packed before now keep less (--pairs {pairs})")
     say(f"{done.removed:,} loose records removed")
 
 

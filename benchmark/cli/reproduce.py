@@ -160,5 +160,7 @@ def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
         say_json(listed)
         return
     print_rows(["NAME", "POSSIBLE", "TIME", "WHAT"], rows)
-    say("not here: of the paper's backbone this machine has nothing; fetch it, or measure on another with --backbone.")
-    say(f"Times: encoding and training, by sizes and a measured matrix product in {runtime.precision}; rough.")
+    say("not here: the paper's backbone is not on this machine; fetch it, or name another one with --backbone.")
+    say(
+        f"Times are rough estimates for training and encoding in {runtime.precision}, from sizes and a timed matrix product."
+    )
