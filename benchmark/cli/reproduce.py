@@ -161,6 +161,4 @@ def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
         return
     print_rows(["NAME", "POSSIBLE", "TIME", "WHAT"], rows)
     say("not here: the paper's backbone is not on this machine; fetch it, or name another one with --backbone.")
-    say(
-        f"Times are rough estimates for training and encoding in {runtime.precision}, from sizes and a timed matrix product."
-    )
+    say(f"Times are rough estimates for {runtime.precision}, from sizes and a timed matrix product.")
