@@ -79,6 +79,17 @@ def test_the_readmes_table_has_the_cells_of_the_leaderboard() -> None:
         assert said in shown.string[: shown.start()], "what holds for all rows stands above the table"
 
 
+@pytest.mark.parametrize(
+    "page", ["README.md", "CONTRIBUTING.md", "leaderboards/README.md", "leaderboards/zoo-small/README.md"]
+)
+def test_links_of_pages_outside_the_handbook_lead_to_files(page: str) -> None:
+    """The handbook's own links are tested by its build."""
+    path = ROOT / page
+    links = re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8"))
+    there = [link for link in links if "://" not in link]
+    assert [link for link in there if not (path.parent / link).exists()] == []
+
+
 def cases() -> list[Any]:
     """One case per folder; the full run, whose marks take minutes, is a slow one."""
     return [
