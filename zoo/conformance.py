@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+import sys
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import AnyRecipe, Corpus, Encoder, Run, Runtime, Traits
+from zoo.encoder import AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError, said
 from zoo.exits import told_exits
 from zoo.labels import PHRASE_LABELS
@@ -96,45 +101,83 @@ def probe(encoder: Encoder, name: str) -> None:
 
 
 def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield (what was checked, None or the problem) for a method on a toy corpus; takes seconds on a small backbone."""
+    """Yield (what was checked, None or the problem) for a method on a toy corpus; takes seconds on a small backbone.
 
-    def attempt(test: Callable[[], str | None]) -> str | None:
-        try:
-            with told_exits():
-                return test()
-        except (Exception, SystemExit) as error:  # whatever a method raises is the problem to report
-            return said(error)
+    A method that learns is fitted first, as in a run. The problem of a plugin ends with the plugin's own line.
+    """
+
+    def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
+        return problem_of(cls, test, part)
 
     made: list[Encoder] = []
-    problem = attempt(lambda: made.append(cls(recipe, runtime)))
+    problem = attempt(lambda: made.append(cls(recipe, runtime)), "__init__")
     if problem is not None:
         yield "made from its recipe", problem
         return
     encoder = made[0]
+    found: list[Traits] = []
+    problem = attempt(lambda: found.append(checked_traits(cls, recipe)), "traits")
+    if problem is not None:
+        yield "traits", problem
+    traits = found[0] if found else Traits()
+    corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus() if traits.needs_corpus else None
+    problem = attempt(lambda: _fit(encoder, corpus), "fit")
+    if corpus is not None or problem is not None:
+        without = "fit without a corpus, for which traits() does not ask"
+        yield without if corpus is None else "fit on a toy corpus", problem
     yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
-    yield "the same vectors when asked again", attempt(lambda: _same(encoder, encoder))
+    yield (
+        "the same vectors when asked again",
+        attempt(lambda: _same(encoder, encoder, "encode() gives other vectors the second time")),
+    )
     yield (
         "odd texts (empty, 10,000 words, NUL, surrogate ...)",
         attempt(lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)),
     )
     yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
-    found: list[Traits] = []
-    problem = attempt(lambda: _collect_traits(cls, recipe, found))
-    if problem is not None:
-        yield "traits", problem
-    traits = found[0] if found else Traits()
-    if traits.needs_corpus or traits.needs_pairs:
-        corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus()
-        yield "fit on a toy corpus", attempt(lambda: _fit(encoder, name, corpus))
     if traits.transductive:
-        yield "adapt to a task's texts", attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name))
-    yield "what records say of it", attempt(lambda: _check_statements(cls, recipe, encoder))
-    yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime))
+        adapted = attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name), "adapt")
+        yield "adapt to a task's texts", adapted
+    yield "what records say of it", attempt(lambda: _check_statements(cls, recipe, encoder), "facts")
+    yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime), "load")
 
 
-def _collect_traits(cls: type[Encoder], recipe: AnyRecipe, found: list[Traits]) -> str | None:
-    found.append(checked_traits(cls, recipe))
-    return None
+def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str | None:
+    """Return what `test` returns, None or a problem, or else what it raised; with the line of `cls` if a plugin's.
+
+    `part` is the function of the class that is tested; a problem may begin with that of another, as in "fit() must".
+    """
+    try:
+        with told_exits():
+            problem = test()
+    except (Exception, SystemExit) as error:  # whatever a plugin raises is the problem to report
+        return said(error) + own_line(cls, error, part)
+    return None if problem is None else problem + own_line(cls, None, problem.partition("()")[0])
+
+
+def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
+    """Return " (FILE:LINE, in FUNCTION)": where the code of a plugin raised the error, or where it defines `part`.
+
+    It is empty for a built-in class, and where the plugin inherits the part.
+    """
+    modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
+    files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    own = next((frame for frame in reversed(frames) if frame.filename in files), None)
+    if own is not None:
+        return f" ({_short(own.filename)}:{own.lineno}, in {own.name}: {own.line})"
+    code = getattr(inspect.unwrap(getattr(cls, part, None)), "__code__", None)  # type: ignore[arg-type]
+    if code is None or code.co_filename not in files:
+        return ""
+    return f" ({_short(code.co_filename)}:{code.co_firstlineno}, in {part})"
+
+
+_NO_PLUGINS = ("zoo", "benchmark", "abc", "builtins", "typing", "typing_extensions")
+
+
+def _short(file: str) -> str:
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def _check_statements(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | None:
@@ -184,18 +227,21 @@ def _toy_pairs() -> Corpus:
     return Corpus("toy pairs", sentences + phrases, labels + phrase_labels)
 
 
-def _fit(encoder: Encoder, name: str, corpus: Corpus) -> str | None:
-    before = encoder.fingerprint()
-    report = encoder.fit(corpus, run=Run(seed=0))
-    probe(encoder, name)
+def _fit(encoder: Encoder, corpus: Corpus | None) -> str | None:
+    before = None
+    with suppress(Exception):  # it may have none before it is fitted
+        before = encoder.fingerprint()
+    report: object = encoder.fit(corpus, run=Run(seed=0))
+    if not isinstance(report, FitReport):
+        return f"fit() must return a FitReport, not {type(report).__name__}"
     if report.fitted and encoder.fingerprint() == before:
         return "fit() reports that it learned, but the fingerprint is unchanged"
     return None
 
 
-def _same(a: Encoder, b: Encoder) -> str | None:
+def _same(a: Encoder, b: Encoder, what: str) -> str | None:
     off = deviation(a.encode(list(PROBES)), b.encode(list(PROBES)))
-    return None if off <= 1e-6 else f"largest deviation {off:.1e}"
+    return None if off <= 1e-6 else f"{what} (largest deviation {off:.1e})"
 
 
 def _round_trip(cls: type[Encoder], encoder: Encoder, runtime: Runtime) -> str | None:
@@ -203,5 +249,5 @@ def _round_trip(cls: type[Encoder], encoder: Encoder, runtime: Runtime) -> str |
         encoder.save(Path(folder))
         loaded = cls.load(Path(folder), runtime)
         if loaded.fingerprint() != encoder.fingerprint():
-            return "the loaded encoder has another fingerprint"
-        return _same(loaded, encoder)
+            return "load() gives an encoder with another fingerprint than the saved one"
+        return _same(loaded, encoder, "load() gives an encoder with other vectors")

@@ -1,4 +1,4 @@
-"""`zoo-bench check`: does a method keep the Encoder contract?"""
+"""`zoo-bench check`: does a method keep the Encoder contract, or a task its interface?"""
 
 from __future__ import annotations
 
@@ -6,48 +6,66 @@ from pathlib import Path
 
 import click
 
-from benchmark.cli.complete import METHODS_LIST
-from benchmark.cli.options import load_plugins, plugin_option, say
-from zoo.conformance import check
+from benchmark.cli.complete import Named, recipe_names, task_names
+from benchmark.cli.options import data_option, load_plugins, plugin_option, say
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS
+from benchmark.tasks.check import check_task
+from zoo.conformance import check, problem_of
 from zoo.encoder import Runtime
-from zoo.errors import said
 from zoo.hardware import make_runtime
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import RecipeSpec, all_recipes, parse_methods
 from zoo.registry import METHODS
 
 
 @click.command("check")
-@click.argument("method", type=METHODS_LIST)
-@click.option("--backbone", help="Backbone to check it on [default: zoo-small].")
+@click.argument("names", metavar="METHODS|TASKS", type=Named(recipe_names, task_names, files=True))
+@click.option("--backbone", help="Backbone to check a method on [default: zoo-small].")
 @click.option("--device", default="cpu", show_default=True)
 @click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32", show_default=True)
+@data_option
 @plugin_option
-def command(method: str, backbone: str | None, device: str, precision: str, plugins: tuple[Path, ...]) -> int:
-    """Test in seconds that a method keeps the Encoder contract."""
+def command(
+    names: str, backbone: str | None, device: str, precision: str, data: str | None, plugins: tuple[Path, ...]
+) -> int:
+    """Test in seconds that methods or tasks do what a run relies on; a method that learns is fitted first.
+
+    A problem of a plugin is printed with the plugin's line.
+    """
     load_plugins(plugins)
-    specs = parse_methods(method, all_recipes())
-    runtime = make_runtime(device, precision)
     failures = 0
-    for spec in specs:
-        # `pretrained` without a model names no encoder; the bundled model with a pooling is used instead.
-        extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
-        cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
-        quiet = Runtime(runtime.device, runtime.precision)
-        for what, problem in check(cls, recipe, quiet, spec.name):
-            failures += problem is not None
-            say(f"ok    {spec.name}: {what}" if problem is None else f"FAIL  {spec.name}: {what}: {problem}")
-        named, problem = True, None
-        if not METHODS.is_builtin(spec.method):
-            try:
-                named = bool(cls.sources(recipe, quiet))
-            except (Exception, SystemExit) as error:  # whatever a method raises is reported as the problem
-                problem = said(error)
-        if problem is not None:
-            failures += 1
-            say(f"FAIL  {spec.name}: sources: {problem}")
-        if not named:
-            say(
-                f"note  {spec.name}: sources() names no file; where the method reads weights or vectors of its own,"
-                " return their name and sha256 there, so that records show what a score was made with"
-            )
+    if all(name in TASKS for name in names.split(",")):
+        for name in names.split(","):
+            for what, problem in check_task(TASKS.get(name), DataSource.from_options(data)):
+                failures += _told(name, what, problem)
+        return 1 if failures else 0
+    runtime = make_runtime(device, precision)
+    for spec in parse_methods(names, all_recipes()):
+        failures += _check_method(spec, backbone, Runtime(runtime.device, runtime.precision))
     return 1 if failures else 0
+
+
+def _check_method(spec: RecipeSpec, backbone: str | None, runtime: Runtime) -> int:
+    """Check one recipe and print the results; returns the number of failures."""
+    # `pretrained` without a model names no encoder; the bundled model with a pooling is used instead.
+    extra = {"pooling": "mean"} if spec.method == "pretrained" and not spec.parameters else {}
+    cls, recipe = spec.resolve({**extra, **({"backbone": backbone} if backbone else {})})
+    failures = sum(_told(spec.name, what, problem) for what, problem in check(cls, recipe, runtime, spec.name))
+    if METHODS.is_builtin(spec.method):
+        return failures
+    sources: list[object] = []
+    problem = problem_of(cls, lambda: sources.append(cls.sources(recipe, runtime)), "sources")
+    if problem is not None:
+        return failures + _told(spec.name, "sources", problem)
+    if not sources[0]:
+        say(
+            f"note  {spec.name}: sources() names no file; where the method reads weights or vectors of its own,"
+            " return their name and sha256 there, so that records show what a score was made with"
+        )
+    return failures
+
+
+def _told(name: str, what: str, problem: str | None) -> bool:
+    """Print the result of one check; returns whether it failed."""
+    say(f"ok    {name}: {what}" if problem is None else f"FAIL  {name}: {what}: {problem}")
+    return problem is not None

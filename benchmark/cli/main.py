@@ -16,13 +16,14 @@ from zoo.exits import told_exits
 
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "analyze": "Look into encoders, token embeddings and scored pairs.",
-    "check": "Test in seconds that a method keeps the Encoder contract.",
+    "check": "Test in seconds that a method or a task does what a run relies on.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",
     "doctor": "Show versions, devices, precision, data, cache and disk.",
     "export": "Write a trained METHOD as a new sentence-transformers FOLDER with a model card.",
     "leaderboard": "Make the tables and the page from the records.",
     "methods": "List the recipes that --methods takes.",
+    "new": "Write a file for a method or a task of your own, which runs as it is.",
     "pack": "Join the records of a results folder into one file.",
     "pretrain": "Pretrain a small masked language model from plain text.",
     "pretrain-trials": "Pretrain once for each line of a table of settings, and compare them on held-out text.",

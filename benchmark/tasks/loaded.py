@@ -8,7 +8,8 @@ from typing import TypedDict
 
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
-from zoo.errors import CorruptError, MissingError
+from zoo.conformance import own_line
+from zoo.errors import CorruptError, MissingError, said
 
 
 class TaskIdentity(TypedDict):
@@ -52,4 +53,9 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
             loaded.append(LoadedTask(name, task, task.load(data, limit)))
         except (MissingError, CorruptError) as error:
             loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
+        except (Exception, SystemExit) as error:
+            if TASKS.is_builtin(name):
+                raise
+            reason = said(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on
+            loaded.append(LoadedTask(name, task, None, reason, damaged=True))
     return loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForMaskedLM, AutoTokenizer
 
-from zoo.conformance import ODD_TEXTS, PROBES, check, check_vectors, probe
+from zoo.conformance import ODD_TEXTS, PROBES, check, check_vectors, own_line, probe
 from zoo.encoder import Corpus, Encoder, FitReport, Run, Runtime, Traits
 from zoo.errors import ContractError
 from zoo.recipe import all_recipes
@@ -238,6 +239,84 @@ def test_the_full_check_names_the_part_that_fails(cls: type[Encoder], where: str
     wrong = {what: finding for what, finding in check(cls, {}, Runtime(), "x") if finding}
     found = next(finding for what, finding in wrong.items() if what.startswith(where))
     assert words in found
+
+
+class Learner(Good):
+    """Has no vectors before it is fitted."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        return Traits(needs_corpus=True)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: Any = None, run: Run) -> FitReport:
+        assert corpus is not None
+        self.width = len(corpus.sentences)
+        return FitReport(fitted=True)
+
+    def encode(self, texts: Sequence[str]) -> Any:
+        return hashed(texts) * np.float32(self.width)
+
+    def save(self, folder: Path) -> None:
+        (folder / "x").write_text(str(self.width), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> Self:
+        made = cls({}, runtime or Runtime())
+        made.width = int((folder / "x").read_text(encoding="utf-8"))
+        return made
+
+    def fingerprint(self) -> str:
+        return str(self.width)
+
+
+class Unreported(Learner):
+    """Says nothing about what it learned."""
+
+    def fit(self, corpus: Corpus | None, *, dev_score: Any = None, run: Run) -> FitReport:
+        super().fit(corpus, run=run)
+        return None  # type: ignore[return-value]
+
+
+class Unasked(Learner):
+    """Reads sentences, and its traits do not say so."""
+
+    @classmethod
+    def traits(cls, recipe: Any) -> Traits:
+        return Traits()
+
+
+def test_a_method_that_learns_is_fitted_first() -> None:
+    findings = list(check(Learner, {}, Runtime(), "x"))
+    assert findings[0] == ("fit on a toy corpus", None)
+    assert len(findings) == 7 and all(wrong is None for _, wrong in findings)
+
+
+def test_a_fit_without_a_report_or_without_its_trait_is_told() -> None:
+    (wrong,) = [wrong for _, wrong in check(Unreported, {}, Runtime(), "x") if wrong]
+    assert wrong.startswith("fit() must return a FitReport, not NoneType (")
+    what, wrong = next((what, wrong) for what, wrong in check(Unasked, {}, Runtime(), "x") if wrong)
+    assert what == "fit without a corpus, for which traits() does not ask" and "AssertionError" in wrong
+
+
+def line_of(text: str) -> int:
+    """The first line of this file with a text."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_a_problem_ends_with_the_line_of_the_plugin() -> None:
+    """Where its code raised, else where it defines the function whose result is wrong; not for a built-in method."""
+    wrong = {what: problem for what, problem in check(Fragile, {}, Runtime(), "x") if problem}
+    raising = "return np.array([hashed([t])[0] / len(t.split()[0])"
+    place = (
+        rf"\(.*{Path(__file__).name}:{line_of(raising)}, in \S+: {re.escape(raising)}"  # <listcomp> before Python 3.12
+    )
+    assert re.search(place, wrong["odd texts (empty, 10,000 words, NUL, surrogate ...)"])
+    wrong = {what: problem for what, problem in check(Restless, {}, Runtime(), "x") if problem}
+    defined = line_of('"""Another answer each time."""') + 2
+    assert wrong["the same vectors when asked again"].endswith(f"{Path(__file__).name}:{defined}, in encode)")
+    cls = METHODS.get("bag-of-words")
+    assert own_line(cls, ValueError("x"), "encode") == ""
 
 
 def recipe_for(name: str, folder: Path, **more: Any) -> tuple[type[Encoder], Any]:

@@ -91,6 +91,11 @@ def read_sick(path: Path) -> Pairs:
     return _read_columns(path, 2, (5, 5), first=1, gold=3, least=1)
 
 
+def read_pairs(path: Path) -> Pairs:
+    """Read pairs of one's own: a header line, then score 0-5, sentence 1, sentence 2, separated by tabs."""
+    return _read_columns(path, 2, (3, 3), first=1, gold=0, least=0)
+
+
 def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
     """Read lines from line `start` on; the sentences are field `first` and the next one, the scores `least` to 5."""
     lines = read_lines(path)[start - 1 :]

@@ -1,0 +1,101 @@
+"""`zoo-bench new`: writes a file for a method or a task, which runs as it is, and prints what to do with it."""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+import os
+import re
+from pathlib import Path
+
+import click
+
+from benchmark.cli.options import say
+from zoo.errors import UsageError
+from zoo.files import read_text, write_text
+from zoo.paths import resource_folder
+from zoo.registry import METHODS
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST = 40  # characters
+
+
+@click.group("new")
+def command() -> None:
+    """Write a file for a method or a task of your own, which runs as it is, into this folder."""
+
+
+@command.command("method")
+@click.argument("name")
+def method(name: str) -> None:
+    """Write NAME.py with a method that learns from the training text; then print what to do with it."""
+    from zoo.recipe import all_recipes
+
+    written = _write("method", name, [*METHODS.names(), *all_recipes()])
+    plugin = f"--plugin {written[0]}"
+    _show(
+        written,
+        (f"check {name} {plugin}", "does it keep the contract of methods? in seconds"),
+        (f"run {plugin} --methods {name},avg-last", "train it and measure it beside its untrained start"),
+        (f"compare {name} avg-last", "the difference of the two on each task, with intervals"),
+    )
+
+
+@command.command("task")
+@click.argument("name")
+def task(name: str) -> None:
+    """Write NAME.py and a folder with ten scored pairs of sentences; then print what to do with them."""
+    from benchmark.data.catalog import catalog
+    from benchmark.tasks import TASKS
+    from benchmark.tasks.suites import all_suites
+
+    written = _write("task", name, [*TASKS.names(), *all_suites(), *catalog()])
+    plugin = f"--plugin {written[0]}"
+    _show(
+        written,
+        (f"check {name} {plugin}", "can its data be read and scored? in seconds"),
+        (f"run {plugin} --tasks {name} --methods avg-last,cls", "measure two methods on it"),
+        (f"compare avg-last cls --tasks {name}", "the difference of the two, with its interval"),
+    )
+
+
+def _write(kind: str, name: str, known: list[str]) -> list[Path]:
+    """Write the files of a method or a task into this folder and return them; raises UsageError for an unusable name.
+
+    The shipped files are those of my-method and my-task; the name takes the place of these in all its spellings.
+    """
+    if not _NAME.fullmatch(name) or len(name) > _LONGEST:
+        raise UsageError(
+            f"{name!r:.100} cannot be the name of a {kind}; take small letters, digits and single hyphens, at most"
+            f" {_LONGEST} and a letter first, as in my-{kind}, whose file is written into the folder that you are in."
+        )
+    if name in (one.lower() for one in known):
+        what = "method" if kind == "method" else "task, a suite or a data set"
+        raise UsageError(f"{name!r} is the name of a {what} that is there already; choose another name.")
+    shipped, stem = resource_folder("benchmark", "configs") / "new", name.replace("-", "_")
+    cls = name.title().replace("-", "")
+    spellings = {f"my-{kind}": name, f"my_{kind}": stem, f"My{kind.title()}": cls}
+    spellings[f"My {kind}"] = name.replace("-", " ").capitalize()
+    files, imported = {}, ""  # where they go -> what they hold
+    for path in sorted(file for pattern in (f"my_{kind}.py", f"my_{kind}/*") for file in shipped.glob(pattern)):
+        place, text = path.relative_to(shipped).as_posix(), read_text(path)
+        imported += " ".join(re.findall(r"import (.+)", text))
+        for old, new in spellings.items():
+            place, text = place.replace(old, new), text.replace(old, new)
+        files[Path(place)] = text
+    taken = next((path for one in files for path in (one, one.parent) if path.name and os.path.lexists(path)), None)
+    if taken is not None:
+        raise UsageError(f"{taken} is in this folder already and is left as it is; choose another name or folder.")
+    module = importlib.util.find_spec(stem)
+    if (module is not None and module.origin) or keyword.iskeyword(cls) or re.search(rf"\b{cls}\b", imported):
+        raise UsageError(f"{name!r} is a name of Python or of a module that the file would hide; choose another name.")
+    for path, text in files.items():
+        write_text(path, text)
+    return sorted(files, key=lambda path: path.suffix != ".py")
+
+
+def _show(written: list[Path], *commands: tuple[str, str]) -> None:
+    say(f"written: {', '.join(map(str, written))}")
+    say("What to do next:")
+    for words, what in commands:
+        say(f"  zoo-bench {words}\n      {what}")

@@ -1,0 +1,173 @@
+"""`zoo-bench new`: what it writes runs as it is, by the commands that it prints; it harms no file and no name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fakes import Answer, Cli
+
+from benchmark.data.readers.pairs import read_pairs
+from zoo.paths import resource_folder
+from zoo.recipe import all_recipes
+
+ROOT = Path(__file__).resolve().parents[3]
+SHIPPED = resource_folder("benchmark", "configs") / "new"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that the commands run in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def follow(cli: Cli, *words: str) -> list[Answer]:
+    """Write the files, then run each command that is printed, as printed; tells the seconds of each."""
+    written = cli("new", *words)
+    assert written.code == 0, written.err
+    answers = []
+    for line in re.findall(r"^  zoo-bench (.+)$", written.out, re.MULTILINE):
+        started = time.monotonic()
+        answers.append(cli(*shlex.split(line)))
+        sys.stderr.write(f"{time.monotonic() - started:6.1f} s  zoo-bench {line}\n")
+        assert answers[-1].code == 0, f"{line}: {answers[-1].out}{answers[-1].err}"
+        assert not {"FAIL", "Traceback"} & set((answers[-1].out + answers[-1].err).split())
+    assert len(answers) == 3
+    return answers
+
+
+def rows_of(table: Path) -> dict[str, dict[str, float]]:
+    """The scores of each row of a table, by task."""
+    rows = json.loads(table.read_text(encoding="utf-8"))["rows"]
+    return {row["method"]: {task: score["mean"] for task, score in row["scores"].items()} for row in rows}
+
+
+@pytest.mark.slow
+def test_a_new_method_has_a_row_after_three_commands(cli: Cli, here: Path) -> None:
+    """Checked, trained on the bundled sentences and measured; what it learned is not the untrained average."""
+    started = time.monotonic()
+    checked, ran, compared = follow(cli, "method", "less-common")
+    sys.stderr.write(f"{time.monotonic() - started:6.1f} s  in all\n")
+    assert checked.out.startswith("ok    less-common: fit on a toy corpus\n")
+    rows = rows_of(here / "zoo-bench-results" / "pocket.json")
+    assert set(rows["less-common"]) == set(rows["avg-last"]) and rows["less-common"] != rows["avg-last"]
+    assert all(20 < score < 100 for score in rows["less-common"].values()), rows
+    assert "less-common" in ran.out and "less-common" in compared.out
+
+
+@pytest.mark.slow
+def test_a_new_task_has_a_row_after_three_commands(cli: Cli, here: Path) -> None:
+    follow(cli, "task", "ten-pairs")
+    rows = rows_of(here / "zoo-bench-results" / "other.json")
+    assert {"avg-last", "cls"} <= set(rows) and rows["avg-last"]["ten-pairs"] != rows["cls"]["ten-pairs"]
+    pairs = here / "ten_pairs" / "pairs.tsv"
+    assert len(read_pairs(pairs)) == 10
+    pairs.write_text(pairs.read_text(encoding="utf-8") + "6\tone\tother\n", encoding="utf-8")
+    answer = cli("check", "ten-pairs", "--plugin", "ten_pairs.py")
+    assert answer.code == 1 and "pairs.tsv:12: score 6.0 is outside 0..5. (ten_pairs.py:" in answer.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["method", "task"])
+def test_the_example_in_the_docstring_is_true(kind: str, cli: Cli, here: Path) -> None:
+    assert cli("new", kind, "word-order").code == 0
+    program = "import doctest, word_order; found = doctest.testmod(word_order); assert found == (0, {})"
+    examples = 5 if kind == "method" else 2
+    done = subprocess.run([sys.executable, "-c", program.format(examples)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "my-" not in Path("word_order.py").read_text(encoding="utf-8").lower()
+
+
+@pytest.mark.parametrize("kind", ["method", "task"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("My Words", "small letters, digits and single hyphens"),
+        ("../words", "small letters"),
+        ("words.py", "small letters"),
+        ("9-words", "a letter first"),
+        ("a" * 41, "at most 40"),
+        ("", "small letters"),
+        ("json", "a name of Python or of a module that the file would hide"),
+        ("torch", "would hide"),
+        ("none", "would hide"),
+        ("path", "would hide"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_one_sentence(kind: str, name: str, words: str, cli: Cli, here: Path) -> None:
+    if (kind, name) == ("method", "path"):
+        name = "backbone"  # of what the file of a method imports
+    answer = cli("new", kind, name)
+    assert answer.code == 2 and words in answer.err and len(answer.err.splitlines()) == 1
+    assert not any(here.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "what"),
+    [
+        ("method", "simcse", "a method"),
+        ("method", "avg-last", "a method"),
+        ("task", "sts12", "a task, a suite or a data set"),
+        ("task", "pocket", "a task, a suite or a data set"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(kind: str, name: str, what: str, cli: Cli, here: Path) -> None:
+    answer = cli("new", kind, name)
+    assert answer.code == 2 and f"{name!r} is the name of {what}" in answer.err
+    assert not any(here.iterdir()) and "my-method" not in all_recipes()
+
+
+@pytest.mark.parametrize("kind", ["method", "task"])
+def test_no_file_is_overwritten(kind: str, cli: Cli, here: Path) -> None:
+    """Nor a link to nowhere, nor a folder of data; and nothing is written beside it."""
+    own = here / "own_words.py"
+    own.write_text("mine", encoding="utf-8")
+    answer = cli("new", kind, "own-words")
+    assert answer.code == 2 and "own_words.py is in this folder already" in answer.err
+    assert own.read_text(encoding="utf-8") == "mine" and list(here.iterdir()) == [own]
+    own.unlink()
+    own.symlink_to("nowhere.py")  # a write would put a file in its place
+    assert cli("new", kind, "own-words").code == 2 and list(here.iterdir()) == [own]
+    own.unlink()
+    if kind == "task":
+        (here / "own_words").mkdir()
+        answer = cli("new", kind, "own-words")
+        assert answer.code == 2 and "own_words is in this folder already" in answer.err and not own.exists()
+
+
+@pytest.mark.slow
+def test_the_types_of_the_shipped_files_are_right() -> None:
+    command = [sys.executable, "-m", "mypy", str(SHIPPED / "my_method.py"), str(SHIPPED / "my_task.py")]
+    typed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert typed.returncode == 0, typed.stdout
+
+
+def test_the_shipped_files_are_short_and_new(here: Path) -> None:
+    """A newcomer reads the method on one screen or two; its ten pairs are none of the pocket suite."""
+    assert len((SHIPPED / "my_method.py").read_text(encoding="utf-8").splitlines()) <= 70
+    pairs = read_pairs(SHIPPED / "my_task" / "pairs.tsv")
+    pocket = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "benchmark/data/pocket").iterdir())
+    assert len(set(pairs.texts())) == 20 and not any(text in pocket for text in pairs.texts())
+    assert sorted(set(pairs.gold)) == [0, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5]
+
+
+@pytest.mark.slow
+def test_new_starts_without_torch(here: Path) -> None:
+    program = (
+        "import sys; from benchmark.cli.main import main_group as m; "
+        "m.main(['new', sys.argv[1], 'own-words'], standalone_mode=False); "
+        "assert not {'torch', 'transformers', 'sklearn'} & set(sys.modules), sorted(sys.modules)"
+    )
+    for kind in ("method", "task"):
+        done = subprocess.run([sys.executable, "-c", program, kind], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        for path in here.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
