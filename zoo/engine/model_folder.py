@@ -47,11 +47,14 @@ def cannot_load(what: str, folder: Path, error: Exception) -> ZooError:
 def config_of(what: str, folder: Path) -> PreTrainedConfig:
     """Return a model folder's configuration; raises CorruptError or UsageError where it cannot be read or used.
 
-    One whose model is larger than the folder's weights is refused before the model is built.
+    One whose model is larger than the folder's weights is refused before the model is built, and one that asks for
+    native code of the hub before the library sees it.
     """
     from transformers import AutoConfig
 
     try:
+        if is_file(folder / "config.json"):
+            _check_attention(what, folder, read_mapping(folder / "config.json"))
         check_stated_counts(what, folder)
         config: PreTrainedConfig = load_pretrained(AutoConfig, folder)
         _check_at_least_one(what, folder, config)
@@ -61,6 +64,18 @@ def config_of(what: str, folder: Path) -> PreTrainedConfig:
     except Exception as error:  # the library raises many kinds
         raise cannot_load(what, folder, error) from error
     return config
+
+
+def _check_attention(what: str, folder: Path, stated: Any) -> None:
+    # The library downloads and runs a compiled kernel where an implementation is named as a repository: owner/name.
+    for key, value in stated.items() if isinstance(stated, dict) else enumerate(stated):
+        if isinstance(value, dict | list):
+            _check_attention(what, folder, value)
+        elif "implementation" in str(key) and isinstance(value, str) and "/" in value:
+            raise UsageError(
+                f"{what}: {folder / 'config.json'} says {key} {value!r:.80}, compiled code of another repository, which"
+                " is refused: take that line out, and the model computes its attention here."
+            )
 
 
 def _check_at_least_one(what: str, folder: Path, config: PreTrainedConfig) -> None:
@@ -101,14 +116,24 @@ def module_folders(folder: Path) -> list[Path]:
     return list(dict.fromkeys(folder / module["path"] for module in listed_modules(folder))) or [folder]
 
 
+def _check_regular(what: str, folder: Path) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise CorruptError(
+                f"{what}: {path} is a pipe or a device, which a model's files are not; put the file itself there."
+            )
+
+
 def check_weights(what: str, folder: Path, *, allow_pickle: bool) -> None:
     """Check the weights in every folder that is loaded: the model's own, or those that modules.json lists.
 
     Raises MissingError if there are none, UsageError if they are pickle only, CorruptError for an index that names a
-    file outside its folder.
+    file outside its folder, and for anything that is no regular file, whose reading might never end.
     """
+    _check_regular(what, folder)
     found = False
     for part in module_folders(folder):
+        _check_regular(what, part)
         for index in sorted(part.glob("*.safetensors.index.json")):
             _check_index(what, index)
         safe = any(part.glob("*.safetensors")) if part != folder else any(part.glob("model*.safetensors"))
@@ -132,6 +157,19 @@ def _check_index(what: str, index: Path) -> None:
             raise CorruptError(f"{what}: {index} names {name!r}, which is no safetensors file of this folder; refused.")
         if not is_file(index.parent / name):
             raise MissingError(f"{what}: {index} names {name}, which is not there; fetch the model again.")
+
+
+def check_loaded(what: str, folder: Path, kind: Any, config: PreTrainedConfig) -> None:
+    """Raise CorruptError if a folder lacks a weight of a model class: the library makes it up at random.
+
+    A pooler, which many checkpoints lack and no pooling here reads, may be missing.
+    """
+    _, loading = load_pretrained(kind, folder, config=config, output_loading_info=True)
+    missing = sorted(name for name in loading["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise CorruptError(
+            f"{what} in {folder} lacks {len(missing)} weights, first {missing[0]}; they would be random."
+        )
 
 
 def check_tokenizer_files(what: str, folder: Path) -> None:

@@ -12,7 +12,15 @@ import torch
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, BackboneSource
-from zoo.engine.model_folder import cannot_load, config_of, listed_modules, module_folders
+from zoo.engine.model_folder import (
+    cannot_load,
+    check_loaded,
+    check_tokenizer_files,
+    check_vocabulary,
+    config_of,
+    listed_modules,
+    module_folders,
+)
 from zoo.engine.pooling import Pooling
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_mapping, read_tensors, write_json, write_tensors
@@ -52,6 +60,7 @@ class Layout:
         pooling: Pooling | None = wanted
         after: list[Dense | Normalize] = []
         settings: dict[str, Any] = {}
+        _check_order(source.folder, modules)
         for module in modules:
             kind, folder = _stock(module["type"]), source.folder / module["path"]
             if kind == "Transformer":
@@ -95,6 +104,19 @@ EXPORTED_POOLINGS: dict[Pooling, str] = {"cls": "cls", "mean": "mean", "last": "
 def _stock(kind: str) -> str:
     # Only classes of the package itself are known; a class such as `my_package.Normalize` may do anything.
     return kind.rsplit(".", 1)[-1] if kind.startswith("sentence_transformers.") else ""
+
+
+def _check_order(folder: Path, modules: list[dict[str, str]]) -> None:
+    """Raise CorruptError for stock modules in an order in which each does not read what the one before it gives."""
+    places = {"Transformer": 0, "Pooling": 1, "Dense": 2, "Normalize": 2}
+    order = [kind for module in modules if (kind := _stock(module["type"])) in places]
+    # A Dense module may also read token states, before the pooling.
+    ranks = [places[kind] for kind in order if kind != "Dense"]
+    if ranks != sorted(ranks):
+        raise CorruptError(
+            f"{folder / 'modules.json'} lists {', '.join(order)}: a Transformer comes first, then the pooling, then what"
+            " changes vectors; put them into that order."
+        )
 
 
 def _modes(folder: Path) -> list[str]:
@@ -147,9 +169,17 @@ class Dense(torch.nn.Module):
         config = read_mapping(folder / "config.json")
         if "linear.weight" not in tensors:
             raise CorruptError(f"{folder / 'model.safetensors'} has no linear.weight, which a Dense module needs.")
+        shape = [config.get("out_features"), config.get("in_features")]
+        if list(tensors["linear.weight"].shape) != shape:
+            raise CorruptError(
+                f"{folder / 'config.json'} says {shape[1]!r:.20} values in and {shape[0]!r:.20} out, the weights beside it"
+                f" have {' x '.join(map(str, tensors['linear.weight'].shape))}: they do not belong together."
+            )
         dense = cls(tensors["linear.weight"], tensors.get("linear.bias"), str(config.get("activation_function", "")))
         if config.get("use_residual"):
             dense.odd = "a Dense module with a residual"
+        if config.get("module_input_name", "sentence_embedding") != "sentence_embedding":
+            dense.odd = "a Dense module of token states"
         return dense
 
     def write(self, folder: Path) -> None:
@@ -177,13 +207,27 @@ def load_with_library(
             f"pretrained: {name!r} uses {foreign}, which the sentence-transformers package runs; install it:"
             " `pip install 'zoo-bench[st]'`."
         ) from error
+    what = f"pretrained: {name!r}"
+    configurations = {}
     for folder in module_folders(source.folder):
-        if is_file(folder / "config.json") and "model_type" in read_mapping(folder / "config.json"):
-            config_of(f"pretrained: {name!r}", folder)
+        stated = read_mapping(folder / "config.json") if is_file(folder / "config.json") else {}
+        if "model_type" in stated:
+            check_tokenizer_files(what, folder)
+            configurations[folder] = config_of(what, folder)
+        activation = str(stated.get("activation_function") or "torch.")
+        if not activation.startswith("torch."):  # the library would take Tanh instead, and say so in a log
+            raise UsageError(
+                f"{what}: {folder / 'config.json'} names the activation {activation!r:.80}, which is code of its own and"
+                " is not run; load the model in a plugin of yours (--plugin FILE.py)."
+            )
     try:
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
     except Exception as error:  # of many kinds; each means that the package cannot load this folder
-        raise cannot_load(f"pretrained: {name!r}, which uses {foreign},", source.folder, error) from error
+        raise cannot_load(f"{what}, which uses {foreign},", source.folder, error) from error
+    transformers = [module for module in model if hasattr(module, "auto_model")]
+    for transformer, (folder, config) in zip(transformers, configurations.items(), strict=False):
+        check_vocabulary(what, folder, transformer.tokenizer, config)
+        check_loaded(what, folder, type(transformer.auto_model), config)
     if max_length:
         model.max_seq_length = max_length
     return model
