@@ -114,8 +114,8 @@ def _check_order(folder: Path, modules: list[dict[str, str]]) -> None:
     ranks = [places[kind] for kind in order if kind != "Dense"]
     if ranks != sorted(ranks):
         raise CorruptError(
-            f"{folder / 'modules.json'} lists {', '.join(order)}: a Transformer comes first, then the pooling, then what"
-            " changes vectors; put them into that order."
+            f"{folder / 'modules.json'} lists {', '.join(order)}: a Transformer comes first, then the pooling, then"
+            " what changes vectors; put them into that order."
         )
 
 
@@ -172,8 +172,8 @@ class Dense(torch.nn.Module):
         shape = [config.get("out_features"), config.get("in_features")]
         if list(tensors["linear.weight"].shape) != shape:
             raise CorruptError(
-                f"{folder / 'config.json'} says {shape[1]!r:.20} values in and {shape[0]!r:.20} out, the weights beside it"
-                f" have {' x '.join(map(str, tensors['linear.weight'].shape))}: they do not belong together."
+                f"{folder / 'config.json'} says {shape[1]!r:.20} values in and {shape[0]!r:.20} out, the weights beside"
+                f" it have {' x '.join(map(str, tensors['linear.weight'].shape))}: they do not belong together."
             )
         dense = cls(tensors["linear.weight"], tensors.get("linear.bias"), str(config.get("activation_function", "")))
         if config.get("use_residual"):
@@ -217,8 +217,8 @@ def load_with_library(
         activation = str(stated.get("activation_function") or "torch.")
         if not activation.startswith("torch."):  # the library would take Tanh instead, and say so in a log
             raise UsageError(
-                f"{what}: {folder / 'config.json'} names the activation {activation!r:.80}, which is code of its own and"
-                " is not run; load the model in a plugin of yours (--plugin FILE.py)."
+                f"{what}: {folder / 'config.json'} names the activation {activation!r:.80}, which is code of its own"
+                " and is not run; load the model in a plugin of yours (--plugin FILE.py)."
             )
     try:
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
