@@ -19,7 +19,7 @@ from benchmark.tasks.base import Lookup, Scores, TaskData, TaskRow
 from benchmark.tasks.relatedness import sick_splits
 from benchmark.tasks.semeval import read_parts
 from benchmark.tasks.sts import Splits, stsb_splits, three_splits
-from zoo.files import read_mapping, write_json
+from zoo.files import read_signed, write_signed
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder, Run
@@ -62,8 +62,8 @@ class FinetuneData(TaskData):
             return self.fine_tune(encoder, replace(run, seed=seed))
         folder = run.folder / f"seed-{seed}"
         if not (folder / "scores.json").is_file():
-            write_json(folder / "scores.json", self.fine_tune(encoder, replace(run, seed=seed, folder=folder)))
-        scores: dict[str, Any] = read_mapping(folder / "scores.json")
+            write_signed(folder / "scores.json", self.fine_tune(encoder, replace(run, seed=seed, folder=folder)))
+        scores: dict[str, Any] = read_signed(folder / "scores.json")
         return scores
 
     @abstractmethod

@@ -26,7 +26,7 @@ from benchmark.template_search.table import SearchTable, print_best, write_searc
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import MissingError, UsageError, ZooError
-from zoo.files import check_writable, read_json, sha256_json, slug, well_formed, write_json
+from zoo.files import check_writable, read_signed, sha256_json, slug, well_formed, write_signed
 from zoo.hardware import environment, make_runtime
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
@@ -193,13 +193,13 @@ def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runti
     say = runtime.progress.say
     if path.is_file():
         with well_formed(path):
-            found = [{**one, "template": str(one["template"])} for one in read_json(path)["templates"]]
+            found = [{**one, "template": str(one["template"])} for one in read_signed(path)["templates"]]
     else:
         model, tokenizer = load_seq2seq(source, runtime)
         made = generate_templates(model, tokenizer, definitions, count=options["count"], runtime=runtime)
         found = [dataclasses.asdict(one) for one in made]
         if found:
-            write_json(path, {"inputs": inputs, "templates": found})
+            write_signed(path, {"inputs": inputs, "templates": found})
     valid: dict[str, None] = {}
     for one in found:
         try:

@@ -224,7 +224,7 @@ def load_with_library(
         model = SentenceTransformer(str(source.folder), device=runtime.device, trust_remote_code=False)
     except Exception as error:  # of many kinds; each means that the package cannot load this folder
         raise cannot_load(f"{what}, which uses {foreign},", source.folder, error) from error
-    transformers = [module for module in model if hasattr(module, "auto_model")]
+    transformers: list[Any] = [module for module in model if hasattr(module, "auto_model")]
     for transformer, (folder, config) in zip(transformers, configurations.items(), strict=False):
         check_vocabulary(what, folder, transformer.tokenizer, config)
         check_loaded(what, folder, type(transformer.auto_model), config)

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from zoo.errors import UsageError
-from zoo.files import atomic_path, read_json, read_mapping, well_formed, write_json
+from zoo.files import atomic_path, read_signed, well_formed, write_signed
 from zoo.pretraining.recipe import PretrainRecipe
 from zoo.training.checkpoint import checkpoint_facts
 from zoo.training.folder import BEFORE, LAST
@@ -38,7 +38,7 @@ def settled_phase(folder: Path | None, recipe: PretrainRecipe, finish: int | Non
     if folder is None:
         return wanted
     with well_formed(folder / DECAY):
-        begun = Phase(**read_json(folder / DECAY)) if (folder / DECAY).is_file() else None
+        begun = Phase(**read_signed(folder / DECAY)) if (folder / DECAY).is_file() else None
     at = checkpoint_facts(folder / LAST)["step"] if (folder / LAST).is_file() else None
     if finish is not None:
         return _finish(folder, recipe, finish, begun, at)
@@ -67,14 +67,14 @@ def check_own(folder: Path, recipe: PretrainRecipe, stream: str) -> None:
     """
     wanted = {k: v for k, v in asdict(recipe).items() if k not in _MAY_CHANGE} | {"text": stream}
     if (folder / OWN).is_file() and ((folder / LAST).is_file() or (folder / CONSTANT).is_file()):
-        found = read_mapping(folder / OWN)
+        found = read_signed(folder / OWN)
         for key, value in wanted.items():
             if found.get(key) != value:
                 raise UsageError(
                     f"{folder} holds a training with another {key} ({found.get(key)!r}, not {value!r}); go on with"
                     " that, delete the folder, or give another --out."
                 )
-    write_json(folder / OWN, wanted)
+    write_signed(folder / OWN, wanted)
 
 
 def _finish(folder: Path, recipe: PretrainRecipe, finish: int, begun: Phase | None, at: int | None) -> Phase:
@@ -100,7 +100,7 @@ def _finish(folder: Path, recipe: PretrainRecipe, finish: int, begun: Phase | No
 def begin_decay(folder: Path, phase: Phase) -> None:
     """Copy the checkpoint, which is at the decay's first step, and write the decay's steps."""
     copy_file(folder / LAST, folder / CONSTANT)
-    write_json(folder / DECAY, {"decay_from": phase.decay_from, "total": phase.total})
+    write_signed(folder / DECAY, {"decay_from": phase.decay_from, "total": phase.total})
 
 
 def _back_to_constant(folder: Path) -> None:

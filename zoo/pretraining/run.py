@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Run, Runtime
-from zoo.files import read_json, write_json
+from zoo.files import read_signed, write_signed
 from zoo.pretraining.mlm import HeldOut, MLMObjective
 from zoo.pretraining.optimizers import MuonAdamW, hidden_matrices
 from zoo.pretraining.phases import DECAY, Phase, begin_decay, copy_file
@@ -171,10 +171,10 @@ class PretrainTraining(Training):
             return
         noted = self.run_.folder / "resumed.json"
         if self.step:
-            before = read_json(noted) if noted.is_file() else []
+            before = read_signed(noted)["steps"] if noted.is_file() else []
             self.resumed_at = [*before, self.step]
             if self.main:
-                write_json(noted, self.resumed_at)
+                write_signed(noted, {"steps": self.resumed_at})
         elif self.main:
             noted.unlink(missing_ok=True)
 

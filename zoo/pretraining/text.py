@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.engine.tokens import tokenise
-from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.files import atomic_path, read_json, sha256_file, sha256_json, write_json
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.files import atomic_path, read_signed, sha256_file, sha256_json, write_signed
 from zoo.progress import Progress
 
 if TYPE_CHECKING:
@@ -69,15 +69,18 @@ def tokenise_files(
     )
     target, about = folder / f"tokens-{key[:16]}.u16", folder / f"tokens-{key[:16]}.json"
     if not about.is_file():
-        facts = _write_stream(
+        counts = _write_stream(
             target, _sentences(paths, read), tokenizer, exclude, normalise, progress or Progress.silent()
         )
-        if facts["tokens"] == 0:
+        if counts["tokens"] == 0:
             raise UsageError(f"no sentence in {', '.join(map(str, paths))}.")
-        write_json(about, {**facts, "key": key})
-    facts = read_json(about)
-    if not target.is_file() or target.stat().st_size != 2 * facts["tokens"]:
-        raise CorruptError(f"{target} is damaged; remove it and {about.name} to have it made again.")
+        write_signed(about, {**counts, "key": key, "ids": sha256_file(target)})
+    try:
+        facts = read_signed(about)
+        if facts.get("key") != key or sha256_file(target) != facts["ids"]:
+            raise CorruptError(f"{target} is not what was written")
+    except ZooError as error:
+        raise CorruptError(f"{target} or {about.name} is damaged; remove both to have them made again.") from error
     ids = np.memmap(target, dtype=np.uint16, mode="r")
     return TokenStream(ids, facts["sentences"], facts["excluded"], key)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.engine.model_folder import load_pretrained
-from zoo.errors import UsageError
-from zoo.files import read_json, write_json
+from zoo.errors import CorruptError, UsageError
+from zoo.files import hashes_of, read_signed, write_signed
 from zoo.progress import Progress
 
 if TYPE_CHECKING:
@@ -92,8 +92,15 @@ def kept_tokenizer(
     from transformers import AutoTokenizer
 
     done = folder / "trained.json"
-    if not done.is_file() or read_json(done).get("key") != key:
+    kept = read_signed(done) if done.is_file() else {}
+    if kept.get("key") == key and kept.get("files") != _files(folder):
+        raise CorruptError(f"the tokenizer in {folder} is damaged; remove that folder to have it trained again.")
+    if kept.get("key") != key:
         tokenizer = train()
         tokenizer.save_pretrained(folder)
-        write_json(done, {"key": key})
+        write_signed(done, {"key": key, "files": _files(folder)})
     return load_pretrained(AutoTokenizer, folder), key
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {name: sha256 for name, sha256 in hashes_of(folder).items() if name.startswith("tokenizer")}

@@ -25,6 +25,7 @@ from benchmark.tasks.finetune import FinetuneData, LabelledFinetuneData, ScoredF
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.engine.tokens import tokenise
 from zoo.errors import MissingError
+from zoo.files import write_signed
 from zoo.methods.pooled import Average
 from zoo.methods.simcse import SimCSE
 from zoo.recipe import all_recipes, parse_methods
@@ -102,7 +103,7 @@ def test_a_seeded_encoder_is_fine_tuned_once_by_its_seed(tiny_bert: Path, tmp_pa
     assert list(first["by_seed"]) == ["5"]
     assert data.score_encoder(encoder, encoder.encode, Run(tmp_path / "b", seed=5)) == first
     finished = tmp_path / "a" / "seed-5" / "scores.json"
-    finished.write_text(json.dumps({"accuracy": 0.123}), encoding="utf-8")
+    write_signed(finished, {"accuracy": 0.123})
     assert data.score_encoder(encoder, encoder.encode, Run(tmp_path / "a", seed=5))["main"] == 0.123
 
 

@@ -78,18 +78,32 @@ def test_stream_is_the_sentences_in_order_each_ended_by_sep(text: Path, tokenize
     assert stream.sentences == len(lines_of(text))
 
 
+def never(path: Path) -> list[str]:
+    raise AssertionError("read again")
+
+
 def test_text_is_tokenised_once_and_a_damaged_cache_is_named(text: Path, tokenizer, tmp_path: Path) -> None:
     first = tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
-
-    def never(path: Path) -> list[str]:
-        raise AssertionError("read again")
-
     again = tokenise_files([text], never, tokenizer, "t", tmp_path)
     assert np.array_equal(first.ids, again.ids)
     (cached,) = tmp_path.glob("*.u16")
     cached.write_bytes(cached.read_bytes()[:-2])
     with pytest.raises(CorruptError, match=cached.name):
         tokenise_files([text], never, tokenizer, "t", tmp_path)
+
+
+def test_no_flipped_bit_of_the_token_cache_is_trained_on(text: Path, tokenizer, tmp_path: Path) -> None:
+    tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
+    for path in (*tmp_path.glob("tokens-*.u16"), *tmp_path.glob("tokens-*.json")):
+        whole = path.read_bytes()
+        for place in range(8):
+            damaged = bytearray(whole)
+            damaged[len(whole) * place // 8] ^= 1 << place
+            path.write_bytes(bytes(damaged))
+            with pytest.raises(CorruptError, match="is damaged; remove both"):
+                tokenise_files([text], never, tokenizer, "t", tmp_path)
+        path.write_bytes(whole)
+    assert tokenise_files([text], never, tokenizer, "t", tmp_path).sentences
 
 
 def test_tested_sentences_are_left_out_and_counted(text: Path, tokenizer, tmp_path: Path) -> None:
