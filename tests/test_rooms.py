@@ -32,6 +32,7 @@ FLOORS = {
         ["benchmark.leaderboard"],
         ["benchmark.run"],
         ["benchmark.records"],
+        ["benchmark.identity"],
         ["benchmark.tasks"],
         ["benchmark.metrics"],
         ["benchmark.data"],

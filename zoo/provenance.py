@@ -1,22 +1,26 @@
-"""The code behind vectors, for records and keys: the commit, a digest of source files, a digest of probe vectors."""
+"""The code behind numbers, for records and keys: the commit, a digest of code, a digest of probe vectors."""
 
 from __future__ import annotations
 
+import ast
 import functools
-import re
+import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from zoo.files import sha256_file, sha256_json
+from zoo.files import sha256_json
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
 
 _ROOT = Path(__file__).resolve().parent
-_IMPORT = re.compile(r"^\s*(?:from (zoo[\w.]*) import (\([^)]*\)|[^\n#]+)|import (zoo[\w.]*))", re.MULTILINE)
+_OURS = ("zoo", "benchmark")
+_REGISTRIES = ("zoo.registry", "benchmark.tasks")  # they know every class, and change none
+_NO_NUMBERS = tuple(f"zoo.{name}" for name in ("errors", "exits", "files", "hub", "paths", "progress"))  # not followed
 
 
 @functools.cache
@@ -38,58 +42,175 @@ def _git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
 
+def code_digest(*roots: object) -> str:
+    """Return a sha256 over the code of classes and functions, and of all of zoo, benchmark or their own package that
+    this code names: without comments, docstrings, annotations, and the names of files and modules.
+    """
+    return _digest(tuple(roots))
+
+
 @functools.cache
-def code_digest(classes: tuple[type[Encoder], ...]) -> str:
-    """Return a sha256 over the source files of these classes and of all modules of zoo that they import."""
-    files: dict[str, Path] = {}
-    for cls in classes:
-        for parent in cls.__mro__:
-            file = getattr(sys.modules.get(parent.__module__), "__file__", None)
-            if file is None or not _followed(Path(file)):
-                continue
-            path = Path(file).resolve()
-            files[_label(path)] = path
-            files |= {_label(found): found for found in _reached(path)}
-    return sha256_json({name: sha256_file(path) for name, path in sorted(files.items())})
-
-
-def _followed(path: Path) -> bool:
-    """Return whether a class's file belongs to zoo or a plugin, not to Python or an installed library."""
-    return _ROOT in path.resolve().parents or ("site-packages" not in path.parts and not _standard(path))
-
-
-def _standard(path: Path) -> bool:
-    return Path(sys.base_prefix).resolve() in path.resolve().parents
-
-
-def _label(path: Path) -> str:
-    return path.relative_to(_ROOT).as_posix() if _ROOT in path.parents else path.name
-
-
-def _reached(start: Path) -> set[Path]:
-    """Return the files of zoo that a file imports, at the top or inside functions, directly or through other files."""
-    seen: set[Path] = set()
-    left = [start]
+def _digest(roots: tuple[object, ...]) -> str:
+    left = [place for root in roots for place in _places(root)]
+    own, seen = set(left), dict[tuple[Path, str], str]()
     while left:
-        for path in _imported(left.pop()):
-            if path not in seen:
-                seen.add(path)
-                left.append(path)
-    return seen
+        path, name = place = left.pop()
+        if place in seen:
+            continue
+        definition = _definition(path, name)
+        # The name of a class or function under which its code was found is not a part of it.
+        code = definition.code.replace(repr(name), "'_'") if place in own else definition.code
+        seen[place] = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest() if code else ""
+        left += [(path, ""), *_named(path, definition)]
+    return sha256_json(sorted(set(seen.values())))
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A class, function or variable at the top of a file: its code, and the names that the code uses."""
+
+    code: str
+    names: frozenset[str]
+    attributes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The definitions of a file, by name ("": statements that define nothing), and what it imports, by local name."""
+
+    definitions: dict[str, list[ast.stmt]]
+    imports: dict[str, tuple[str, str]]  # (module, the name in it or "" for the module itself)
 
 
 @functools.cache
-def _imported(path: Path) -> tuple[Path, ...]:
-    found = []
-    for package, names, module in _IMPORT.findall(path.read_text(encoding="utf-8")):
-        found += _files_of(module or package, re.findall(r"\w+", names))
-    return tuple(found)
+def _source(path: Path) -> _Source:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.name if alias.asname else alias.name.split(".")[0]
+                imports[alias.asname or name] = (name, "")
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            imports |= {alias.asname or alias.name: (module, alias.name) for alias in node.names}
+    definitions: dict[str, list[ast.stmt]] = {"": []}
+    for statement in tree.body:
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names = {statement.name}
+        else:
+            names = {node.id for node in _targets(statement) if isinstance(node, ast.Name)} or {""}
+        for name in names:
+            definitions.setdefault(name, []).append(statement)
+    return _Source(definitions, imports)
 
 
-def _files_of(module: str, names: Iterable[str]) -> list[Path]:
-    place = _ROOT.parent.joinpath(*module.split("."))
-    candidates = [place.with_suffix(".py"), *(place / f"{name}.py" for name in names)]
-    return [path for path in candidates if path.is_file()]
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        return statement.targets
+    return [statement.target] if isinstance(statement, ast.AnnAssign | ast.AugAssign) else []
+
+
+@functools.cache
+def _definition(path: Path, name: str) -> _Definition:
+    names: set[str] = set()
+    attributes: set[str] = set()
+    code = _plain(_source(path).definitions[name], names, attributes)
+    return _Definition(repr(code) if code else "", frozenset(names), frozenset(attributes))
+
+
+_NOT_CODE = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
+
+
+def _plain(node: object, names: set[str], attributes: set[str]) -> Any:
+    """Return a syntax tree as nested lists, without what changes no result; collects names and attributes."""
+    if isinstance(node, list):
+        left = [one for one in node if not isinstance(one, ast.Import | ast.ImportFrom) and not _is_text(one)]
+        return [_plain(one, names, attributes) for one in left]
+    if not isinstance(node, ast.AST):
+        return node if node is None or isinstance(node, str) else repr(node)
+    if isinstance(node, ast.Name):
+        names.add(node.id)
+    elif isinstance(node, ast.Attribute):
+        attributes.add(node.attr)
+    fields = ((field, value) for field, value in ast.iter_fields(node) if field not in _NOT_CODE)
+    inner = [(field, _plain(value, names, attributes)) for field, value in fields if value is not None and value != []]
+    return [type(node).__name__, *inner]
+
+
+def _is_text(node: object) -> bool:
+    """Return whether a statement is a docstring, or text that does nothing."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def _places(root: Any) -> list[tuple[Path, str]]:
+    """Return where a function, or a class and its bases, are defined: (file, name), as far as `code_digest` follows."""
+    found: list[tuple[Path, str]] = []
+    ours = (*_OURS, _package(root))
+    for part in getattr(root, "__mro__", (root,)):
+        file = getattr(sys.modules.get(part.__module__), "__file__", None)
+        if file is None or (_package(part) not in ours and _installed(Path(file))):
+            continue  # of a notebook, of Python or of a library
+        path, name = Path(file).resolve(), part.__qualname__.split(".")[0]
+        known = _source(path).definitions
+        found += [(path, one) for one in ([name] if name in known else known)]
+    return found
+
+
+def _package(root: Any) -> str:
+    return str(root.__module__).partition(".")[0]
+
+
+def _installed(path: Path) -> bool:
+    return "site-packages" in path.parts or Path(sys.base_prefix).resolve() in path.resolve().parents
+
+
+def _named(path: Path, definition: _Definition) -> Iterator[tuple[Path, str]]:
+    """Yield the definitions that a definition names, in its own file and in the files that this one imports."""
+    source = _source(path)
+    for name in definition.names:
+        if name in source.definitions:
+            yield path, name
+        elif name in source.imports:
+            yield from _imported(path, *source.imports[name], definition.attributes)
+
+
+@functools.cache
+def _imported(path: Path, module: str, name: str, attributes: frozenset[str]) -> tuple[tuple[Path, str], ...]:
+    """Return the definitions that an import brings: one name, or of a module those that are used as its attributes."""
+    file = _file_of(module, path)
+    if file is None:
+        return ()
+    source = _source(file)
+    if name in source.definitions and name:
+        return () if module in _REGISTRIES else ((file, name),)
+    if source.imports.get(name, (module, name)) != (module, name):  # a package that passes it on
+        return _imported(file, *source.imports[name], attributes)
+    if name:
+        file = _file_of(f"{module}.{name}" if module.strip(".") else module + name, path)
+        source = _Source({}, {}) if file is None else _source(file)
+    assert file is not None or not source.definitions
+    used = [one for one in source.definitions if one in attributes] or list(source.definitions)
+    return tuple((file, one) for one in used if file is not None)
+
+
+@functools.cache
+def _file_of(module: str, path: Path) -> Path | None:
+    """Return the file of a module as `path` imports it, if it is of zoo, benchmark or the importing file's package."""
+    name = module.lstrip(".")
+    top = path.parent
+    while (top / "__init__.py").is_file():
+        top = top.parent
+    ours = (*_OURS, path.relative_to(top).parts[0])
+    roots = [top, _ROOT.parent] if name == module else [path.parents[len(module) - len(name) - 1]]
+    for root in roots:
+        if module in _NO_NUMBERS or (name == module and name.split(".")[0] not in ours and _installed(root / "x")):
+            continue
+        place = root.joinpath(*name.split("."))
+        for file in (place.parent / f"{place.name}.py", place / "__init__.py"):
+            if file.is_file():
+                return file
+    return None
 
 
 def probe_digest(make: Callable[[], Encoder]) -> str:

@@ -108,7 +108,11 @@ if TYPE_CHECKING:
 )
 @click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
-@click.option("--remeasure", is_flag=True, help="Measure cells again that were measured with other code.")
+@click.option(
+    "--remeasure",
+    is_flag=True,
+    help="Measure cells again that other code or libraries made; score those of another scorer again.",
+)
 @click.option(
     "--embedding-cache",
     type=click.FloatRange(0),
@@ -149,8 +153,8 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
     )
-    if outcome.other_code:
-        tell(f"{outcome.other_code} kept cells were made by other code; --remeasure measures them again")
+    for notice in outcome.notices():
+        tell(notice)
     for path, reason in finished.corrupt:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(prepared.suites)
@@ -199,7 +203,7 @@ def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None
         "results": options.results,
         "measured": outcome.measured,
         "kept": outcome.kept,
-        "kept_of_other_code": outcome.other_code,
+        "notices": outcome.notices(),
         "failed": [{"what": what, "reason": reason} for what, reason in outcome.failed],
         "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
         "set_aside": [{"path": path, "reason": reason} for path, reason in finished.corrupt],

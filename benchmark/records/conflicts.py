@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from benchmark.records.schema import Record
+from benchmark.identity import without_times
+from benchmark.records.schema import Record, main_score
 
 Cell = tuple[str, str, str]  # method, task, key
 _Digest = str | tuple[str | None, int]  # sha256 of the gold scores; or of a task's data, with the task's version
@@ -37,7 +38,7 @@ def _text(found: Found) -> str:
 def _measured(record: Record) -> tuple[Any, ...]:
     """Return what two measurements of a cell must agree on."""
     task, pairs = record["task"], record.get("pairs")
-    return record["scores"], task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None
+    return without_times(record["scores"]), task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None
 
 
 def settle(several: Sequence[Found]) -> list[Found]:
@@ -88,23 +89,63 @@ def _gold(record: Record) -> str | None:
     return pairs["gold_sha256"] if pairs else None
 
 
-def one_digest(records: Sequence[Record]) -> list[Record]:
-    """Return the records; where a task's data differs from that of most rows, the record becomes n/a with the reason.
+def _scorer_in(records: Sequence[Record]) -> Callable[[Record], str | None]:
+    """Return what names a record's scorer; scorers that gave the same scores wherever both scored a cell are one."""
+    verdicts: dict[tuple[str, str], set[bool]] = defaultdict(set)
+    for record in records:
+        code = record.get("code", {})
+        for other, same in code.get("scorers", {}).items():
+            verdicts[min(other, code["scorer"]), max(other, code["scorer"])].add(same)
+    first: dict[str, str] = {}
+    for pair, told in verdicts.items():
+        if told == {True}:
+            names = {first.get(one, one) for one in pair}
+            first |= dict.fromkeys([*pair, *(one for one, name in first.items() if name in names)], min(names))
 
-    Compared are the sha256 of the files with the task's version, then the gold scores where they are known. A row that
-    has several digests of its own is returned unchanged; its table has no value for it. Trials (--limit) are compared
-    separately.
+    def name(record: Record) -> str | None:
+        scorer = record.get("code", {}).get("scorer")
+        return None if scorer is None else first.get(scorer, scorer)
+
+    return name
+
+
+def _damaged_since(records: Sequence[Record]) -> dict[int, str]:
+    """Return, by the record's id(), why a score is not current: a later run found the data of its task damaged."""
+    damaged = {
+        (*cell_of(record)[:2], record["row_key"], record["seed"], record["limit"]): record
+        for record in records
+        if record["status"] == "failed" and record["task"]["sha256"] is None
+    }
+    found = {}
+    for record in records if damaged else ():
+        later = damaged.get((*cell_of(record)[:2], record["row_key"], record["seed"], record["limit"]))
+        if later is not None and record["status"] == "ok" and later["started"] >= record["started"]:
+            reason = f"{later['reason']} The score before, {100 * main_score(record):.2f}, is of other data."
+            found |= {id(record): reason, id(later): reason}
+    return found
+
+
+def one_digest(records: Sequence[Record]) -> list[Record]:
+    """Return the records; where a task's data or scorer differs from that of most rows, a record becomes n/a.
+
+    Compared are the sha256 of the files with the task's version, then the gold scores where they are known, then the
+    scorers that records state. A row that has several digests of its data is returned unchanged; its table has no value
+    for it. Trials (--limit) are compared separately. A score whose data was found damaged later is n/a as well.
     """
     by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok":
             by_task[record["task"]["name"], record["limit"] is not None].append(record)
-    refused: dict[int, str] = {}
+    refused = _damaged_since(records)
     for (task, _), mine in by_task.items():
-        digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = ((_data, "data"), (_gold, "gold scores"))
+        digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (
+            (_data, "was measured on other data"),
+            (_gold, "was measured on other gold scores"),
+            (_scorer_in(mine), "was scored by other code"),
+        )
         for digest, what in digests:
             left = [r for r in mine if id(r) not in refused]
-            refused |= _others(task, left, digest, what)
+            refused |= _others(task, left, digest, what, each=digest is digests[2][0])
     return [
         {**record, "status": "n/a", "reason": refused[id(record)], "scores": None} if id(record) in refused else record
         for record in records
@@ -112,27 +153,28 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 
 
 def _others(
-    task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
+    task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str, each: bool
 ) -> dict[int, str]:
-    """Return, by the record's id(), why its data differs from that of most rows; {} where all agree."""
+    """Return, by the record's id(), how it differs from most rows; {} where all agree.
+
+    `each`: of a row with several digests, those records are returned that differ from most rows.
+    """
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:
         if (value := digest(record)) is not None:
             rows[record["method"]["name"], record["row_key"]].add(value)
             latest[value] = max(latest.get(value, ""), record["started"])
-    votes = Counter(value for values in rows.values() if len(values) == 1 for value in values)
+    votes = Counter(value for values in rows.values() if each or len(values) == 1 for value in values)
     if len(votes) < 2:
         return {}
     most = max(votes, key=lambda value: (votes[value], latest[value], str(value)))
     reasons = {}
     for record in records:
-        values = rows.get((record["method"]["name"], record["row_key"]), set())
-        if len(values) == 1 and values != {most}:
-            reasons[id(record)] = (
-                f"conflict: {task} was measured on other {what} ({_short(next(iter(values)))}) than in most rows"
-                f" ({_short(most)})"
-            )
+        values, own = rows.get((record["method"]["name"], record["row_key"]), set()), digest(record)
+        if own not in (None, most) and (each or len(values) == 1):
+            remedy = "; `run --remeasure` scores it again" if each else ""
+            reasons[id(record)] = f"conflict: {task} {what} ({_short(own)}) than in most rows ({_short(most)}){remedy}"
     return reasons
 
 

@@ -182,10 +182,15 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict):
-    """The code that made the score: the commit of a source checkout, and a digest of the code that the method runs."""
+    """The code that made the score: the commit of a source checkout, and digests of the method's code and the scorer's.
+
+    `scorers` says of other scorers that measured this cell before whether their scores were the same.
+    """
 
     commit: str | None
     digest: str
+    scorer: NotRequired[str]
+    scorers: NotRequired[dict[str, bool]]
 
 
 class RunFilePart(TypedDict):
@@ -223,6 +228,7 @@ class Record(TypedDict):
     pairs: NotRequired[PairsPart | None]
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
+    sketch: NotRequired[list[list[float]]]  # of the vectors of 16 of its texts; see benchmark.identity
     run_file: NotRequired[RunFilePart]
     replaces: NotRequired[list[str]]  # sha256 of lines of packed records of this cell that no longer count
     traceback: NotRequired[str]
@@ -238,6 +244,7 @@ class MeasuredPart(TypedDict, total=False):
     adapt: Adapt | None
     facts: dict[str, Any]
     seconds: float
+    sketch: list[list[float]]
     run_file: RunFilePart
     pairs: PairsPart | None  # added when the record is written, as is `replaces`
     replaces: list[str]

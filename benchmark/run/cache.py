@@ -10,7 +10,6 @@ returns the vectors of the first time.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import math
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.identity import libraries
 from benchmark.records.schema import plain
 from zoo.encoder import Vectors
 from zoo.errors import UsageError, ZooError
@@ -33,7 +33,6 @@ from zoo.paths import cache_folder
 DEFAULT_GB = 4.0
 _SEGMENT_BYTES = 2**26  # of vectors: limits the memory for writing, and what must be read for a few texts
 _DIGEST = 16  # bytes of a text's digest
-_COMPUTING = ("torch", "transformers", "tokenizers", "numpy")
 
 
 def embeddings_folder() -> Path:
@@ -44,14 +43,6 @@ def embeddings_folder() -> Path:
 def cache_bytes() -> int:
     """Return the size of all kept vectors."""
     return sum(size for _, size, _ in _files(embeddings_folder()))
-
-
-@functools.cache
-def _libraries() -> dict[str, str]:
-    """Return the versions of the libraries that compute vectors: other versions may round differently."""
-    import importlib.metadata
-
-    return {name: importlib.metadata.version(name) for name in _COMPUTING}
 
 
 @dataclass(frozen=True)
@@ -80,7 +71,7 @@ class EmbeddingCache:
         `fitted` has the sha256 of each file of a fitted encoder; None where nothing was fitted.
         """
         place = {"encoder": encoder_key, "code": code, "fitted": fitted, "device": device.partition(":")[0]}
-        inputs = {**place, **_libraries()}
+        inputs = {**place, **libraries()}
         return Entry(self, self.folder / sha256_json(inputs)[:32])
 
     def make_room(self) -> None:

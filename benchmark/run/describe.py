@@ -76,7 +76,7 @@ def record_of(
         "started": utc_now(),
         "seconds": 0.0,
         "version": __version__,
-        "code": {"commit": commit(), "digest": plan.code},
+        "code": {"commit": commit(), "digest": plan.code, "scorer": cell.scorer},
         "command": list(command),
         **cast("MeasuredPart", {**file, **measured.more}),
     }

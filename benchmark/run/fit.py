@@ -54,8 +54,22 @@ class Fitter:
         `peak_from_mb`, the memory in use when the peak's measurement began, goes into the record of the training.
         """
         saved = self._load_saved(plan, folder)
-        if saved is not None:
-            return saved
+        return saved if saved is not None else self._fitted(plan, folder, peak_from_mb)
+
+    def at_hand(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
+        """Return the encoder that is saved in `folder`, or that needs no fit; None where it would have to be fitted."""
+        if (folder / "fit.json").is_file():
+            return self._read_saved(plan, folder)
+        if plan.traits.needs_corpus or plan.traits.needs_pairs:
+            return None
+        return plan.cls(plan.recipe, self.runtime)
+
+    def _read_saved(self, plan: EncoderPlan, folder: Path) -> Encoder:
+        saved = _checked_fit(read_signed(folder / "fit.json", unsigned=True))
+        check_files(folder / "encoder", saved["files"])
+        return plan.cls.load(folder / "encoder", self.runtime)
+
+    def _fitted(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None) -> Encoder:
         encoder = plan.cls(plan.recipe, self.runtime)
         started = time.perf_counter()
         if self.others is None or not plan.traits.shares_batches:
@@ -89,9 +103,7 @@ class Fitter:
         if not (folder / "fit.json").is_file():
             return None
         try:
-            saved = _checked_fit(read_signed(folder / "fit.json", unsigned=True))
-            check_files(folder / "encoder", saved["files"])
-            return plan.cls.load(folder / "encoder", self.runtime)
+            return self._read_saved(plan, folder)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.runtime.progress.say(f"warning: {plan.shown}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.data.corpora import normalised_texts, overlap
+from benchmark.identity import SKETCHED, sketch
 from benchmark.metrics.geometry import simplex
 from benchmark.records.schema import Status
 from benchmark.run.cache import EmbeddingCache, Entry
@@ -190,6 +191,7 @@ class EncoderMeasurement:
                 "encoding": self._encoding(),
                 "adapt": self._adaptation,
                 "facts": self._facts(vectors),
+                "sketch": sketch(vectors(cell.task.sample[:SKETCHED])),
                 "seconds": time.perf_counter() - started,
             },
         )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.data.catalog import catalog
+from benchmark.identity import cell_key, scorer_digest
 from benchmark.records.names import printed_names
 from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
@@ -55,6 +56,7 @@ class Cell:
 
     task: LoadedTask
     key: str
+    scorer: str  # digest of the code that turns vectors into the task's score
 
 
 @dataclass(frozen=True)
@@ -223,6 +225,7 @@ def make_plan(
     Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
     """
     plan = Plan()
+    scorers = [scorer_digest(task.task) for task in tasks]
     called = printed_names(method.name for method in methods)
     texts = {"corpus": corpus or TrainingTexts(), "pairs": pairs or TrainingTexts(), "": TrainingTexts()}
     parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
@@ -262,7 +265,7 @@ def make_plan(
             if missing is None and failed is None and (probed := _plugin_probe(method, runtime)) is not None:
                 inputs["probe"] = probed
             row_key = sha256_json(inputs)
-            code = code_digest(method.cls.code_parts(method.recipe))
+            code = code_digest(*method.cls.code_parts(method.recipe))
         except ZooError as error:
             if _is_builtin(method.cls) and not isinstance(error, CorruptError):
                 raise  # the request itself is wrong; this is not merely one damaged model
@@ -273,7 +276,9 @@ def make_plan(
             noted.close()
         for seed in seeds if method.traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
-            cells = tuple(Cell(task, sha256_json({"encoder": key, "task": task.identity()})) for task in tasks)
+            cells = tuple(
+                Cell(task, cell_key(key, task.identity()), scorer) for task, scorer in zip(tasks, scorers, strict=True)
+            )
             plan.encoders.append(
                 EncoderPlan(
                     method.name,

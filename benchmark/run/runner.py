@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
-from benchmark.records.schema import Environment, Record
+from benchmark.identity import SAME, SKETCHED, cell_key, libraries, sketch, sketch_difference, without_times
+from benchmark.records.schema import Environment, Record, plain, scores_of
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.contain import contained
@@ -24,10 +25,13 @@ from benchmark.run.plan import Cell, EncoderPlan, Plan
 from benchmark.run.remaining import Remaining
 from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
+from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime, Traits
-from zoo.errors import CorruptError, said
+from zoo.errors import CorruptError, Interrupted, said
 from zoo.hardware import environment
+
+_NAMED = 5  # kept cells that a notice names
 
 
 @dataclass(frozen=True)
@@ -41,9 +45,41 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    other_code: int = 0  # kept cells that were measured with different code
+    same_vectors: int = 0  # kept cells of other code or libraries, whose vectors are the same
+    unchecked: int = 0  # kept cells of other code or libraries, whose vectors cannot be compared
+    unknown_scorer: int = 0  # kept cells whose records do not state a scorer
+    differing: list[tuple[str, str]] = field(default_factory=list)  # (what, reason): kept cells of other vectors
+    other_scorer: list[tuple[str, str]] = field(default_factory=list)  # (what, reason): kept cells of another scorer
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
+
+    def notices(self) -> list[str]:
+        """Return sentences on the kept cells that something else made than what is installed now."""
+        told = [f"{what}: {why}; --remeasure measures it again" for what, why in self.differing]
+        if self.same_vectors:
+            told.append(
+                f"{self.same_vectors} kept cells were made by other code or libraries: {SKETCHED} texts of each were"
+                " encoded again, and have the same vectors"
+            )
+        if self.unchecked:
+            told.append(
+                f"{self.unchecked} kept cells were made by other code or libraries, and nothing is kept to compare"
+                " their vectors with; --remeasure measures them again"
+            )
+        if self.other_scorer:
+            named = ", ".join(what for what, _ in self.other_scorer[:_NAMED])
+            more = len(self.other_scorer) - _NAMED
+            told.append(
+                f"{len(self.other_scorer)} kept cells were scored by other code of task, metric or probe, and are not"
+                f" ranked with new ones: {named}{f' and {more} more' if more > 0 else ''};"
+                " --remeasure scores them again, from the embedding cache where it has their vectors"
+            )
+        if self.unknown_scorer:
+            told.append(
+                f"{self.unknown_scorer} kept cells are of an unknown scorer: their records are older than the digest of"
+                " its code; they are ranked as before"
+            )
+        return told
 
 
 @dataclass
@@ -55,7 +91,7 @@ class Runner:
     dev: LoadedTask | None = None
     limit: int | None = None
     fail_fast: bool = False
-    remeasure: bool = False  # measure again the cells that were measured with different code
+    remeasure: bool = False  # measure again the cells of other code, libraries or scorers
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     trackers: Trackers | None = None  # trackers to which trainings report, beside their logs
@@ -72,6 +108,8 @@ class Runner:
         self._remaining = Remaining()
         self._mine: set[str] = set()  # encoders that this process has claimed
         self._held: set[str] = set()  # encoders on which another process was found at work
+        self._changed: list[tuple[Cell, Record]] = []  # cells that `pending` kept, of other code or libraries
+        self._before: dict[str, Record] = {}  # records that are measured again, by the key of their cell
 
     def run(self, plan: Plan) -> Outcome:
         """Execute every unfinished cell; a failed cell is recorded, and the run continues.
@@ -116,16 +154,61 @@ class Runner:
 
     def pending(self, plan: EncoderPlan, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells that have no score yet, and count the others as kept."""
-        pending = []
+        pending, self._changed = [], []
         for cell in cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
-            other = record is not None and record.get("code", {}).get("digest") != plan.code
-            if record is None or (other and self.remeasure):
+            if record is None:
                 pending.append(cell)
-            else:
-                self.outcome.kept += 1
-                self.outcome.other_code += other
+                continue
+            code = record.get("code", {})
+            scorer = code.get("scorer")
+            changed = code.get("digest") != plan.code or any(
+                record["environment"]["packages"].get(name, version) != version for name, version in libraries().items()
+            )
+            other = scorer not in (None, cell.scorer)
+            if self.remeasure and (changed or other):
+                pending.append(cell)
+                self._before[cell.key] = record
+                continue
+            self.outcome.kept += 1
+            self.outcome.unchecked += changed
+            self.outcome.unknown_scorer += scorer is None
+            if other:
+                self.outcome.other_scorer.append((f"{plan.shown} on {cell.task.name}", str(scorer)[:8]))
+            if changed:
+                self._changed.append((cell, record))
+            self._forget_damage(plan, cell)
         return pending
+
+    def _forget_damage(self, plan: EncoderPlan, cell: Cell) -> None:
+        """Delete the record that says that this cell's data was damaged, now that it is not."""
+        key = cell_key(plan.key, {**cell.task.identity(), "sha256": None})
+        if key != cell.key:
+            with suppress(OSError):
+                self.records.path(plan.name, cell.task.name, key).unlink(missing_ok=True)
+
+    def _compare_vectors(self, plan: EncoderPlan, fitter: Fitter) -> None:
+        """Encode again 16 texts of each kept cell of other code or libraries, and count what is found."""
+        cells = [(cell, r["sketch"]) for cell, r in self._changed if r.get("sketch") and cell.task.data is not None]
+        if not cells or plan.traits.transductive:
+            return
+        try:
+            encoder = fitter.at_hand(plan, self.records.encoder_folder(plan.name, plan.key))
+            if encoder is None:
+                return
+            vectors = VectorStore(encoder, plan.shown)
+            for cell, before in cells:
+                off = sketch_difference(sketch(vectors(cell.task.sample[:SKETCHED])), before)
+                self.outcome.unchecked -= 1
+                if off <= SAME[plan.traits.precision or self.runtime.precision]:
+                    self.outcome.same_vectors += 1
+                else:
+                    why = f"its vectors differ by {off:.2g} (relative to their length) from those of the kept score"
+                    self.outcome.differing.append((f"{plan.shown} on {cell.task.name}", why))
+        except Interrupted:
+            raise
+        except (Exception, SystemExit) as error:  # the cells are kept; that they could not be compared is said
+            self.runtime.progress.say(f"{plan.shown}: its vectors cannot be compared: {said(error)}")
 
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
         """Measure the pending cells of one encoder; returns False while another process works on it."""
@@ -133,6 +216,8 @@ class Runner:
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
         pending = self.pending(plan, plan.cells)
+        fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
+        self._compare_vectors(plan, fitter)
         if not pending:
             say(f"{head}: already measured")
             return True
@@ -156,7 +241,6 @@ class Runner:
             say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}{self._remaining.text()}")
             left = self.pending(plan, ready)
             if left:
-                fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
                 with marked(mark_of(folder), _named(plan)):
                     for measured in measurement.measure(left):
@@ -221,6 +305,12 @@ class Runner:
             command=self.command,
             run_file=self.run_file,
         )
+        before = self._before.get(measured.cell.key)
+        if before is not None and (scorer := before.get("code", {}).get("scorer")) not in (None, measured.cell.scorer):
+            same = record["scores"] is not None and without_times(plain(record["scores"])) == without_times(
+                scores_of(before)
+            )
+            record["code"]["scorers"] = {**before["code"].get("scorers", {}), scorer: same}
         try:
             self.records.write(record, measured.pairs)
         except CorruptError as error:  # a plugin's recipe, sources or facts are not plain values
@@ -233,6 +323,7 @@ class Runner:
         what = f"{plan.shown} on {measured.cell.task.name}"
         if measured.status == "ok":
             self.outcome.measured += 1
+            self._forget_damage(plan, measured.cell)
         else:
             kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
             kind.append((what, measured.reason or "?"))

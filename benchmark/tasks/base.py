@@ -90,6 +90,7 @@ class Task(ABC):
     form: str = "plain"
     metric: str = "Spearman, cosine"
     version: int = 1  # increased when the same vectors would score differently
+    scored_by: ClassVar[str | None] = None  # the installed package that computes the score, if not this project
 
     @abstractmethod
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:

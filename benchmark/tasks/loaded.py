@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from typing import TypedDict
 
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
 from zoo.conformance import own_line
 from zoo.errors import CorruptError, MissingError, said
+
+_SAMPLE = 64
 
 
 class TaskIdentity(TypedDict):
@@ -42,6 +46,12 @@ class LoadedTask:
             "form": self.task.form,
             "sha256": None if located is None else located.sha256,
         }
+
+    @cached_property
+    def sample(self) -> list[str]:
+        """64 of its texts, or all: those of smallest digest, so that their order does not matter."""
+        texts = set(self.data.texts()) if self.data is not None else ()
+        return sorted(texts, key=lambda text: sha256(text.encode("utf-8", "surrogatepass")).digest())[:_SAMPLE]
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -66,6 +66,7 @@ class MTEBTask(Task):
 
     name: str
     task: AbsTask
+    scored_by: ClassVar[str | None] = "mteb"
 
     @property
     def title(self) -> str:  # type: ignore[override]

@@ -41,7 +41,9 @@ class Worker:
         if not self.outcome.is_file():
             return None
         found = read_json(self.outcome)
-        pairs = {name: [(what, why) for what, why in found[name]] for name in ("failed", "missing")}
+        pairs = {
+            name: [(what, why) for what, why in found[name]] for name, value in found.items() if isinstance(value, list)
+        }
         return Outcome(**{**found, **pairs})
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from fakes import Cli
 
@@ -19,11 +20,19 @@ from zoo.encoder import Encoder, Runtime, Traits
 from zoo.engine.backbone import find_backbone
 from zoo.errors import CorruptError, UsageError
 from zoo.methods.pooled import Average
+from zoo.methods.randomvectors import RandomVectors
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS, method_identity
 
 KIND = "sentence_transformers.models.Transformer"
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
+
+
+def forget_code() -> None:
+    """Read every file again, as another process does."""
+    for cached in (provenance._digest, provenance._source, provenance._definition, provenance._imported):
+        cached.cache_clear()
+    provenance._file_of.cache_clear()
 
 
 def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -73,20 +82,21 @@ def test_the_code_digest_follows_what_a_method_imports(tmp_path: Path, monkeypat
     monkeypatch.setattr(module, "__file__", str(package / "methods" / "pooled.py"))
 
     def digest() -> str:
-        provenance.code_digest.cache_clear()
-        provenance._imported.cache_clear()
-        return provenance.code_digest((Average,))
+        forget_code()
+        return provenance.code_digest(Average)
 
     try:
         before = digest()
         (package / "srl" / "verbs.py").write_text("# never reached by a mean\n", encoding="utf-8")
         assert digest() == before
         pooling = package / "engine" / "pooling.py"
-        pooling.write_text(pooling.read_text("utf-8").replace("min=1.0", "min=2.0"), encoding="utf-8")
+        code = pooling.read_text("utf-8")
+        pooling.write_text(code.replace("\n    return ", "\n    # a comment\n    return "), encoding="utf-8")
+        assert digest() == before
+        pooling.write_text(code.replace("min=1.0", "min=2.0"), encoding="utf-8")
         assert digest() != before
     finally:
-        provenance.code_digest.cache_clear()
-        provenance._imported.cache_clear()
+        forget_code()
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
@@ -95,20 +105,34 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_cells_of_other_code_are_kept_and_told(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
-    words = ("run", "--methods", "bag", *FAST, "--results", tmp_path)
+def test_cells_of_other_code_are_kept_and_compared(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
+    words = ("run", "--methods", "random", "--seeds", "1", *FAST, "--results", tmp_path)
     assert cli(*words).code == 0
     (first,) = records_of(tmp_path)
-    assert first["code"]["digest"] == provenance.code_digest((METHODS.get("bag"),))
+    assert first["code"]["digest"] == provenance.code_digest(RandomVectors)
     assert "other code" not in cli(*words).err
-    monkeypatch.setattr("benchmark.run.plan.code_digest", lambda classes: "f" * 64)
+    with monkeypatch.context() as installed:
+        installed.setattr("benchmark.run.runner.libraries", lambda: {"torch": "another"})
+        assert "1 kept cells were made by other code or libraries" in cli(*words).err
+    monkeypatch.setattr("benchmark.run.plan.code_digest", lambda *classes: "f" * 64)
     answer = cli(*words)
-    assert "1 kept" in answer.out + answer.err
-    assert "1 kept cells were made by other code; --remeasure measures them again" in answer.out + answer.err
+    assert (
+        "1 kept from before" in answer.err
+        and "16 texts of each were encoded again, and have the same vec" in answer.err
+    )
+    encode = RandomVectors.encode
+    monkeypatch.setattr(RandomVectors, "encode", lambda self, texts: encode(self, texts) * np.float32(1.01))
+    answer = cli(*words)
+    assert "random on pocket-words: its vectors differ by 0.01 (relative" in answer.err and "the same" not in answer.err
     answer = cli(*words, "--remeasure")
     assert "1 cells measured, 0 kept" in answer.out + answer.err
     (again,) = records_of(tmp_path)
     assert again["code"]["digest"] == "f" * 64 and again["scores"]["main"] == first["scores"]["main"]
+    path = next((tmp_path / "records").rglob("*.json"))
+    del again["sketch"], again["sha256"], again["code"]["scorer"]
+    path.write_text(json.dumps(again | {"code": {**again["code"], "digest": "0" * 64}}))
+    answer = cli(*words)
+    assert "nothing is kept to compare their vectors with" in answer.err and "of an unknown scorer" in answer.err
 
 
 PLUGIN = """
