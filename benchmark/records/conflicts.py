@@ -116,7 +116,7 @@ def _damaged_since(records: Sequence[Record]) -> dict[int, str]:
         for record in records
         if record["status"] == "failed" and record["task"]["sha256"] is None
     }
-    found = {}
+    found: dict[int, str] = {}
     for record in records if damaged else ():
         later = damaged.get((*cell_of(record)[:2], record["row_key"], record["seed"], record["limit"]))
         if later is not None and record["status"] == "ok" and later["started"] >= record["started"]:
