@@ -2,6 +2,7 @@
 
 Use it without installing:   zoo-bench run --plugin zoo_bench_trigrams.py --methods trigrams
 or install it once:          pip install ./examples/zoo-bench-trigrams && zoo-bench run --methods trigrams,avg-last
+To begin a file of your own: zoo-bench new method NAME, or zoo-bench new task NAME
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def found_in_pages(pattern: str) -> list[str]:
     return [name for text in texts for names in re.findall(pattern, text) for name in names.split(", ")]
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "how-to/add-a-task.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "how-to/add-a-method.md", "how-to/add-a-task.md"])
 def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command of a page in turn, in an empty folder, with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
