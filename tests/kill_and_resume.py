@@ -16,7 +16,7 @@ from typing import Any
 
 ARGUMENTS = [
     "run", "--methods", "simcse:batch_size=16:eval_every=8,moco-reorder:batch_size=16:eval_every=8:queue_size=64",
-    "--suite", "pocket", "--seeds", "1", "--train-sentences", "512", "--precision", "fp32",
+    "--suite", "pocket", "--seeds", "1", "--train-sentences", "512", "--precision", "fp32", "--no-controls",
 ]  # fmt: skip
 # What two equal runs may differ in: clocks, memory, the folder's name, and how much a resumed run still had to encode.
 DIFFERING = ("started", "seconds", "sentences_per_second", "peak_memory_mb", "peak_from_mb", "encoding", "command")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,11 +46,14 @@ def main(folder: Path) -> None:
     print(result.stdout)
     table = json.loads((work / "zoo-bench-results" / "pocket.json").read_text(encoding="utf-8"))
     methods = {row["method"]: row for row in table["rows"]}
-    assert set(methods) == {"ptbert", "simcse", "random", "avg-last"}, methods
+    assert set(methods) == {"ptbert", "simcse", "random", "cls"}, methods
     trained = [methods["ptbert"]["average"], methods["simcse"]["average"]]
     assert all(average["seeds"] == 3 and average["sd"] is not None for average in trained)
     assert "ptbert" in result.stdout and "pocket.md" in result.stdout, "the table and its place are missing"
-    assert "What was learned: On the mean of Pairs, Words and Phrases, the best control, avg-last" in result.stdout
+    assert "What was learned: On the mean of Pairs, Words and Phrases, the best control, cls" in result.stdout
+    for name in ("ptbert", "simcse"):  # its gain over the vectors that it starts from, with the interval
+        gain = rf"{name} is (\d+\.\d \(.*?\) (above|below)|not told apart from) cls, which it starts from"
+        assert re.search(gain, result.stdout), f"nothing is said of the gain of {name}"
     print(f"main job: {seconds:.0f} s from an installed wheel in an empty folder")
     assert seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+    from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits
     from zoo.registry import register_method
     from zoo.saved import create, encode, fit, load, save
 
@@ -22,6 +22,7 @@ _LAZY = {
     "FitReport": "zoo.encoder",
     "Run": "zoo.encoder",
     "Runtime": "zoo.encoder",
+    "Start": "zoo.encoder",
     "Traits": "zoo.encoder",
     "create": "zoo.saved",
     "encode": "zoo.saved",
@@ -38,6 +39,7 @@ __all__ = [
     "FitReport",
     "Run",
     "Runtime",
+    "Start",
     "Traits",
     "__version__",
     "create",

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Traits
+from zoo.encoder import AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Start, Traits
 from zoo.errors import ContractError, said
 from zoo.exits import told_exits
 from zoo.labels import PHRASE_LABELS
+from zoo.registry import METHODS
 
 PROBES = (
     "A small dog runs across the wet grass.",
@@ -210,6 +211,18 @@ def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
         if not right:
             raise ContractError(f"traits(): {field.name} is {value!r:.60}.")
     return traits
+
+
+def checked_start(cls: type[Encoder], recipe: AnyRecipe) -> Start | None:
+    """Return the untrained start of a method; raises ContractError if it names no registered method with its recipe."""
+    start: object = cls.start(recipe)
+    if start is None:
+        return None
+    if not isinstance(start, Start) or start.method not in METHODS:
+        raise ContractError(f"start() must return None or a Start that names a registered method, not {start!r:.100}.")
+    if type(start.recipe) is not METHODS.get(start.method).Recipe:
+        raise ContractError(f"start(): the recipe of {start.method} is a {type(start.recipe).__name__}.")
+    return start
 
 
 def _toy_corpus() -> Corpus:

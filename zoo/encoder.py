@@ -42,6 +42,7 @@ class Traits:
     transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
     picks_checkpoint: bool = False  # fit() calls dev_score
     needs_every_text: bool = False  # a task with a text that it does not cover is n/a
+    needs_several_words: bool = False  # it only counts words, so that two single words have no similarity
     training_passes: float = 0.0  # forward+backward passes over each sentence, for estimates
     untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
     released: bool = False  # the weights are finished and were trained elsewhere, perhaps on labels
@@ -132,6 +133,14 @@ class AnyRecipe(Protocol):
 RecipeT = TypeVar("RecipeT", bound=AnyRecipe, default=Any)
 
 
+@dataclass(frozen=True)
+class Start:
+    """The untrained vectors that a fit starts from: a registered method that learns nothing, and its recipe."""
+
+    method: str
+    recipe: AnyRecipe
+
+
 class Encoder(ABC, Generic[RecipeT]):
     """A sentence encoder; `Recipe` is the frozen dataclass of its settings, whose defaults are the paper's.
 
@@ -190,6 +199,11 @@ class Encoder(ABC, Generic[RecipeT]):
     def traits(cls, recipe: RecipeT) -> Traits:
         """Return what this recipe needs and promises."""
         return Traits()
+
+    @classmethod
+    def start(cls, recipe: RecipeT) -> Start | None:
+        """Return the untrained vectors that `fit` starts from; None for a method that learns nothing."""
+        return None
 
     @classmethod
     def reads(cls, recipe: RecipeT, corpus: Corpus) -> Corpus:

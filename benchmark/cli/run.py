@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from benchmark.cli.closing import show_closing, with_controls
+from benchmark.cli.closing import show_closing
 from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS
 from benchmark.cli.options import (
     allow_pickle_option,
@@ -41,6 +41,14 @@ if TYPE_CHECKING:
 @click.argument("file", required=False, type=RUN_FILE)
 @methods_of_run_option
 @click.option("--label", help="Names of rows: one for each method, comma-separated [default: as --methods].")
+@click.option(
+    "--controls/--no-controls",
+    default=True,
+    show_default=True,
+    envvar="ZOO_BENCH_CONTROLS",
+    show_envvar=True,
+    help="Beside the methods: random, bag-of-words, and the untrained vectors that each trained method starts from.",
+)
 @click.option(
     "--suite",
     "suites",
@@ -129,7 +137,8 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: bool, **chosen: Any) -> int:
     """Train, evaluate and record methods; then print the table, what it says, and what to do next.
 
-    A run that names nothing but methods has two controls, random and avg-last, beside them.
+    Beside them stand the controls that the tasks can score: random, bag-of-words, and the untrained vectors that each
+    trained method starts from.
 
     FILE is a YAML file that describes the run (methods, suites, seeds, backbone ...), or the name of a shipped one;
     what is typed beside it wins.
@@ -142,8 +151,6 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
     if team is not None and not team.leads:
         return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins, tell=False))
     load_plugins(plugins)
-    if file is None and not as_json:
-        options = with_controls(options)
     if dry_run:
         _dry_run(api.prepare(options, write=False), options, as_json)
         return 0
@@ -168,7 +175,8 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
         say_json(_as_values(options, finished, made, code))
     elif made is not None:
         made.show()
-        show_closing(options, prepared, made)
+        complete = not (outcome.failed or outcome.missing)
+        show_closing(options, plugins, prepared, made, complete=complete)
     return code
 
 
@@ -225,6 +233,7 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
         return
     for plan, one in zip(prepared.plan.encoders, planned, strict=True):
         name = plan.shown + ("" if one["seed"] is None else f" seed {one['seed']}")
+        name += " (control)" if plan.control else ""
         if one["missing"] is not None:
             say(f"{name}: n/a: {one['missing']}")
             continue
@@ -247,6 +256,7 @@ def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
         found.append(
             {
                 "method": plan.name,
+                "control": plan.control,
                 "seed": plan.seed,
                 "cells": len(plan.cells),
                 "done": sum(records.finished(plan.name, c.task.name, c.key) is not None for c in plan.cells),

@@ -1,4 +1,4 @@
-"""Summarises a run's table in two or three sentences from the records: which rows differ significantly.
+"""What a run showed, in a few sentences: its rows against the untrained vectors they start from and the best control.
 
 Controls here are the rows that every method should be compared with: `random`, `bag-of-words`, and a backbone's states
 that are only pooled. Imports no torch.
@@ -6,7 +6,7 @@ that are only pooled. Imports no torch.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmark.leaderboard.conditions import UNTRAINED, role
@@ -17,6 +17,7 @@ from benchmark.records.store import Records
 from zoo.errors import ContractError
 
 _NAMED = 3  # rows named in one sentence; the others are counted
+_INTERVALS = "In parentheses: the 95 % interval of each difference by itself, with the noise of pairs and of seeds."
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class Learned:
     sentences: list[str]
     rows: list[str] = field(default_factory=list)
     control: str | None = None
+    starts: Mapping[str, str] = field(default_factory=dict)  # row -> the row of its untrained start
     tasks: tuple[str, ...] = ()  # the tasks of the sentences; (): there are no pair scores
 
 
@@ -43,36 +45,40 @@ class _Gap:
         return 1 if self.low > 0 else -1 if self.high < 0 else 0
 
 
-def learned(table: Table, records: Sequence[Record], store: Records, keys: Collection[str]) -> Learned:
-    """Return sentences on the rows of a run (`keys`: their row keys) compared with the best control.
+def learned(
+    table: Table, records: Sequence[Record], store: Records, keys: Collection[str], starts: Mapping[str, str | None]
+) -> Learned:
+    """Return sentences on the rows of a run (`keys`: their row keys) against their starts and the best control.
 
-    Scores are compared on the tasks for which all these rows have pair scores; if there is none, averages are given
-    without an interval.
+    `starts` has, by row key, the key of the untrained vectors that a row starts from. Scores are compared on the tasks
+    for which all rows of the run have pair scores; if there is none, averages are given without an interval.
     """
     made = [row for row in table.rows if row.row_key in keys]
     ours = [row for row in made if not role(row)] or made
-    mine = {row.name: of_row(row, records, table.partial) for row in [*ours, *(r for r in table.rows if role(r))]}
+    by_key = {row.row_key: row for row in reversed(table.rows)}
+    begun = {row.name: by_key[key] for row in ours if (key := starts.get(row.row_key)) in by_key}
+    controls = [row for row in table.rows if role(row) and row not in ours]
+    beside = [*controls, *(row for row in begun.values() if row not in [*controls, *ours])]
+    mine = {row.name: of_row(row, records, table.partial) for row in [*ours, *beside]}
     scored = [row for row in ours if any(store.has_pairs(r) for of_task in mine[row.name].values() for r in of_task)]
     tasks = tuple(
         task
         for task in table.suite.tasks
         if scored and all(_whole(mine[row.name].get(task, []), store) for row in scored)
     )
-    if not tasks:
-        return _without_pairs(ours, [row for row in table.rows if role(row) and row not in ours])
-    controls = [row for row in table.rows if role(row) and row not in scored]
-    compared = [
-        (row, {task: mine[row.name][task] for task in tasks})
-        for row in [*scored, *controls]
-        if all(_whole(mine[row.name].get(task, []), store) for task in tasks)
+    compared = {
+        row.name: (row, {task: mine[row.name][task] for task in tasks})
+        for row in [*scored, *beside]
+        if tasks
+        and all(_whole(mine[row.name].get(task, []), store) for task in tasks)
         and len({frozenset(r["seed"] for r in mine[row.name][task]) for task in tasks}) == 1
-    ]
+    }
     if not compared:
-        return _without_pairs(ours, controls)
+        return _without_pairs(ours, controls, begun)
     try:
-        rows, values, found = row_differences(compared, store)
+        rows, values, found = row_differences(list(compared.values()), store)
     except ContractError:  # there are so few pairs that no resample has a correlation
-        return _without_pairs(ours, controls)
+        return _without_pairs(ours, controls, begun)
     at = {row.name: place for place, row in enumerate(rows)}
 
     def best_first(names: Sequence[Row]) -> list[str]:
@@ -84,18 +90,21 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
 
     best, control = best_first(scored), next(iter(best_first(controls)), None)
     if not best:
-        return _without_pairs(ours, controls)
+        return _without_pairs(ours, controls, begun)
+    from_start = {name: begun[name].name for name in best if name in begun and begun[name].name in at}
     on = _on(table, tasks)
     if control is None:
         one = f"{on}, {best[0]} has {100 * values[at[best[0]]]:.1f}"
-        start = f"{one}, the most of this run." if len(best) > 1 else f"{one}."
-        only = "This run has only controls: add a method to see what it gains over them."
-        none = "No control is in the table to say how much of that is easy to have."
-        sentences = [f"{start} {only if all(map(role, scored)) else none}"]
+        sentences = [f"{one}, the most of this run." if len(best) > 1 else f"{one}."]
     else:
         kind = " (the backbone untrained)" if role(rows[at[control]]) == UNTRAINED else ""
         sentences = [f"{on}, the best control, {control}{kind}, has {100 * values[at[control]]:.1f}."]
-        sentences += _beside([gap(name, control) for name in best])
+        sentences += _beside([gap(name, control) for name in best if from_start.get(name) != control])
+    sentences += [_gain(gap(name, start), start) for name, start in from_start.items()]
+    if control is None and all(map(role, scored)):
+        sentences.append("This run has only controls: add a method to see what it gains over them.")
+    elif control is None and not from_start:
+        sentences.append("The table has no control that would show how much of that is easy to have.")
     if len(best) > 1:
         first = gap(best[0], best[1])
         if first.side:
@@ -103,11 +112,20 @@ def learned(table: Table, records: Sequence[Record], store: Records, keys: Colle
         else:
             text = f"{best[0]} and {best[1]}, the two best of this run, are not told apart: the difference is"
             sentences.append(f"{text} {_by(first)}.")
-    return Learned(sentences, best, control, tasks)
+    if control is not None or from_start or len(best) > 1:
+        sentences.append(_INTERVALS)
+    return Learned(sentences, best, control, from_start, tasks)
+
+
+def _gain(one: _Gap, start: str) -> str:
+    """Return the sentence on the gain of a row over its own start."""
+    if one.side:
+        return f"{one.name} is {_by(one)} {'above' if one.side > 0 else 'below'} {start}, which it starts from."
+    return f"{one.name} is not told apart from {start}, which it starts from: the difference is {_by(one)}."
 
 
 def _beside(gaps: Sequence[_Gap]) -> list[str]:
-    """Return a sentence on the rows above and below the control, and those not told apart from it."""
+    """Return a sentence on the rows above and below the best control, and those not told apart from it."""
     above, below, level = ([one for one in gaps if one.side == side] for side in (1, -1, 0))
     parts = []
     for what, some in (("above it", above), ("below it", below), ("not told apart from it", level)):
@@ -116,7 +134,7 @@ def _beside(gaps: Sequence[_Gap]) -> list[str]:
             by = "by" if some[0].side else "with a difference of"
             parts.append(f"{what}: {', '.join(f'{one.name} {by} {_by(one)}' for one in some[:_NAMED])}{more}")
     text = "; ".join(parts)
-    return [f"{text[0].upper()}{text[1:]} (95 % intervals of each row by itself, with the noise of pairs and seeds)."]
+    return [f"{text[0].upper()}{text[1:]}."] if text else []
 
 
 def _by(one: _Gap) -> str:
@@ -125,7 +143,7 @@ def _by(one: _Gap) -> str:
     return f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
 
 
-def _without_pairs(ours: Sequence[Row], controls: Sequence[Row]) -> Learned:
+def _without_pairs(ours: Sequence[Row], controls: Sequence[Row], begun: Mapping[str, Row]) -> Learned:
     """Return sentences from averages alone, or one that says that there are none."""
     ranked = [row for row in ours if row.average.mean is not None]
     if not ranked:
@@ -134,6 +152,11 @@ def _without_pairs(ours: Sequence[Row], controls: Sequence[Row]) -> Learned:
     known = [row for row in controls if row.average.mean is not None]
     if known:
         sentences = [f"{sentences[0][:-1]}; the best control, {known[0].name}, has {known[0].average.text()}."]
+    for row in ranked:
+        start = begun.get(row.name)
+        if start is not None and start.average.mean is not None:
+            averages = f"{row.average.text()} and {start.average.text()}"
+            sentences.append(f"{row.name} and {start.name}, which it starts from, have {averages}.")
     sentences.append(
         "Their pair scores give no interval here: none are kept of accuracies, and few pairs are not enough."
     )

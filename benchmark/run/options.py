@@ -29,7 +29,8 @@ class RunOptions:
     methods: str  # names, globs, files, name:key=value; comma-separated
     suites: str | None = None  # None: the suites that have `tasks`, else pocket
     tasks: str | None = None
-    label: str | None = None  # the names of rows: one for each method, comma-separated
+    controls: bool = False  # add the controls that the tasks can score, and the untrained start of each method
+    label: str | None = None  # the names of rows: one for each of `methods`, comma-separated
     seeds: int | None = None  # seeds 0..N-1
     backbone: str | None = None
     revision: str | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmark.data.catalog import catalog
@@ -20,8 +20,8 @@ from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
 from benchmark.run.marks import Asked
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
-from zoo.conformance import checked_traits
-from zoo.encoder import Corpus, Encoder, Runtime, Traits
+from zoo.conformance import checked_start, checked_traits
+from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
 from zoo.provenance import code_digest, probe_digest
@@ -39,7 +39,9 @@ class ResolvedMethod:
     traits: Traits
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
-    failed: str | None = None  # the error that asking for its recipe or traits raised
+    failed: str | None = None  # the error that asking for its recipe, traits or start raised
+    start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
+    control: bool = False  # added to the run, so that the others are compared with it
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class EncoderPlan:
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # what a plugin does not state (see `unstated`): records leave it open
     called: str = ""  # the printed name, where that is shorter
+    control: bool = False  # added to the run, so that the others are compared with it
+    start: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
 
     @property
     def shown(self) -> str:
@@ -106,21 +110,24 @@ class _NoRecipe:
 def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[ResolvedMethod]:
     """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong.
 
-    A plugin's class that cannot give its recipe or traits is returned with what is wrong: its cells fail.
+    A plugin's class that cannot give its recipe, traits or start is returned with what is wrong: its cells fail.
     """
     resolved = []
     for spec in specs:
-        cls, recipe, traits, failed = METHODS.get(spec.method), _NoRecipe(), Traits(), None
+        cls, recipe, traits, start, failed = METHODS.get(spec.method), _NoRecipe(), Traits(), None, None
         asked = "recipe"
         try:
             cls, recipe = spec.resolve(defaults)
             asked = "traits"
             traits = checked_traits(cls, recipe)
+            asked = "start"
+            start = checked_start(cls, recipe)
         except UsageError:
             raise
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
             failed = f"its {asked}: {said(error)}"
-        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=unstated(cls, traits), failed=failed))
+        left = unstated(cls, traits)
+        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, failed=failed, start=start))
     return resolved
 
 
@@ -226,6 +233,7 @@ def make_plan(
     """
     plan = Plan()
     scorers = [scorer_digest(task.task) for task in tasks]
+    row_keys: list[str] = []  # of the methods
     called = printed_names(method.name for method in methods)
     texts = {"corpus": corpus or TrainingTexts(), "pairs": pairs or TrainingTexts(), "": TrainingTexts()}
     parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
@@ -274,6 +282,7 @@ def make_plan(
             failed = failed or f"the method cannot say what it is: {said(error)}"
         finally:
             noted.close()
+        row_keys.append(row_key)
         for seed in seeds if method.traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(
@@ -298,6 +307,17 @@ def make_plan(
                     recipe_name=method.recipe_name,
                     unstated=method.unstated,
                     called=called[method.name],
+                    control=method.control,
                 )
             )
+    starts = {key: _row_key_of(method.start, methods, row_keys) for method, key in zip(methods, row_keys, strict=True)}
+    plan.encoders = [replace(encoder, start=starts[encoder.row_key]) for encoder in plan.encoders]
     return plan
+
+
+def _row_key_of(start: Start | None, methods: Sequence[ResolvedMethod], row_keys: Sequence[str]) -> str | None:
+    """Return the row key of the method that is a start, or None where none of them is."""
+    if start is None:
+        return None
+    pairs = zip(methods, row_keys, strict=True)
+    return next((key for m, key in pairs if METHODS.name_of(m.cls) == start.method and m.recipe == start.recipe), None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.sources import DataSource
+from benchmark.run.controls import controls_for
 from benchmark.run.marks import Asked
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, ResolvedMethod, TrainingTexts, make_plan, resolve_methods
@@ -50,9 +51,9 @@ def prepare(
     options.trackers()  # raises before any work if one is not installed
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
-    methods = []
+    recipes, methods = all_recipes(), []
     if given is None:
-        methods = resolve_methods(parse_methods(options.methods, all_recipes()), options.recipe_defaults())
+        methods = resolve_methods(parse_methods(options.methods, recipes), options.recipe_defaults())
         methods = renamed(methods, options.label)
     names = choose_tasks(suite, options.tasks)
     if options.dev is not None:
@@ -71,6 +72,8 @@ def prepare(
     if options.backbone and options.backbone in used and not options.allow_missing:
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     loaded = load_tasks(names, data, options.limit)
+    if options.controls:
+        methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
     needed = [method.traits for method in methods]
     corpus = (
         _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else TrainingTexts()

@@ -26,6 +26,7 @@ class _Content:
     suites: str | None = None
     tasks: str | None = None
     label: str | None = None
+    controls: bool | None = None
     seeds: int | None = None
     backbone: str | None = None
     revision: str | None = None

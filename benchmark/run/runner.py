@@ -325,9 +325,10 @@ class Runner:
             self.outcome.measured += 1
             self._forget_damage(plan, measured.cell)
         else:
-            kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
-            kind.append((what, measured.reason or "?"))
             self.runtime.progress.say(f"{what}: {measured.status}: {measured.reason}")
+            if not plan.control:  # nobody asked for it by name: the run is complete without it
+                kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
+                kind.append((what, measured.reason or "?"))
 
 
 def _named(plan: EncoderPlan) -> str:

@@ -51,7 +51,8 @@ def main(results: Path | None, data: Path | None, rounds: int, out: Path | None)
             commands["leaderboard"] = ["leaderboard", "--results", str(results), "--out", str(folder / "tables")]
         if data is not None:
             where = ["--data", str(data), "--results", str(folder / "results"), "--precision", "fp32"]
-            commands["run"] = ["run", "--methods", "avg-last", "--suite", "sts", "--embedding-cache", "1", *where]
+            cached = ["--embedding-cache", "1", "--no-controls"]
+            commands["run"] = ["run", "--methods", "avg-last", "--suite", "sts", *cached, *where]
         environment = {**os.environ, "ZOO_BENCH_CACHE": str(folder / "cache")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has bytecode too
         rows: list[dict[str, Any]] = []

@@ -278,5 +278,6 @@ def training_run(model: Path, out: Path, *, methods: Sequence[str] = (), sentenc
     )
     return [
         "run", "--methods", ",".join(chosen), "--backbone", model, "--tasks", "pocket-pairs,pocket-words",
-        "--seeds", 1, "--train-sentences", sentences, "--precision", "fp32", "--device", "cpu", "--out", out,
+        "--seeds", 1, "--train-sentences", sentences, "--precision", "fp32", "--device", "cpu", "--no-controls",
+        "--out", out,
     ]  # fmt: skip

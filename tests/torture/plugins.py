@@ -251,7 +251,8 @@ def plugins(count: int, seed: int) -> int:
 def _run(plugin: Path, methods: str, out: Path) -> list[object]:
     return [
         "run", "--plugin", plugin, "--methods", methods, "--tasks", "pocket-pairs,pocket-words", "--seeds", 1,
-        "--train-sentences", 20, "--precision", "fp32", "--device", "cpu", "--out", out,
+        "--train-sentences", 20, "--precision", "fp32", "--device", "cpu", "--no-controls",
+        "--out", out,
     ]  # fmt: skip
 
 

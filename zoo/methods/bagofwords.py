@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import Runtime, Vectors
+from zoo.encoder import Runtime, Traits, Vectors
 from zoo.engine.tokens import clean_text
 from zoo.files import sha256_json
 from zoo.methods.base import WIDEST, check_at_most, check_positive
@@ -51,6 +51,11 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
         super().__init__(recipe, runtime)
         self.dim = recipe.dim
         self._places: dict[str, tuple[int, int]] = {}  # word -> bucket and sign
+
+    @classmethod
+    def traits(cls, recipe: BagOfWordsRecipe) -> Traits:
+        """Two single words share none, so that they have no similarity."""
+        return Traits(needs_several_words=True)
 
     def _place(self, word: str) -> tuple[int, int]:
         if word not in self._places:

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
+from zoo.methods.pooled import pooled_start
 from zoo.modules.heads import TanhHead
 from zoo.modules.pooler import POOLINGS, Pooler
 from zoo.recipe import added
@@ -145,6 +146,11 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             shares_batches=recipe.chunk_rows is None,
             exports=POOLINGS[recipe.pooler] in EXPORTED_POOLINGS,
         )
+
+    @classmethod
+    def start(cls, recipe: TrainedRecipeT) -> Start | None:
+        """Return the backbone's states under the recipe's pooler, without the MLP, which is drawn anew in training."""
+        return pooled_start(recipe, POOLINGS[recipe.pooler])
 
     def stock_modules(self) -> StockModules:
         """Return the transformer, its pooling, and the MLP if the recipe keeps it at test."""

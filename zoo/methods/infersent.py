@@ -13,10 +13,11 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.tokens import TokenTable, tokenise
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive, count_parameters
+from zoo.methods.static import static_start
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
@@ -192,6 +193,11 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
     def traits(cls, recipe: InferSentRecipe) -> Traits:
         """Return the traits of TrainedBiLSTM with `fine_tunes`: `forward` makes the vectors."""
         return replace(super().traits(recipe), fine_tunes=True)
+
+    @classmethod
+    def start(cls, recipe: InferSentRecipe) -> Start | None:
+        """Return the mean of the token vectors that the BiLSTM reads."""
+        return static_start(recipe)
 
     def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.encoder import Runtime, Vectors
+from zoo.encoder import Runtime, Start, Vectors
 from zoo.engine.backbone import sha256_weights
 from zoo.engine.batching import EncodingStats, encode_table, encode_unique
 from zoo.engine.tokens import TokenTable, clean_text
@@ -20,7 +20,7 @@ from zoo.files import read_json, read_tensors, sha256_json, write_json, write_te
 from zoo.formats.word_vectors import find_word_vectors, word_vectors_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
-from zoo.methods.wordvectors import FileWords, WordVectorsRecipe
+from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.recipe import build
 
 _WHAT = "word vectors"
@@ -59,6 +59,11 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
             self.head = self.new_head()
+
+    @classmethod
+    def start(cls, recipe: InferSentWordsRecipe) -> Start | None:
+        """Return the mean of the word vectors that the BiLSTM reads."""
+        return words_start(recipe)
 
     @classmethod
     def sources(cls, recipe: InferSentWordsRecipe, runtime: Runtime) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from zoo.encoder import Traits
+from zoo.encoder import Start, Traits
 from zoo.engine.pooling import Pooling
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
-from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe
 
 
 class Cls(BackboneEncoder[BackboneRecipe]):
@@ -85,3 +85,11 @@ class Average(BackboneEncoder[AverageRecipe]):
     def traits(cls, recipe: AverageRecipe) -> Traits:
         """Nothing is trained."""
         return Traits(untrained=True, fine_tunes=True, exports=recipe.layers in EXPORTED_POOLINGS)
+
+
+def pooled_start(recipe: BackboneFields, pooling: Pooling) -> Start:
+    """Return the untrained states of a recipe's backbone under this pooling."""
+    own: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
+    if pooling in ("cls", "max"):
+        return Start(pooling, BackboneRecipe(**own))
+    return Start("avg", AverageRecipe(**own | {"layers": "last" if pooling == "mean" else pooling}))

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.states import token_states
 from zoo.methods.contrastive import asked_within
-from zoo.methods.prompt import Prompted
+from zoo.methods.prompt import Prompted, PromptRecipe
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
@@ -157,6 +157,13 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
     def traits(cls, recipe: PromptTrainingRecipeT) -> Traits:
         """Return SimCSE's traits without `exports`: sentence-transformers has no module for templates."""
         return replace(super().traits(recipe), exports=False)
+
+    @classmethod
+    def start(cls, recipe: PromptTrainingRecipeT) -> Start | None:
+        """Return the untrained [MASK] state of the template at test."""
+        names = ("backbone", "revision", "max_length", "template", "period", "denoise_from_zero")
+        own = {name: getattr(recipe, name) for name in names}
+        return Start("prompt", PromptRecipe(denoise=recipe.test_denoise, **own))
 
     def new_head(self) -> nn.Module:
         """SimCSE's MLP, or the transform of an MLM head."""

@@ -9,13 +9,14 @@ from typing import ClassVar, Literal
 import torch
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Start, Traits
 from zoo.engine.dropout import set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
+from zoo.methods.pooled import pooled_start
 from zoo.recipe import added
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
@@ -95,6 +96,11 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
             shares_batches=True,
             exports=(recipe.test_pooling or recipe.pooling) in EXPORTED_POOLINGS,
         )
+
+    @classmethod
+    def start(cls, recipe: SBERTRecipeT) -> Start | None:
+        """Return the backbone's states under the pooling at test."""
+        return pooled_start(recipe, recipe.test_pooling or recipe.pooling)
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
         """Return the NLI task; other pairs of the corpus are not used."""

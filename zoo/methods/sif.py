@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.word_vectors import find_word_vectors, read_counts, word_vectors_identity
 from zoo.methods.base import check_positive
-from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums
+from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums, words_start
 
 Array = NDArray[np.float64]
 _CHUNK = 20_000  # texts in float64 at once
@@ -206,6 +206,11 @@ class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
     """
 
     Recipe: ClassVar[type[Any]] = SIFRecipe
+
+    @classmethod
+    def start(cls, recipe: SIFRecipe) -> Start | None:
+        """Return the plain mean of the same word vectors."""
+        return words_start(recipe)
 
     @classmethod
     def sources(cls, recipe: SIFRecipe, runtime: Runtime) -> dict[str, Any]:

@@ -9,11 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoo.encoder import Runtime
+from zoo.encoder import Runtime, Start
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.engine.tokens import TokenTable, tokenise
 from zoo.methods.base import BackboneRecipe
 from zoo.methods.sif import WeightedAverages, Weighting
+from zoo.methods.static import static_start
 from zoo.methods.wordvectors import Words
 
 _CHUNK = 20_000  # texts tokenised at once while counting
@@ -67,6 +68,11 @@ class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     def open_words(self) -> TokenWords:
         """Read the backbone's token embeddings."""
         return TokenWords(self.recipe, self.runtime)
+
+    @classmethod
+    def start(cls, recipe: TokenSIFRecipe) -> Start | None:
+        """Return the plain mean of the same token embeddings; unlike SIF it counts [CLS] and [SEP]."""
+        return static_start(recipe)
 
     @classmethod
     def sources(cls, recipe: TokenSIFRecipe, runtime: Runtime) -> dict[str, Any]:

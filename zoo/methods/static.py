@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits, Vectors
 from zoo.engine.backbone import Backbone, mlm_head_rows
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
+from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 from zoo.methods.wordvectors import any_row
 from zoo.recipe import added
@@ -40,6 +40,12 @@ class StaticRecipe(BackboneRecipe):
         check_positive(self, "frequent")
         if self.frequent is not None and self.remove == "none":
             raise ValueError("frequent is for the stages that remove frequent tokens; set remove: freq or beyond")
+
+
+def static_start(recipe: BackboneFields, matrix: Literal["input", "output"] = "input") -> Start:
+    """Return the plain mean of the static token embeddings of a recipe's backbone."""
+    own: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
+    return Start("static", StaticRecipe(matrix=matrix, **own))
 
 
 class Static(BackboneEncoder[StaticRecipe]):
@@ -94,6 +100,11 @@ class Static(BackboneEncoder[StaticRecipe]):
     def traits(cls, recipe: StaticRecipe) -> Traits:
         """Needs a corpus if frequent tokens are counted; with the paper's lists nothing is fitted."""
         return Traits(needs_corpus=recipe.frequent is not None)
+
+    @classmethod
+    def start(cls, recipe: StaticRecipe) -> Start | None:
+        """Return the mean without removals, if tokens are counted."""
+        return None if recipe.frequent is None else static_start(recipe, recipe.matrix)
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """With `frequent`, count the corpus's tokens, split as in encoding; ties are broken by token id."""

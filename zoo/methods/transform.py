@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits, Vectors
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits, Vectors
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
@@ -116,6 +116,12 @@ class Transform(Encoder[TransformRecipeT]):
             shares_batches=base.shares_batches,
             ignores_labels=not base.supervised,
         )
+
+    @classmethod
+    def start(cls, recipe: TransformRecipeT) -> Start | None:
+        """Return what the base starts from, or the base itself if it learns nothing."""
+        method, base_cls, own = base_of(recipe)
+        return base_cls.start(own) or Start(method, own)
 
     @classmethod
     def reads(cls, recipe: TransformRecipeT, corpus: Corpus) -> Corpus:

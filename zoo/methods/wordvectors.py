@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from zoo.encoder import AnyRecipe, Runtime, Vectors
+from zoo.encoder import AnyRecipe, Runtime, Start, Vectors
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
@@ -34,6 +34,13 @@ class WordVectorsRecipe:
 
     def __post_init__(self) -> None:
         check_positive(self, "most_words")
+
+
+def words_start(recipe: WordVectorsRecipe) -> Start:
+    """Return the plain mean of the word vectors of a recipe."""
+    return Start(
+        "wordvectors", WordVectorsRecipe(**{f.name: getattr(recipe, f.name) for f in fields(WordVectorsRecipe)})
+    )
 
 
 class Words(ABC):

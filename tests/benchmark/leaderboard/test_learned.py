@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,11 @@ import pytest
 from fakes import Cli, failed, make_record
 from scipy import stats
 
-from benchmark.cli.closing import commands, with_controls
 from benchmark.leaderboard.comparison import compare
 from benchmark.leaderboard.learned import Learned, learned
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.store import Records
-from benchmark.run.options import RunOptions
 from benchmark.tasks.suites import Suite, suite
 
 TASKS = ("MEN", "RG-65")
@@ -37,12 +35,13 @@ def add(store: Records, name: str, noise: float, seeds: Sequence[int | None] = (
             store.write(make_record(name, task, seed, main=main, **changes), (predicted, GOLD[task]))
 
 
-def said(store: Records, *names: str) -> tuple[Table, Learned]:
-    """Return the table and what it says of rows of these names."""
+def said(store: Records, *names: str, starts: Mapping[str, str] | None = None) -> tuple[Table, Learned]:
+    """Return the table and what it says of rows of these names, of which some start from others."""
     records = store.all()
     (table,) = build_tables(records, [WORDS], store)
-    keys = {record["row_key"] for record in records if record["method"]["name"] in names}
-    return table, learned(table, records, store, keys)
+    keys = {record["method"]["name"]: record["row_key"] for record in records}
+    begun = {keys[name]: keys[start] for name, start in (starts or {}).items()}
+    return table, learned(table, records, store, {keys[name] for name in names}, begun)
 
 
 def gaps(text: str) -> list[list[float]]:
@@ -86,13 +85,12 @@ def test_rows_alone_or_without_a_control(tmp_path: Path) -> None:
     store = Records(tmp_path)
     add(store, "one-row", 1.0)
     _, one = said(store, "one-row")
-    assert len(one.sentences) == 1 and one.sentences[0].endswith(
-        "No control is in the table to say how much of that is easy to have."
-    )
+    assert one.sentences[1:] == ["The table has no control that would show how much of that is easy to have."]
     add(store, "near-row", 1.0)
     add(store, "other", 0.1)
     _, two = said(store, "one-row", "near-row")
-    assert "are not told apart: the difference is" in two.sentences[1] and "other" not in " ".join(two.sentences)
+    text = " ".join(two.sentences)
+    assert "the two best of this run, are not told apart: the difference is" in text and "other" not in text
 
 
 def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
@@ -109,32 +107,30 @@ def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:
     assert none.sentences == ["No row of this run has a score on all tasks, so that no averages are compared."]
 
 
-def test_three_commands_lead_on(store: Records) -> None:
-    """They name rows, tasks and folder; controls are asked for where there is none, under the run's own conditions."""
-    table, one = said(store, "far-above", "equal")
-    (store.folder / "elsewhere").mkdir()
-    alone = Records(store.folder / "elsewhere")
-    add(alone, "only", 1.0)
-    without, only = said(alone, "only")
-    options = RunOptions(methods="x", suites="two", backbone="b", results=store.folder)
-    lines = commands(options, table, one)
-    where = ["--results", str(store.folder)]
-    assert [words for words, _ in lines] == [
-        ["compare", "far-above", "equal", "--suite", "two", *where],
-        ["report", "far-above", *where],
-        ["leaderboard", "--by-condition", *where],
-    ]
-    ask = ["run", "--methods", "random,bag-of-words,avg-last", "--suite", "two", "--backbone", "b", *where]
-    assert [words for words, _ in commands(options, without, only)][:2] == [ask, ["report", "only", *where]]
-
-
-def test_controls_are_added_to_a_first_look_only() -> None:
-    """Where methods alone are named; those that are named already are not named twice."""
-    assert with_controls(RunOptions(methods="simcse,avg-*")).methods == "simcse,avg-*,random"
-    assert with_controls(RunOptions(methods="avg-last", device="cpu", results=Path("x"))).methods == "avg-last,random"
-    others: tuple[dict[str, Any], ...] = ({"suites": "pocket"}, {"tasks": "pocket-words"}, {"label": "m"}, {"limit": 9})
-    for other in others:
-        assert with_controls(RunOptions(methods="simcse", **other)).methods == "simcse"
+@pytest.mark.slow
+def test_each_row_has_its_gain_over_its_own_start(store: Records) -> None:
+    """With the interval of `compare`; a start is no row of the run, and need not be a control."""
+    add(store, "plain", 2.5)
+    add(store, "static", 2.0)
+    names, starts = ("far-above", "equal", "below-it"), {"far-above": "plain", "equal": "static", "below-it": "static"}
+    _, one = said(store, *names, starts=starts)
+    text = " ".join(one.sentences)
+    assert one.starts == starts and one.rows == list(names)
+    by_name = {name: [r for r in store.all() if r["method"]["name"] == name] for name in (*names, "plain", "static")}
+    for name, how in (("far-above", "is {} above"), ("equal", "is not told apart from"), ("below-it", "is {} below")):
+        start = starts[name]
+        line = compare("two", TASKS, by_name[name], by_name[start], store, 2000).average
+        assert line is not None
+        wanted = [line.difference, line.low, line.high]
+        if "{}" not in how:
+            told = f"{name} {how} {start}, which it starts from: the difference is "
+            assert told in text
+            (found,) = gaps(text.partition(told)[2].partition(")")[0] + ")")
+        else:
+            found = gaps(text.partition(f"{name} is ")[2].partition(")")[0] + ")")[0]
+            assert f") {how[-5:]} {start}, which" in text
+            wanted = wanted if how.endswith("above") else [-line.difference, -line.high, -line.low]
+        assert found == pytest.approx(wanted, abs=0.1 * (line.high - line.low))
 
 
 @pytest.mark.slow
