@@ -9,8 +9,9 @@ import click
 
 from benchmark import api
 from benchmark.cli.complete import SUITES_LIST
-from benchmark.cli.options import json_option, results_only_option, say, say_json
+from benchmark.cli.options import complain, json_option, results_only_option, say, say_json
 from benchmark.leaderboard.write import as_dict
+from benchmark.records.store import Records
 
 
 @click.command("leaderboard")
@@ -26,7 +27,7 @@ from benchmark.leaderboard.write import as_dict
 )
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
 @click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
-@click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")
+@click.option("--strict", is_flag=True, help="Check all pair scores too; exit 1 when anything is damaged.")
 @json_option
 def command(
     results: Path,
@@ -40,6 +41,11 @@ def command(
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
     made = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
+    if strict:
+        store = Records(results)
+        made.corrupt.extend(damaged := store.damaged_pairs(store.all()))
+        for _, reason in damaged:
+            complain(reason)
     found: dict[str, Any] = {
         "tables": [as_dict(table) for table in made.tables],
         "written": made.written,

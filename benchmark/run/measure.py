@@ -51,9 +51,9 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
 
 
 def failed(cell: Cell, error: BaseException) -> Measured:
-    """Return a failed cell; its reason is the message of this project's errors, else the traceback."""
+    """Return a failed cell with the reason (n/a where something is missing); a foreign error gives its traceback."""
     if isinstance(error, ZooError):
-        return Measured(cell, "failed", str(error))
+        return Measured(cell, "n/a" if isinstance(error, MissingError) else "failed", str(error))
     details = {"traceback": "".join(traceback.format_exception(error))}
     return Measured(cell, "failed", said(error), more=details)
 
@@ -142,8 +142,6 @@ class EncoderMeasurement:
                 yield self._measure_one(cell)
             except Interrupted:
                 raise
-            except MissingError as error:  # the task does not fit the encoder
-                yield Measured(cell, "n/a", str(error))
             except (Exception, SystemExit) as error:  # one cell's failure is recorded; the others go on
                 yield failed(cell, error)
 
