@@ -213,12 +213,13 @@ class EncoderMeasurement:
         result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
         if self._encoder is not None:
             result = dict(self._encoder.encoding_stats())
-            if "seconds" not in result:  # a plugin that does not count is timed here
+            uncounted = result.get("seconds", 0.0) == self._stats_before.get("seconds", 0.0)
+            if "seconds" not in result or (uncounted and self._timed.texts):  # the run's own time of such a method
                 result |= {"texts": self._timed.texts, "seconds": self._timed.seconds}
                 self._stats_before |= {"texts": 0, "seconds": 0.0}
             for name in ("texts", "tokens", "truncated", "seconds"):
                 if name in result:
-                    result[name] = round(result[name] - self._stats_before[name], 3)
+                    result[name] = round(result[name] - self._stats_before[name], 6)  # a fast method needs microseconds
         if "seconds" in result:
             for name in ("texts", "tokens"):
                 if name not in result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class TokenTable:
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1,)
     truncated: int = 0
+    seconds: float = 0.0  # what tokenising took; for rows from the cache, their share of it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -81,6 +83,7 @@ def _tokenise(
     specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
     if max_length is not None and max_length <= specials:
         raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
+    started = time.perf_counter()
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)
@@ -104,7 +107,7 @@ def _tokenise(
             cut[start : start + len(here)] = here
     ids = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return TokenTable(ids, offsets, int(cut.sum())), cut
+    return TokenTable(ids, offsets, int(cut.sum()), time.perf_counter() - started), cut
 
 
 @dataclass
@@ -130,7 +133,8 @@ class _Known:
             else:
                 self.whole[text] = row
         offsets = np.concatenate([self.table.offsets, table.offsets[1:] + self.table.offsets[-1]])
-        self.table = TokenTable(np.concatenate([self.table.ids, table.ids]), offsets)
+        seconds = self.table.seconds + table.seconds
+        self.table = TokenTable(np.concatenate([self.table.ids, table.ids]), offsets, seconds=seconds)
         self.lengths += table.lengths.tolist()
 
     def take(self, texts: list[str], max_length: int | None) -> TokenTable:
@@ -139,11 +143,15 @@ class _Known:
         first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         if last - first == len(rows) and (np.diff(rows) == 1).all():  # consecutive rows: nothing has to be copied
             offsets = self.table.offsets[first : last + 1]
-            return TokenTable(self.table.ids[offsets[0] : offsets[-1]], offsets - offsets[0], truncated)
+            ids = self.table.ids[offsets[0] : offsets[-1]]
+            return TokenTable(ids, offsets - offsets[0], truncated, self._seconds(len(ids)))
         lengths = self.table.lengths[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         where = np.arange(offsets[-1]) + np.repeat(self.table.offsets[rows] - offsets[:-1], lengths)
-        return TokenTable(self.table.ids[where], offsets, truncated)
+        return TokenTable(self.table.ids[where], offsets, truncated, self._seconds(len(where)))
+
+    def _seconds(self, tokens: int) -> float:
+        return self.table.seconds * tokens / max(len(self.table.ids), 1)
 
 
 class TokenMemory:
