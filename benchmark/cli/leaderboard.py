@@ -26,6 +26,7 @@ from benchmark.records.store import Records
     help="Score of STS12-16: over concatenated subsets, or the mean over subsets, plain or weighted by pairs.",
 )
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
+@click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
 @click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
 @click.option("--strict", is_flag=True, help="Check all pair scores too; exit 1 when anything is damaged.")
 @json_option
@@ -35,12 +36,14 @@ def command(
     suites: str | None,
     aggregation: Literal["all", "mean", "wmean"],
     by_condition: bool,
+    borrow_seed_noise: bool,
     mteb: Path | None,
     strict: bool,
     as_json: bool,
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
-    made = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
+    chosen: dict[str, Any] = {"suites": suites, "aggregation": aggregation, "by_condition": by_condition}
+    made = api.leaderboard(results, out=out, borrow_seed_noise=borrow_seed_noise, **chosen)
     if strict:
         store = Records(results)
         made.corrupt.extend(damaged := store.damaged_pairs(store.all()))
