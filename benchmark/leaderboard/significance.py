@@ -58,7 +58,7 @@ def mark_best(
     mine = {id(row): _scored(row, records[row.identity, row.row_key], store) for row in ranked}
     noise = _one_seed_noise(ranked, records, borrow)
     alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
-    known = [row for row in ranked if row not in alone]
+    known = [row for row in ranked if row.name not in noise or noise[row.name].df]
     about_seeds = _about_one_seed(alone, noise)
     first = mine[id(known[0])] if known else None
     if len(ranked) < 2 or first is None:
