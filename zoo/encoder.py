@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar  # typing's has no default before Python 3.13
 
+from zoo.errors import MissingError
 from zoo.progress import Progress
 
 Vectors = NDArray[np.float32]
@@ -36,6 +37,7 @@ class Traits:
     """What a recipe needs and promises, known before any weights are loaded."""
 
     needs_corpus: bool = False  # fit() reads unlabelled sentences
+    needs_neighbours: bool = False  # fit() reads which of them follow each other in a document
     needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI)
     ignores_labels: bool = False  # fit() reads the sentences of the pairs and not their labels
     stochastic: bool = False  # the result depends on the seed
@@ -59,23 +61,40 @@ class Traits:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Named training sentences; with `labels` (one per pair), sentences 2i and 2i + 1 are the pair i."""
+    """Named training sentences; with `labels` (one per pair), sentences 2i and 2i + 1 are the pair i.
+
+    `documents` has the number of each document's first sentence, ascending from 0; None where the order means nothing.
+    """
 
     name: str
     sentences: Sequence[str]
     labels: Sequence[str] | None = None
+    documents: Sequence[int] | None = None
 
     def sha256(self) -> str:
-        """Return the sha256 of the sentences, and labels, in order."""
+        """Return the sha256 of the sentences, and labels, in order, with an empty line before each document."""
         digest = hashlib.sha256()
-        for text in (*self.sentences, *(self.labels or ())):
-            digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
+        starts = set(self.documents or ())
+        for number, text in enumerate((*self.sentences, *(self.labels or ()))):
+            line = text.encode("utf-8", "surrogatepass") + b"\n"
+            digest.update(b"\n" + line if number in starts else line)
         return digest.hexdigest()
 
     def identity(self) -> dict[str, Any]:
         """Return what keys and records state about the corpus: its name, size and sha256."""
         size = {"sentences": len(self.sentences)} if self.labels is None else {"pairs": len(self.labels)}
-        return {"name": self.name, **size, "sha256": self.sha256()}
+        documents = {} if self.documents is None else {"documents": len(self.documents)}
+        return {"name": self.name, **size, **documents, "sha256": self.sha256()}
+
+    def document_ends(self) -> NDArray[np.int64]:
+        """Return for each sentence (n,) the number after its document's last one; raises MissingError if not known."""
+        if not self.documents:
+            raise MissingError(
+                f"corpus {self.name} does not say which sentences are neighbours: put an empty line between its"
+                " documents, or take positives that need none (positives=halves)."
+            )
+        ends = np.array([*self.documents[1:], len(self.sentences)])
+        return np.repeat(ends, np.diff([*self.documents, len(self.sentences)]))
 
     def labelled(self, labels: Sequence[str]) -> Corpus:
         """Return a corpus of the pairs that have one of these labels; itself if all have one or it has no labels."""

@@ -208,6 +208,7 @@ HANDBOOK: dict[str, tuple[str, ...]] = {
     "sbert": ("sbert",),
     "simcse": ("simcse",),
     "static": ("static",),
+    "static-contrastive": ("static-contrastive",),
     "two-views": ("twoviews", "consert-joint", "consert-continued"),
     "whitening": ("whitening",),
     "word-vectors": ("wordvectors", "sif", "sif-tokens"),

@@ -205,12 +205,8 @@ def _written_docstring(target: str) -> str | None:
     return None if found is None else ast.get_docstring(found)
 
 
-def _raised_in(error: BaseException, file: str | None = None) -> str:
-    """Return FILE:LINE of the error's last frame in `file`, or of its last frame; of a syntax error, its own place."""
-    if isinstance(error, SyntaxError) and error.filename:
-        return f"{error.filename}:{error.lineno}"
-    every = list(traceback.extract_tb(error.__traceback__))
-    frames = [frame for frame in every if frame.filename == file] or every
+def _raised_in(error: BaseException) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
@@ -229,6 +225,7 @@ METHODS: Registry[type[Encoder]] = Registry(
         "wordvectors": "zoo.methods.wordvectors:WordVectors",
         "sif": "zoo.methods.sif:SIF",
         "sif-tokens": "zoo.methods.sif_tokens:TokenSIF",
+        "static-contrastive": "zoo.methods.static_contrastive:StaticContrastive",
         "whitening": "zoo.methods.whitening:Whitening",
         "flow": "zoo.methods.flow:Flow",
         "simcse": "zoo.methods.simcse:SimCSE",
@@ -320,7 +317,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         raise
     except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
-        reason = f"{said(error)} ({_raised_in(error, spec.origin)})"
+        reason = f"{said(error)} ({_raised_in(error)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)
         return reason

@@ -50,21 +50,24 @@ def fit(
     sentences: Sequence[str],
     *,
     labels: Sequence[str] | None = None,
+    documents: Sequence[int] | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     runtime: Runtime | None = None,
 ) -> Encoder[Any]:
     """Return the encoder of one recipe, trained on sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
 
-    There is no development set: the last weights are kept. `folder` is for checkpoints, from which the same call
-    resumes. Raises UsageError for an unknown recipe, for several, and for one string instead of a list of sentences.
+    `documents` has the number of each document's first sentence, for recipes that train on neighbours. There is no
+    development set: the last weights are kept. `folder` is for checkpoints, from which the same call resumes. Raises
+    UsageError for an unknown recipe, for several, and for one string instead of a list of sentences.
     """
     from zoo.encoder import Corpus, Run
 
     if isinstance(sentences, str):
         raise UsageError("fit takes a list of sentences, not one string; put them into a list.")
     encoder = create(method, runtime)
-    encoder.fit(Corpus("sentences", sentences, labels), run=Run(None if folder is None else Path(folder), seed))
+    corpus = Corpus("sentences", sentences, labels, documents)
+    encoder.fit(corpus, run=Run(None if folder is None else Path(folder), seed))
     return encoder
 
 

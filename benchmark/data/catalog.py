@@ -43,6 +43,7 @@ class Dataset:
     rows: Mapping[str, int] = field(default_factory=dict)
     subsets: Mapping[str, int] = field(default_factory=dict)
     lines: int | None = None
+    ordered: bool = False  # of a corpus: neighbouring lines are neighbouring sentences of its documents
     forms: Mapping[str, Form] = field(default_factory=dict)
 
     def form(self, name: str) -> Form:

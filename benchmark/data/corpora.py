@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
-from benchmark.data.readers.pairs import iterate_text, sample_text
+from benchmark.data.readers.pairs import iterate_text, sample_documents, sample_text
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
@@ -22,10 +22,12 @@ from zoo.progress import print_safe
 _DIGEST = 10  # hexadecimal digits: among a million texts, the expected number of equal digests is below one
 
 
-def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
+def load_corpus(name: str, data: DataSource, count: int | None, *, documents: bool = False) -> Corpus:
     """Return the sentences of a catalog corpus or of a text file (.xz and .gz too), `count` of them drawn by seed 0.
 
-    Raises MissingError or CorruptError when it cannot be read, UsageError when it has no sentence.
+    With `documents` the draw keeps neighbours together: an empty line ends a document, and where the catalog says that
+    a corpus is in order, all its lines are one. Raises MissingError or CorruptError when it cannot be read, UsageError
+    when it has no sentence, and MissingError when nothing says which sentences are neighbours.
     """
     entry = catalog().get(name)
     if entry is not None and entry.kind == "corpus":
@@ -33,10 +35,18 @@ def load_corpus(name: str, data: DataSource, count: int | None) -> Corpus:
         path = next(iter(located.files.values()))
     else:
         path = user_path(name)
-    sentences = sample_text(path, count)
+    starts: list[int] | None = None
+    if documents:
+        sentences, starts, ended = sample_documents(path, count)
+        starts = starts if ended or (entry is not None and entry.ordered) else None
+    else:
+        sentences = sample_text(path, count)
     if not sentences:
         raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence per line.")
-    return Corpus(name if entry is not None else path.name, sentences)
+    corpus = Corpus(name if entry is not None else path.name, sentences, documents=starts)
+    if documents:
+        corpus.document_ends()  # raises MissingError
+    return corpus
 
 
 def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:

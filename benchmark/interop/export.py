@@ -66,16 +66,20 @@ def export_encoder(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."
         )
     from zoo.formats.export import modules_of, write_sentence_transformers
+    from zoo.formats.sentence_transformers import StockModules
     from zoo.saved import load
 
     spec = all_recipes().get(split_overrides(mine[0]["method"].get("recipe_name", recipe_name), "export")[0])
     says = (place / "encoder" / "method.json").is_file()
     encoder = load(place, method=None if says or spec is None else spec.method)
     try:
-        source = modules_of(encoder).backbone.source
+        modules = modules_of(encoder)
     except UsageError as error:
         raise UsageError(f"{error}{_instead(found, store)}") from error
-    said = {**base_card(source.location, source.revision), **_given(licence, language)}
+    base = {}
+    if isinstance(modules, StockModules):
+        base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
+    said = {**base, **_given(licence, language)}
     write_sentence_transformers(encoder, folder, card=export_card(folder.resolve().name, mine, said))
     url = None
     if push_to_hub is not None:

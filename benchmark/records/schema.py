@@ -42,6 +42,7 @@ class MethodTraits(TypedDict):
 
     transductive: bool
     needs_corpus: NotRequired[bool]
+    needs_neighbours: NotRequired[bool]
     needs_pairs: NotRequired[bool]
     stochastic: NotRequired[bool]
     picks_checkpoint: NotRequired[bool]
@@ -110,6 +111,7 @@ class CorpusPart(TypedDict, total=False):
 
     name: str
     sentences: int
+    documents: int  # where neighbouring sentences were asked for: in how many stretches they were read
     pairs: int
     sha256: str
 

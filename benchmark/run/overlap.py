@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def _corpus_of(record: Record) -> CorpusPart:
 def _corpus(records: Sequence[Record], sha256: str, data: DataSource) -> Corpus:
     """Return the training text of records, made again from their commands; raises MissingError where none fits."""
     about = _corpus_of(records[0])
-    option, load = ("--train-sentences", load_corpus) if "sentences" in about else ("--train-pairs", load_pairs)
+    of_corpus = partial(load_corpus, documents="documents" in about)
+    option, load = ("--train-sentences", of_corpus) if "sentences" in about else ("--train-pairs", load_pairs)
     for count in _counts([r["command"] for r in records], option):
         corpus = load(about["name"], data, count)
         if corpus.sha256() == sha256:

@@ -215,6 +215,13 @@ def _plugin_probe(method: ResolvedMethod, runtime: Runtime) -> str | None:
         return probe_digest(lambda: method.cls(method.recipe, runtime))
 
 
+def text_kind(traits: Traits) -> str:
+    """Return what a method is trained on: "pairs", "neighbours" (a corpus with its documents), "corpus", or ""."""
+    if traits.needs_pairs or not traits.needs_corpus:
+        return "pairs" if traits.needs_pairs else ""
+    return "neighbours" if traits.needs_neighbours else "corpus"
+
+
 def make_plan(
     methods: Sequence[ResolvedMethod],
     tasks: Sequence[LoadedTask],
@@ -224,21 +231,24 @@ def make_plan(
     dev: LoadedTask | None,
     limit: int | None,
     corpus: TrainingTexts | None = None,
+    neighbours: TrainingTexts | None = None,
     pairs: TrainingTexts | None = None,
     asked: Asked | None = None,
 ) -> Plan:
     """Return the encoders and cells of all methods and seeds; `asked` marks the plugin method whose code is running.
 
-    Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
+    `neighbours` is the corpus for methods that need to know which sentences follow each other. Where a backbone or a
+    training text is missing, the cells of the methods that need it are n/a.
     """
     plan = Plan()
     scorers = [scorer_digest(task.task) for task in tasks]
     row_keys: list[str] = []  # of the methods
     called = printed_names(method.name for method in methods)
-    texts = {"corpus": corpus or TrainingTexts(), "pairs": pairs or TrainingTexts(), "": TrainingTexts()}
+    given = {"corpus": corpus, "neighbours": neighbours, "pairs": pairs, "": None}
+    texts = {kind: text or TrainingTexts() for kind, text in given.items()}
     parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
     for method in methods:
-        kind = "pairs" if method.traits.needs_pairs else "corpus" if method.traits.needs_corpus else ""
+        kind = text_kind(method.traits)
         sources, missing, failed = {}, texts[kind].missing, method.failed
         text, identity = texts[kind].corpus, None
         row_key = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown

@@ -10,7 +10,7 @@ from benchmark.data.sources import DataSource
 from benchmark.run.controls import controls_for
 from benchmark.run.marks import Asked
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, ResolvedMethod, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.plan import Plan, ResolvedMethod, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
@@ -74,11 +74,12 @@ def prepare(
     loaded = load_tasks(names, data, options.limit)
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
-    needed = [method.traits for method in methods]
-    corpus = (
-        _corpus(options, suite, data, runtime) if any(traits.needs_corpus for traits in needed) else TrainingTexts()
+    kinds = {text_kind(method.traits) for method in methods}
+    corpus, neighbours = (
+        _corpus(options, suite, data, runtime, kind == "neighbours") if kind in kinds else TrainingTexts()
+        for kind in ("corpus", "neighbours")
     )
-    pairs = _pairs(options, suite, data, runtime) if any(traits.needs_pairs for traits in needed) else TrainingTexts()
+    pairs = _pairs(options, suite, data, runtime) if "pairs" in kinds else TrainingTexts()
     dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
@@ -89,6 +90,7 @@ def prepare(
         seeds=range(options.seeds or suite.seeds),
         runtime=runtime,
         corpus=corpus,
+        neighbours=neighbours,
         pairs=pairs,
         dev=dev,
         limit=options.limit,
@@ -107,8 +109,6 @@ def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedM
     """Return the methods renamed to the given labels; raises UsageError unless there is one label for each."""
     if labels is None:
         return methods
-    if not labels.isascii() and any("\ud800" <= letter <= "\udfff" for letter in labels):
-        raise UsageError(f"--label {labels!r} is not UTF-8, which records and tables are; write it in UTF-8.")
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(methods) or not all(names):
         called = ", ".join(method.name for method in methods)
@@ -118,16 +118,17 @@ def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedM
     return [replace(method, name=name, recipe_name=method.name) for method, name in zip(methods, names, strict=True)]
 
 
-def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> TrainingTexts:
+def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime, documents: bool) -> TrainingTexts:
     try:
-        corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences)
+        corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences, documents=documents)
     except MissingError as error:
         if options.corpus and not options.allow_missing:
             raise  # the user asked for this text by name
         return TrainingTexts(
             missing=f"{error} Or name a text with --corpus."
         )  # only the methods that need it go without
-    runtime.progress.say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}")
+    kept = f", with their neighbours, in {len(corpus.documents):,} stretches" if corpus.documents else ""
+    runtime.progress.say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}{kept}")
     return TrainingTexts(corpus)
 
 

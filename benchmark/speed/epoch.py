@@ -39,7 +39,7 @@ def measure(
 ) -> dict[str, Any]:
     """Measure `steps` steps of a recipe; raises UsageError for one that does not train on single sentences."""
     cls, recipe = spec.resolve()
-    if not (cls.traits(recipe).needs_corpus and hasattr(recipe, "batch_size") and hasattr(recipe, "train_max_length")):
+    if not (cls.traits(recipe).needs_corpus and hasattr(recipe, "epochs") and hasattr(recipe, "train_max_length")):
         raise UsageError(
             f"{spec.name} does not train on batches of single sentences; take simcse, ptbert, promptbert ..."
         )

@@ -88,11 +88,12 @@ def golden_values(name: str, backbone: Path) -> dict[str, Any]:
     chosen |= {"pooling": "mean"} if name == "pretrained" else {}
     chosen |= {"path": str(backbone / ("texts.tsv" if name == "vectors" else "words.txt"))} if "path" in fields else {}
     chosen |= {"dropout": 0.1} if "dropout" in fields else {}
+    chosen |= {"steps": 10, "dim": 16} if name == "static-contrastive" else {}
     recipe = cls.Recipe(**chosen)
     encoder = cls(recipe, Runtime())
     traits = cls.traits(recipe)
     if traits.needs_corpus or traits.needs_pairs:
-        corpus = labelled() if traits.needs_pairs else Corpus("fixed", sentences())
+        corpus = labelled() if traits.needs_pairs else Corpus("fixed", sentences(), documents=range(0, 96, 8))
         encoder.fit(corpus, run=Run(seed=0))
     if traits.transductive:
         encoder = encoder.adapt(sentences())  # type: ignore[assignment]

@@ -25,6 +25,7 @@ ONE_RECIPE_A_METHOD = {
     "wordvectors": "glove",
     "sif": "sif",
     "sif-tokens": "usif-tokens",
+    "static-contrastive": "static-contrastive:steps=2",
     "whitening": "whitening:k=8",
     "flow": "flow-nli-h0",
     "simcse": "simcse-sup",

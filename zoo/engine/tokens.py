@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import time
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ class TokenTable:
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1,)
     truncated: int = 0
-    seconds: float = 0.0  # what tokenising took; for rows from the cache, their share of it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -44,6 +42,43 @@ class TokenTable:
         """Token ids of text i."""
         return self.ids[self.offsets[i] : self.offsets[i + 1]]
 
+    def taken(self, rows: NDArray[np.int64]) -> TokenTable:
+        """Return the table of these rows, in their order."""
+        return self.stretches(self.offsets[rows], self.lengths[rows])
+
+    def stretches(self, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> TokenTable:
+        """Return a table whose row i has the `lengths[i]` ids from place `starts[i]` on."""
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return TokenTable(self.ids[np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)], offsets)
+
+    def first(self, most: int) -> TokenTable:
+        """Return the table of each row's first `most` ids."""
+        return self.stretches(self.offsets[:-1], np.minimum(self.lengths, most))
+
+    def framed(self, start: NDArray[np.int32], end: NDArray[np.int32]) -> TokenTable:
+        """Return the table with the same ids before and after each row, such as [CLS] and [SEP]."""
+        offsets = self.offsets + np.arange(len(self) + 1) * (len(start) + len(end))
+        ids = np.empty(offsets[-1], np.int32)
+        places = np.arange(len(self.ids)) + np.repeat(offsets[:-1] - self.offsets[:-1] + len(start), self.lengths)
+        ids[places] = self.ids
+        ids[(offsets[:-1, None] + np.arange(len(start))).ravel()] = np.tile(start, len(self))
+        ids[(offsets[1:, None] + np.arange(-len(end), 0)).ravel()] = np.tile(end, len(self))
+        return TokenTable(ids, offsets)
+
+    def without(self, dropped: Sequence[int]) -> TokenTable:
+        """Return the table without these token ids; a row may become empty."""
+        kept = ~np.isin(self.ids, dropped)
+        if kept.all():
+            return self
+        return TokenTable(self.ids[kept], np.concatenate([[0], np.cumsum(kept)])[self.offsets], self.truncated)
+
+    @classmethod
+    def joined(cls, tables: Sequence[TokenTable]) -> TokenTable:
+        """Return the rows of several tables one after the other."""
+        lengths = np.concatenate([np.empty(0, np.int64), *(table.lengths for table in tables)])
+        ids = np.concatenate([np.empty(0, np.int32), *(table.ids for table in tables)])
+        return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
     def padded(self, rows: Sequence[int] | NDArray[np.int64], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return input_ids and attention_mask (len(rows), longest), int64, padded on the right."""
         rows = np.asarray(rows)
@@ -53,6 +88,12 @@ class TokenTable:
         where = np.minimum(starts[:, None] + columns[None, :], max(len(self.ids) - 1, 0))
         ids = np.where(mask, self.ids[where], pad_id) if len(self.ids) else np.full(mask.shape, pad_id)
         return torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(mask.astype(np.int64))
+
+
+def sif_weights(ids: NDArray[np.int32], vocabulary: int, a: float) -> torch.Tensor:
+    """Return SIF's weight a / (a + p) of each token (vocabulary,), p being its share of the ids of a text."""
+    counts = torch.from_numpy(np.bincount(ids, minlength=vocabulary))
+    return a / (a + counts / counts.sum())
 
 
 def clean_text(text: object, index: int) -> str:
@@ -83,7 +124,6 @@ def _tokenise(
     specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
     if max_length is not None and max_length <= specials:
         raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
-    started = time.perf_counter()
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)
@@ -107,7 +147,7 @@ def _tokenise(
             cut[start : start + len(here)] = here
     ids = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return TokenTable(ids, offsets, int(cut.sum()), time.perf_counter() - started), cut
+    return TokenTable(ids, offsets, int(cut.sum())), cut
 
 
 @dataclass
@@ -132,9 +172,7 @@ class _Known:
                 self.cut[text, max_length] = row
             else:
                 self.whole[text] = row
-        offsets = np.concatenate([self.table.offsets, table.offsets[1:] + self.table.offsets[-1]])
-        seconds = self.table.seconds + table.seconds
-        self.table = TokenTable(np.concatenate([self.table.ids, table.ids]), offsets, seconds=seconds)
+        self.table = TokenTable.joined([self.table, table])
         self.lengths += table.lengths.tolist()
 
     def take(self, texts: list[str], max_length: int | None) -> TokenTable:
@@ -143,15 +181,8 @@ class _Known:
         first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         if last - first == len(rows) and (np.diff(rows) == 1).all():  # consecutive rows: nothing has to be copied
             offsets = self.table.offsets[first : last + 1]
-            ids = self.table.ids[offsets[0] : offsets[-1]]
-            return TokenTable(ids, offsets - offsets[0], truncated, self._seconds(len(ids)))
-        lengths = self.table.lengths[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        where = np.arange(offsets[-1]) + np.repeat(self.table.offsets[rows] - offsets[:-1], lengths)
-        return TokenTable(self.table.ids[where], offsets, truncated, self._seconds(len(where)))
-
-    def _seconds(self, tokens: int) -> float:
-        return self.table.seconds * tokens / max(len(self.table.ids), 1)
+            return TokenTable(self.table.ids[offsets[0] : offsets[-1]], offsets - offsets[0], truncated)
+        return replace(self.table.taken(rows), truncated=truncated)
 
 
 class TokenMemory:

@@ -10,8 +10,8 @@ from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
 from zoo.engine.backbone import without_pooler
 from zoo.errors import ContractError, UsageError, ZooError
-from zoo.files import write_json, write_sums, write_text
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, StockModules
+from zoo.files import write_json, write_sums, write_tensors, write_text
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, StaticModules, StockModules
 from zoo.registry import METHODS
 
 _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
@@ -21,7 +21,7 @@ _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 
 class Exportable(Protocol):
     """An encoder that sentence-transformers' stock modules can express if its traits say `exports`."""
 
-    def stock_modules(self) -> StockModules:
+    def stock_modules(self) -> StockModules | StaticModules:
         """Return the modules that compute the same vectors."""
         ...
 
@@ -39,7 +39,10 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as temporary:
             made = Path(temporary) / folder.name
-            _write(modules, made)
+            if isinstance(modules, StaticModules):
+                _write_static(modules, made)
+            else:
+                _write(modules, made)
             reader = METHODS.get("pretrained")
             again = reader(reader.Recipe(model=str(made)), encoder.runtime)
             off = deviation(again.encode(list(PROBES)), encoder.encode(list(PROBES)))
@@ -56,7 +59,7 @@ def write_sentence_transformers(encoder: Encoder, folder: Path, *, card: str = "
         raise ZooError(f"cannot write {folder}: {error.strerror or error}. Name another folder.") from error
 
 
-def modules_of(encoder: Encoder) -> StockModules:
+def modules_of(encoder: Encoder) -> StockModules | StaticModules:
     """Return the encoder as stock modules of sentence-transformers; raises UsageError if they cannot express it."""
     if type(encoder).traits(encoder.recipe).exports and isinstance(encoder, Exportable):
         return encoder.stock_modules()
@@ -87,6 +90,16 @@ def _write(encoder: StockModules, folder: Path) -> None:
         if isinstance(module, Dense):
             module.write(folder / place)
     write_json(folder / "modules.json", modules)
+
+
+def _write_static(encoder: StaticModules, folder: Path) -> None:
+    """Write the format of model2vec, which sentence-transformers reads too."""
+    (folder / "1_Normalize").mkdir(parents=True)
+    write_tensors(folder / "model.safetensors", {"embeddings": encoder.table})
+    write_text(folder / "tokenizer.json", encoder.tokenizer.to_str())
+    said = {"model_type": "model2vec", "architectures": ["StaticModel"], "hidden_dim": encoder.table.shape[1]}
+    write_json(folder / "config.json", {**said, "normalize": True, "max_length": None})  # no text is cut
+    write_json(folder / "modules.json", [_listed(0, ".", "StaticEmbedding"), _listed(1, "1_Normalize", "Normalize")])
 
 
 def _listed(number: int, path: str, kind: str) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from zoo.paths import is_file
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from tokenizers import Tokenizer
 
 TANH, IDENTITY = "torch.nn.modules.activation.Tanh", "torch.nn.modules.linear.Identity"
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {TANH: torch.tanh, IDENTITY: lambda x: x}
@@ -95,6 +96,14 @@ class StockModules:
     max_length: int
     after: Sequence[Dense | Normalize] = ()
     lower_case: bool = False
+
+
+@dataclass(frozen=True)
+class StaticModules:
+    """An encoder as the mean of a text's rows in a table (vocabulary, dim), scaled to length 1."""
+
+    tokenizer: Tokenizer
+    table: torch.Tensor
 
 
 EXPORTED_POOLINGS: dict[Pooling, str] = {"cls": "cls", "mean": "mean", "last": "mean", "max": "max"}
@@ -211,7 +220,7 @@ def load_with_library(
     configurations = {}
     for folder in module_folders(source.folder):
         stated = read_mapping(folder / "config.json") if is_file(folder / "config.json") else {}
-        if "model_type" in stated:
+        if stated.get("model_type", "model2vec") != "model2vec":  # a token table, which transformers does not know
             check_tokenizer_files(what, folder)
             configurations[folder] = config_of(what, folder)
         activation = str(stated.get("activation_function") or "torch.")

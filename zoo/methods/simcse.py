@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from zoo.training.augment import generator, make_augmenter
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
+from zoo.training.positives import NEED_NEIGHBOURS, Positives, paired_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +35,12 @@ class SimCSERecipe(ContrastiveRecipe):
     mlm_weight: float = 0.0  # of the masked-language-model loss; in table 8, 0.1 raises transfer and lowers STS
     mlm_rate: float = 0.15
     augment: tuple[str, ...] = added(())  # for the positive, one drawn per sentence (zoo.training.augment; table 1)
+    positives: Literal["dropout", Positives] = added("dropout")  # the same sentence, or zoo.training.positives
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.positives != "dropout" and (self.augment or self.supervised):
+            raise ValueError("positives names another positive than augment or supervised does; set one of the three")
         if self.mlm_weight < 0 or not 0 < self.mlm_rate < 1:
             raise ValueError("mlm_weight must not be below 0, and mlm_rate must be between 0 and 1")
         if self.augment and self.supervised:
@@ -131,8 +135,9 @@ class SimCSE(Contrastive[SimCSERecipeT]):
 
     @property
     def views_by_dropout(self) -> bool:
-        """True without labels and augmentation."""
-        return not self.recipe.supervised and not self.recipe.augment
+        """True without labels and augmentation, and without other positives."""
+        recipe = self.recipe
+        return not recipe.supervised and not recipe.augment and recipe.positives == "dropout"
 
     @classmethod
     def traits(cls, recipe: SimCSERecipeT) -> Traits:
@@ -140,12 +145,15 @@ class SimCSE(Contrastive[SimCSERecipeT]):
         return replace(
             super().traits(recipe),
             needs_corpus=not recipe.supervised,
+            needs_neighbours=recipe.positives in NEED_NEIGHBOURS,
             needs_pairs=recipe.supervised,
             training_passes=(3.0 if recipe.supervised else 2.0) * recipe.epochs * (2 if recipe.mlm_weight else 1),
         )
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
-        """Rows are sentences, or triplets."""
+        """Rows are sentences, triplets, or sentences that have a positive."""
+        if self.recipe.positives != "dropout":
+            return paired_rows(self.backbone, corpus, self.recipe.positives, self.recipe.train_max_length, run.seed)
         views = triplets(corpus) if self.recipe.supervised else [(sentence,) for sentence in corpus.sentences]
         return self.augmented(corpus, run) if self.recipe.augment else self.stacked(views), len(views)
 

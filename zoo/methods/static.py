@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,13 +126,7 @@ class Static(BackboneEncoder[StaticRecipe]):
         return any_row(self._table(list(texts)), self.vectors.any(dim=1).cpu().numpy())
 
     def _encode_unique(self, texts: list[str]) -> Vectors:
-        started = time.perf_counter()
-        table = self._table(texts)
-        if self.recipe.remove == "none":  # another method may have made these tokens: count what they took then
-            started = time.perf_counter() - table.seconds
-        vectors = self._average(table)
-        self.stats.seconds += time.perf_counter() - started
-        return vectors
+        return self._average(self._table(texts))
 
     def _split(self, texts: Sequence[str]) -> TokenTable:
         blanks = [" " + clean_text(text, i) for i, text in enumerate(texts)]

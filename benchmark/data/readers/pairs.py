@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import random
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +138,44 @@ def iterate_text(path: Path) -> Iterator[str]:
         text = line.strip()
         if text:
             yield text
+
+
+_RUN = 100  # sentences of a document that are drawn together
+
+
+def sample_documents(path: Path, count: int | None, seed: int = 0) -> tuple[list[str], list[int], bool]:
+    """Return sentences in the file's order, the number of each document's first one, and if an empty line ended one.
+
+    With `count`, runs of up to 100 consecutive sentences of one document are drawn until there are so many (same seed,
+    same runs); each run is then a document, the last one drawn being cut short.
+    """
+    generator = random.Random(seed)
+    kept: list[tuple[float, int, list[str]]] = []  # a heap; its first run is the one that makes room
+    total = number = 0
+    blank = False
+    for run, ended in _runs(path, sys.maxsize if count is None else _RUN):
+        heapq.heappush(kept, (-generator.random(), number, run))
+        total, number, blank = total + len(run), number + 1, blank or ended
+        while count is not None and total - len(kept[0][2]) >= count:
+            total -= len(heapq.heappop(kept)[2])
+    if kept and count is not None and total > count:
+        del kept[0][2][count - total :]
+    runs = [run for _, _, run in sorted(kept, key=lambda one: one[1])]
+    starts = [0, *accumulate(map(len, runs))][: len(runs)]
+    return [text for run in runs for text in run], starts, blank
+
+
+def _runs(path: Path, most: int) -> Iterator[tuple[list[str], bool]]:
+    """Yield the consecutive sentences of each document, at most `most` at a time, and if an empty line ends them."""
+    run: list[str] = []
+    for line in iterate_lines(path, what="corpus"):
+        if text := line.strip():
+            run.append(text)
+        if run and (not text or len(run) == most):
+            yield run, not text
+            run = []
+    if run:
+        yield run, False
 
 
 def sample_text(path: Path, count: int | None, seed: int = 0) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmark.data.catalog import catalog
@@ -35,6 +36,47 @@ def test_a_sample_is_always_the_same() -> None:
     assert first.sha256() == again.sha256()
     assert len(set(first.sentences)) == 100
     assert load_corpus("pocket-text", HERE, 101).sha256() != first.sha256()
+
+
+def test_neighbours_are_kept_together_in_a_draw(tmp_path: Path) -> None:
+    """An empty line ends a document; runs of up to 100 sentences are drawn, in the file's order."""
+    lines = [f"d{d} s{s}" for d in range(40) for s in range(3 + 10 * d)]
+    text = "\n".join("\n".join(f"d{d} s{s}" for s in range(3 + 10 * d)) + "\n" for d in range(40))
+    path = tmp_path / "documents.txt"
+    path.write_text(text, encoding="utf-8")
+    whole = load_corpus(str(path), HERE, None, documents=True)
+    assert list(whole.sentences) == lines and len(whole.documents or ()) == 40
+    assert whole.identity() == {"name": path.name, "sentences": len(lines), "documents": 40, "sha256": whole.sha256()}
+    plain = load_corpus(str(path), HERE, None)
+    assert plain.documents is None and plain.sha256() != whole.sha256() and "documents" not in plain.identity()
+    drawn = load_corpus(str(path), HERE, 1000, documents=True)
+    assert (
+        len(drawn.sentences) == 1000 and drawn.sha256() == load_corpus(str(path), HERE, 1000, documents=True).sha256()
+    )
+    number = {line: i for i, line in enumerate(lines)}
+    places = [number[sentence] for sentence in drawn.sentences]
+    assert places == sorted(places)
+    ends = drawn.document_ends()
+    for i, end in enumerate(ends[:-1]):
+        if i + 1 < end:  # the next sentence of its document
+            assert places[i + 1] == places[i] + 1 and drawn.sentences[i].split()[0] == drawn.sentences[i + 1].split()[0]
+    assert 0.9 < np.mean(ends > np.arange(1000) + 1) < 1
+    assert max(np.diff([*(drawn.documents or ()), 1000])) <= 100
+
+
+def test_a_corpus_without_documents_has_no_neighbours(tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("one\ntwo\nthree\n", encoding="utf-8")
+    for name in (str(path), "pocket-text"):
+        with pytest.raises(MissingError, match=r"^corpus .+ does not say which sentences are neighbours: put an empty"):
+            load_corpus(name, HERE, None, documents=True)
+
+
+def test_wiki_is_in_order(data_dir: Path) -> None:
+    """The catalog says so: its lines are one document, and a draw keeps runs of them."""
+    drawn = load_corpus("wiki", DataSource(data_dir), 1500, documents=True)
+    assert len(drawn.sentences) == 1500 and len(drawn.documents or ()) == 15
+    assert drawn.documents == list(range(0, 1500, 100))
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

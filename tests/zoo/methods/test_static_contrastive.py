@@ -1,0 +1,168 @@
+"""Token tables trained by contrast: ten steps against a computation in numpy, the start, export, and bad input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from transformers import AutoTokenizer
+
+from zoo.conformance import ODD_TEXTS, PROBES
+from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.backbone import Backbone
+from zoo.errors import ContractError, CorruptError, MissingError, TrainingError
+from zoo.files import read_tensors, write_tensors
+from zoo.formats.export import write_sentence_transformers
+from zoo.methods.static_contrastive import StaticContrastive
+from zoo.pretraining.starts import StartRecipe, ppmi_vectors
+from zoo.training.augment import generator
+from zoo.training.positives import PositivePairs
+
+Table = NDArray[np.float64]
+WORDS = "the a river stone lamp garden winter train letter bridge market apple is near in old town by night".split()
+
+
+def toy(documents: bool = True) -> Corpus:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS, int(rng.integers(2, 12)))) for _ in range(64)]
+    return Corpus("toy", texts, documents=range(0, 64, 8) if documents else None)
+
+
+def made(backbone: Path | None, vocabulary: Path, **more: object) -> StaticContrastive:
+    fields = {"dim": 8, "batch_size": 16, "steps": 10, "learning_rate": 0.02, **more}
+    start = {"vocabulary": str(vocabulary)} if backbone is None else {"backbone": str(backbone), "dim": None}
+    return StaticContrastive(StaticContrastive.Recipe(**{**fields, **start}), Runtime())
+
+
+def loss_and_gradient(table: Table, first: list[NDArray[np.int32]], second: list[NDArray[np.int32]], t: float) -> tuple:
+    """InfoNCE of the cosines of mean rows, and its gradient, derived by hand."""
+    n = len(first)
+    means = [np.stack([table[row].mean(0) for row in side]) for side in (first, second)]
+    norms = [np.linalg.norm(m, axis=1, keepdims=True) for m in means]
+    units = [m / norm for m, norm in zip(means, norms, strict=True)]
+    logits = units[0] @ units[1].T / t
+    weights = np.exp(logits - logits.max(1, keepdims=True))
+    weights /= weights.sum(1, keepdims=True)
+    loss = -np.log(np.diag(weights)).mean()
+    error = (weights - np.eye(n)) / n / t
+    gradient = np.zeros_like(table)
+    for side, unit, norm, inner in zip(
+        (first, second), units, norms, (error @ units[1], error.T @ units[0]), strict=True
+    ):
+        of_mean = (inner - unit * (inner * unit).sum(1, keepdims=True)) / norm
+        for row, part in zip(side, of_mean, strict=True):
+            np.add.at(gradient, row, part / len(row))
+    return loss, gradient
+
+
+@pytest.mark.parametrize("how", ["mix", "halves"])
+def test_ten_steps_are_those_of_a_computation_in_numpy(how: str, tiny_bert: Path) -> None:
+    """The loss, its gradient, Adam with a rate that falls linearly to 0, and nothing else."""
+    encoder, corpus = made(None, tiny_bert, positives=how), toy()
+    ids = encoder.tokens.table(corpus.sentences)
+    table = encoder.initial_table(ids.ids, 3).double().numpy()
+    table[list(encoder.tokens.dropped)] = 0
+    pairs = PositivePairs(corpus, ids, how)  # type: ignore[arg-type]
+    first_moment, second_moment, losses = np.zeros_like(table), np.zeros_like(table), []
+    batches = [np.random.default_rng([3, epoch]).permutation(len(pairs.rows)) for epoch in range(3)]
+    rows = [order[i : i + 16] for order in batches for i in range(0, len(order), 16)]
+    for step in range(10):
+        views = pairs.views(pairs.rows[rows[step]], generator(3, int(rows[step][0])))
+        loss, gradient = loss_and_gradient(table, *([v.row(i) for i in range(len(v))] for v in views), 0.05)
+        losses.append(loss)
+        first_moment = 0.9 * first_moment + 0.1 * gradient
+        second_moment = 0.999 * second_moment + 0.001 * gradient**2
+        corrected = first_moment / (1 - 0.9 ** (step + 1)), second_moment / (1 - 0.999 ** (step + 1))
+        table -= 0.02 * (1 - step / 10) * corrected[0] / (np.sqrt(corrected[1]) + 1e-8)
+    report = encoder.fit(corpus, run=Run(seed=3))
+    assert report.steps == 10 and report.final_loss == pytest.approx(losses[-1], rel=1e-4)
+    assert np.abs(encoder.bag.weight.detach().numpy() - table).max() < 1e-4
+    text = "the old bridge by night"
+    mean = table[encoder.tokens.table([text]).ids].mean(0)
+    assert np.abs(encoder.encode([text])[0] - mean / np.linalg.norm(mean)).max() < 1e-5
+
+
+def test_the_start_is_ppmi_times_sif(tiny_bert: Path) -> None:
+    encoder, corpus = made(None, tiny_bert, a=0.01), toy()
+    ids = encoder.tokens.table(corpus.sentences).ids
+    counts = np.bincount(ids, minlength=len(encoder.bag.weight))
+    vectors = ppmi_vectors(ids, len(counts), 8, StartRecipe(), 5)
+    weights = 0.01 / (0.01 + counts / counts.sum())
+    assert np.allclose(encoder.initial_table(ids, 5), vectors * weights[:, None], atol=1e-6)
+    plain = made(None, tiny_bert, a=None).initial_table(ids, 5)
+    assert np.allclose(plain, vectors, atol=1e-6)
+
+
+def test_a_backbones_table_is_the_start_scaled_and_cut_to_its_first_directions(tiny_bert: Path) -> None:
+    table = Backbone.load(str(tiny_bert), None, Runtime()).token_vectors
+    whole = made(tiny_bert, tiny_bert, a=None)
+    (unknown,) = whole.tokens.dropped
+    scaled = table * 0.8 / table.norm(dim=1).mean()
+    scaled[unknown] = 0
+    assert torch.allclose(whole.initial_table(np.arange(5, dtype=np.int32), 0), scaled, atol=1e-6)
+    cut = StaticContrastive(StaticContrastive.Recipe(backbone=str(tiny_bert), dim=4), Runtime())
+    u, s, _ = np.linalg.svd(table.numpy(), full_matrices=False)
+    wanted = u[:, :4] * s[:4]
+    wanted[unknown] = 0
+    grams = [m @ m.T for m in (cut.bag.weight.detach().numpy()[:300], wanted[:300])]
+    assert np.corrcoef(grams[0].ravel(), grams[1].ravel())[0, 1] > 0.9999
+    assert set(StaticContrastive.sources(cut.recipe, Runtime())) == {"backbone"}
+    alone = StaticContrastive.sources(StaticContrastive.Recipe(vocabulary=str(tiny_bert)), Runtime())
+    assert set(alone) == {"vocabulary"} and set(alone["vocabulary"]) == {"name", "sha256"}
+
+
+def test_a_stopped_training_goes_on_to_the_same_table(tiny_bert: Path, tmp_path: Path) -> None:
+    corpus, straight = toy(), made(None, tiny_bert)
+    straight.fit(corpus, run=Run(seed=1))
+    asked = iter([0, 0, 0, 0, 2])
+    stopped = made(None, tiny_bert)
+    with pytest.raises(Exception, match="stopped by signal 2 at step 4"):
+        stopped.fit(corpus, run=Run(tmp_path, 1, stop_signal=lambda: next(asked)))
+    resumed = made(None, tiny_bert)
+    resumed.fit(corpus, run=Run(tmp_path, 1))
+    assert resumed.fingerprint() == straight.fingerprint()
+
+
+def test_the_export_gives_equal_vectors_in_both_packages(tiny_bert: Path, tmp_path: Path) -> None:
+    library = pytest.importorskip("sentence_transformers")
+    encoder = made(None, tiny_bert)
+    encoder.fit(toy(), run=Run(seed=0))
+    write_sentence_transformers(encoder, tmp_path / "out", card="# Words\n")
+    texts = [*PROBES, "an unknownxyz \u2603 word", *(text for text in ODD_TEXTS if text.isprintable())]
+    theirs = library.SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
+    assert np.abs(theirs - encoder.encode(texts)).max() < 1e-6
+    model2vec = pytest.importorskip("model2vec")
+    theirs = model2vec.StaticModel.from_pretrained(tmp_path / "out").encode(texts)
+    assert np.abs(theirs - encoder.encode(texts)).max() < 1e-6
+
+
+def test_a_table_of_another_vocabulary_is_refused(tiny_bert: Path, tiny_roberta: Path, tmp_path: Path) -> None:
+    encoder = made(None, tiny_bert)
+    encoder.save(tmp_path)
+    other = AutoTokenizer.from_pretrained(tiny_roberta).backend_tokenizer
+    (tmp_path / "tokenizer.json").write_text(other.to_str(), encoding="utf-8")
+    with pytest.raises(CorruptError, match=r"token vectors and the tokenizer .* tokens: it is of another vocabulary"):
+        StaticContrastive.load(tmp_path)
+    encoder.save(tmp_path)
+    table = read_tensors(tmp_path / "table.safetensors")[0]["table"]
+    write_tensors(tmp_path / "table.safetensors", {"table": table[:-1]})
+    with pytest.raises(CorruptError, match="of another vocabulary"):
+        StaticContrastive.load(tmp_path)
+
+
+def test_bad_texts_are_told_in_one_sentence(tiny_bert: Path) -> None:
+    with pytest.raises(MissingError, match=r"^corpus toy does not say which sentences are neighbours"):
+        made(None, tiny_bert).fit(toy(documents=False), run=Run())
+    with pytest.raises(TrainingError, match=r"^no sentence of one has two known tokens"):
+        made(None, tiny_bert, positives="halves").fit(Corpus("one", ["the", "river"]), run=Run())
+    with pytest.raises(ContractError, match="needs a corpus"):
+        made(None, tiny_bert).fit(None, run=Run())
+
+
+def test_texts_without_a_known_token_are_not_covered(tiny_bert: Path) -> None:
+    encoder = made(None, tiny_bert)
+    assert encoder.covers(["the river", "", "\u2603", " "]).tolist() == [True, False, False, False]
+    assert not encoder.encode(["", "\u2603"]).any()

@@ -1,0 +1,149 @@
+"""A table of token vectors trained by contrast of two pieces of the same text; at test their mean, without a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
+from zoo.engine.backbone import find_backbone
+from zoo.engine.tokens import clean_text, sif_weights
+from zoo.errors import ContractError
+from zoo.methods.bagofwords import BagOfWordsRecipe
+from zoo.methods.base import WIDEST, check_at_most, check_positive
+from zoo.methods.static import StaticRecipe
+from zoo.methods.token_table import TokenTableEncoder, backbone_table, bags, tokenizer_of, tokenizer_sha256
+from zoo.pretraining.starts import StartRecipe, ppmi_vectors
+from zoo.training.augment import generator
+from zoo.training.loop import Objective, train
+from zoo.training.losses import info_nce
+from zoo.training.positives import NEED_NEIGHBOURS, PositivePairs, Positives
+from zoo.training.settings import TrainSettings
+
+_ROW_NORM = 0.8  # mean length of rows before they are weighted: Adam's steps do not scale with them
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticContrastiveRecipe:
+    """The start of the table, the positives, and the training; no paper states them."""
+
+    backbone: str | None = None  # whose token embeddings are the start; None: PPMI vectors of the training text
+    revision: str | None = None
+    vocabulary: str = "zoo-mini"  # without a backbone: whose tokenizer splits the text; no weight of it is read
+    dim: int | None = None  # None: 256 for PPMI vectors, else the backbone's width; less: its first directions
+    ppmi_tokens: int = 6_000_000  # tokens counted, from the start of the training text
+    a: float | None = 1e-3  # rows start with SIF's weight a / (a + p), p counted in the training text; None: with 1
+    positives: Positives = "mix"
+    temperature: float = 0.05
+    batch_size: int = 1024
+    learning_rate: float = 2e-3  # falls linearly to 0
+    steps: int = 2000
+    train_max_length: int = 64
+    eval_every: int = 250  # steps between dev scores
+
+    def __post_init__(self) -> None:
+        numbers = "dim ppmi_tokens a temperature batch_size learning_rate steps train_max_length eval_every"
+        check_positive(self, *numbers.split())
+        check_at_most(self, WIDEST, "dim")
+
+
+class TableObjective(Objective):
+    """InfoNCE of the mean rows of two views, as in SimCSE's Eq. 1."""
+
+    def __init__(self, bag: torch.nn.EmbeddingBag, temperature: float) -> None:
+        super().__init__()
+        self.bag, self.temperature = bag, temperature
+
+    def forward(self, *views: torch.Tensor) -> torch.Tensor:
+        """Ids and offsets of the first views, then of the second -> scalar loss."""
+        return info_nce(self.bag(*views[:2]), self.bag(*views[2:]), self.temperature)
+
+
+class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
+    """Static token vectors trained by contrast, from plain text alone or from a backbone's token embeddings.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = StaticContrastive(StaticContrastive.Recipe(batch_size=4, steps=2, dim=8), Runtime())
+        >>> corpus = Corpus("toy", [f"sentence number {i}" for i in range(8)], documents=[0])
+        >>> encoder.fit(corpus, run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type[Any]] = StaticContrastiveRecipe
+
+    def __init__(self, recipe: StaticContrastiveRecipe, runtime: Runtime) -> None:
+        if recipe.backbone is None:
+            tokenizer = tokenizer_of(find_backbone(recipe.vocabulary))
+            size = tokenizer.get_vocab_size(), recipe.dim or 256
+            vectors = torch.from_numpy(np.random.default_rng(0).normal(size=size))  # until `fit` has read the text
+        else:
+            tokenizer, vectors = backbone_table(recipe.backbone, recipe.revision, recipe.dim, runtime)
+            vectors = vectors * (_ROW_NORM / vectors.norm(dim=1).mean())
+        super().__init__(recipe, runtime, tokenizer, vectors)
+
+    @classmethod
+    def traits(cls, recipe: StaticContrastiveRecipe) -> Traits:
+        """Trained on sentences, for most positives with their neighbours, whatever --precision says in float32."""
+        always = Traits(needs_corpus=True, stochastic=True, picks_checkpoint=True, exports=True, precision="fp32")
+        return replace(always, needs_neighbours=recipe.positives in NEED_NEIGHBOURS)
+
+    @classmethod
+    def start(cls, recipe: StaticContrastiveRecipe) -> Start | None:
+        """Return the mean of the backbone's token embeddings; before any text is read, tokens are only told apart."""
+        if recipe.backbone is None:
+            return Start("bag-of-words", BagOfWordsRecipe())
+        return Start("static", StaticRecipe(backbone=recipe.backbone, revision=recipe.revision))
+
+    @classmethod
+    def sources(cls, recipe: StaticContrastiveRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the backbone, or of the tokenizer alone."""
+        if recipe.backbone is None:
+            tokenizer = tokenizer_of(find_backbone(recipe.vocabulary))
+            return {"vocabulary": {"name": recipe.vocabulary, "sha256": tokenizer_sha256(tokenizer)}}
+        return {"backbone": find_backbone(recipe.backbone, recipe.revision).identity()}
+
+    def initial_table(self, ids: NDArray[np.int32], seed: int) -> torch.Tensor:
+        """Return the table (vocabulary, dim) before training: PPMI or the backbone's vectors, times SIF's weights."""
+        vectors = self.bag.weight.detach().cpu()
+        if self.recipe.backbone is None:
+            counted = StartRecipe(row_norm=_ROW_NORM, ppmi_tokens=self.recipe.ppmi_tokens)
+            vectors = torch.from_numpy(ppmi_vectors(ids, len(vectors), self.dim, counted, seed))
+        return vectors if self.recipe.a is None else vectors * sif_weights(ids, len(vectors), self.recipe.a)[:, None]
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train the table on the corpus and keep that of the best dev score (without dev score, the last)."""
+        if corpus is None:
+            raise ContractError("static-contrastive is trained and needs a corpus; pass --corpus FILE.")
+        recipe = self.recipe
+        torch.manual_seed(run.seed)
+        table = self.tokens.table([clean_text(text, i) for i, text in enumerate(corpus.sentences)])
+        pairs = PositivePairs(corpus, table.first(recipe.train_max_length), recipe.positives)
+        self.use(self.initial_table(table.ids, run.seed))
+
+        def collate(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            views = pairs.views(pairs.rows[rows], generator(run.seed, int(rows[0])))  # the same in a resumed run
+            return tuple(part for view in views for part in bags(view))
+
+        settings = TrainSettings(
+            batch_size=recipe.batch_size,
+            learning_rate=recipe.learning_rate,
+            epochs=1,
+            steps=recipe.steps,
+            eval_every=recipe.eval_every,
+            max_grad_norm=float("inf"),  # no clipping: Adam alone scales the steps
+        )
+        return train(
+            TableObjective(self.bag, recipe.temperature),
+            collate,
+            len(pairs.rows),
+            settings,
+            runtime=self.runtime,
+            run=run,
+            backbone=self.bag,
+            dev_score=None if dev_score is None else lambda: dev_score(self),
+        )

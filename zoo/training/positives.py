@@ -1,0 +1,104 @@
+"""Positives from the text itself: neighbouring sentences, halves of a sentence, crops of consecutive sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus
+from zoo.engine.tokens import TokenTable, tokenise
+from zoo.errors import TrainingError
+from zoo.training.augment import generator
+
+if TYPE_CHECKING:
+    import torch
+
+    from zoo.engine.backbone import Backbone
+
+Positives = Literal["neighbours", "halves", "crops", "mix"]
+
+NEED_NEIGHBOURS = ("neighbours", "crops", "mix")
+_STRETCH = 3  # sentences that crops are cut from
+_SHARES = 0.3, 0.7  # of such a stretch, in a crop
+
+
+class PositivePairs:
+    """Two views of each of `rows` (m,), the sentences that have a positive, as token ids.
+
+    "neighbours": the sentence, and the next one of its document. "halves": its tokens, divided at random. "crops": two
+    contiguous pieces, each of 30 to 70 %, of up to three consecutive sentences (after arXiv 2508.03453). "mix": a
+    neighbour or halves, each half of the time. Raises MissingError for a corpus without documents, TrainingError where
+    no sentence has a positive.
+    """
+
+    def __init__(self, corpus: Corpus, table: TokenTable, how: Positives) -> None:
+        self.table, self.how = table, how
+        number, lengths = np.arange(len(table)), table.lengths
+        ends = corpus.document_ends() if how in NEED_NEIGHBOURS else number + 1
+        following = np.minimum(number + 1, len(table) - 1)
+        self.has_neighbour = (number + 1 < ends) & (lengths > 0) & (lengths[following] > 0)
+        self.has_halves = lengths > 1
+        self.stretch_ends = table.offsets[np.minimum(number + _STRETCH, ends)]
+        eligible = {
+            "neighbours": self.has_neighbour,
+            "halves": self.has_halves,
+            "crops": self.stretch_ends - table.offsets[:-1] > 1,
+            "mix": self.has_neighbour | self.has_halves,
+        }
+        self.rows = np.flatnonzero(eligible[how])
+        if not len(self.rows):
+            need = "a sentence of known tokens beside it" if how == "neighbours" else "two known tokens"
+            raise TrainingError(
+                f"no sentence of {corpus.name} has {need}, so there is no positive by {how!r}; train on longer texts."
+            )
+
+    def views(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[TokenTable, TokenTable]:
+        """Return both views of the sentences `rows`; those with a neighbour come first."""
+        if self.how == "crops":
+            return self._crop(rows, rng), self._crop(rows, rng)
+        beside = self.has_neighbour[rows] & (self.how != "halves")
+        if self.how == "mix":
+            beside &= ~self.has_halves[rows] | (rng.random(len(rows)) < 0.5)
+        near, (first, second) = rows[beside], self._halves(rows[~beside], rng)
+        one, other = TokenTable.joined([self.table.taken(near), first]), [self.table.taken(near + 1), second]
+        return one, TokenTable.joined(other)
+
+    def _halves(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[TokenTable, TokenTable]:
+        own = self.table.taken(rows)
+        order = np.lexsort((rng.random(len(own.ids)), np.repeat(np.arange(len(rows)), own.lengths)))
+        shuffled, first = TokenTable(own.ids[order], own.offsets), (own.lengths + 1) // 2
+        starts = own.offsets[:-1]
+        return shuffled.stretches(starts, first), shuffled.stretches(starts + first, own.lengths - first)
+
+    def _crop(self, rows: NDArray[np.int64], rng: np.random.Generator) -> TokenTable:
+        starts = self.table.offsets[rows]
+        sizes = self.stretch_ends[rows] - starts
+        kept = np.maximum((sizes * rng.uniform(*_SHARES, len(rows))).astype(np.int64), 1)
+        return self.table.stretches(starts + (rng.random(len(rows)) * (sizes - kept + 1)).astype(np.int64), kept)
+
+
+def paired_rows(
+    backbone: Backbone, corpus: Corpus, how: Positives, longest: int, seed: int
+) -> tuple[Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]], int]:
+    """Return the collate function of input_ids and attention_mask (n, 2, length), and the number of rows.
+
+    A view has at most `longest` tokens, those included that the tokenizer puts around a text.
+    """
+    frame = backbone.tokenizer("a", return_special_tokens_mask=True)
+    special, ids = np.array(frame["special_tokens_mask"], np.bool_), np.array(frame["input_ids"], np.int32)
+    begin = int(np.argmin(special))
+    start, end = ids[:begin], ids[begin:][special[begin:]]
+    inner = longest - len(start) - len(end)
+    table = tokenise(backbone.tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
+    pairs = PositivePairs(corpus, table.first(inner), how)
+
+    def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+        rng = generator(seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
+        views = [view.first(inner).framed(start, end) for view in pairs.views(pairs.rows[rows], rng)]
+        padded = TokenTable.joined(views).padded(np.arange(2 * len(rows)), backbone.pad_id)
+        return tuple(part.view(2, len(rows), -1).transpose(0, 1) for part in padded)
+
+    return batch, len(pairs.rows)
