@@ -35,7 +35,7 @@ from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
-from zoo.errors import MissingError, UsageError, ZooError
+from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.progress import Progress
 from zoo.training.team import Team
 
@@ -244,8 +244,15 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     return adapted(encoder, name=name, runtime=runtime)
 
 
+_TEXTS = ("data", "backbone", "corpus", "pairs")  # options that are names or paths
+
+
 def _folder_of(results: str | Path | Results) -> Path:
-    return results.folder if isinstance(results, Results) else Path(results)
+    if isinstance(results, Results):
+        return results.folder
+    if not isinstance(results, str | Path) or not str(results).strip():
+        raise UsageError(f"results is {results!r:.100}; give the path of a results folder.")
+    return Path(results)
 
 
 @dataclass(frozen=True)
@@ -307,15 +314,26 @@ def evaluate(
     Raises UsageError for unknown names, MissingError where nothing could be measured, and ZooError with the reason of
     the first failed cell.
     """
-    from benchmark.tasks.suites import all_suites
+    from benchmark.tasks.suites import suite, suite_name
 
-    names = [part.strip() for part in (tasks.split(",") if isinstance(tasks, str) else tasks) if part.strip()]
-    suites = [part for part in names if part in all_suites()]
-    single = [part for part in names if part not in all_suites()]
-    single += [task for one in suites for task in all_suites()[one].tasks] if single and suites else []
+    known = {one.name for one in dataclasses.fields(RunOptions)} - {"methods", "suites", "tasks", "results"}
+    for option in options.keys() - known:
+        more = "Name suites and tasks with tasks=, and the method first."
+        raise UsageError(f"evaluate has no option {option!r}.{did_you_mean(option, [*known, 'tasks'])} {more}")
+    listed = tasks.split(",") if isinstance(tasks, str) else tasks
+    if not isinstance(listed, Sequence) or not all(isinstance(part, str) for part in listed):
+        raise UsageError(f"tasks is {tasks!r:.100}; give names: a text with commas, or a list of texts.")
+    names = [part.strip() for part in listed if part.strip()]
+    if not names or encoder is None:
+        raise UsageError(f"evaluate is given {'no encoder' if names else 'no task'}; name one, or more with commas.")
+    if isinstance(encoder, Path):
+        encoder = str(encoder.absolute())
+    suites = [found for part in names if (found := suite_name(part)) is not None]
+    single = [part for part in names if suite_name(part) is None]
+    single += [task for one in suites for task in suite(one).tasks] if single and suites else []
     temporary = TemporaryDirectory(prefix="zoo-bench-") if results is None else None
-    folder = Path(temporary.name) if temporary is not None else Path(str(results))
-    given: dict[str, Any] = options | ({"data": str(options["data"])} if options.get("data") else {})
+    folder = Path(temporary.name) if temporary is not None else _folder_of(results or "")
+    given: dict[str, Any] = {k: str(v) if isinstance(v, Path) and k in _TEXTS else v for k, v in options.items()}
     chosen = RunOptions(
         methods=encoder if isinstance(encoder, str) else "",
         suites=",".join(suites) if suites and not single else None,

@@ -360,7 +360,8 @@ def check_writable(folder: Path) -> None:
         probe.write_bytes(b"\0" * 65536)
     except OSError as error:
         raise ZooError(
-            f"cannot write to {folder}: {error.strerror or error}. Choose another folder with --out or ZOO_BENCH_CACHE."
+            f"cannot write to {folder}: {error.strerror or error}. Choose another folder with --results, --out or"
+            " ZOO_BENCH_CACHE."
         ) from error
     finally:
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -24,7 +24,8 @@ import yaml
 
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, did_you_mean, said
 from zoo.files import read_text
-from zoo.paths import resource_folder
+from zoo.model_names import model_folder, model_named
+from zoo.paths import is_file, resource_folder
 from zoo.registry import METHODS
 
 if TYPE_CHECKING:
@@ -313,19 +314,12 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     return known[path]
 
 
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # the name is too long for a file
-        return False
-
-
 def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
     """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
     # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
-    found = next((place for place in places if _is_file(place) and (place != path or place == places[-1])), None)
+    found = next((place for place in places if is_file(place) and (place != path or place == places[-1])), None)
     if found is None:
         names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
         raise UsageError(
@@ -387,6 +381,9 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
     """Raise UsageError for NAME:TEXT where TEXT is not a setting, as in a row name that a table has shortened."""
     base, colon, rest = name.partition(":")
     if colon and name not in recipes and base in recipes:
+        if "=" in rest:
+            right = rest.partition("=")[0].strip().replace("-", "_")
+            raise UsageError(f"unknown method {name!r:.200}: {rest!r:.200} is no setting; did you mean {right}=?")
         raise UsageError(
             f"unknown method {name!r:.200}: {rest!r:.200} is no setting; settings are key=value, as in"
             f" {base}:key=value. Tables print of a model only the last part of its folder or hub id; here all of it is"
@@ -394,17 +391,32 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
         )
 
 
+def _with_model(item: str, recipes: Mapping[str, RecipeSpec]) -> str:
+    """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
+    name, pairs = parts_of(item)
+    if name == "pretrained":
+        pairs = [(key, model_folder(value.strip("'\"")) or value if key == "model" else value) for key, value in pairs]
+    elif (model := model_named(name, recipes)) is not None:
+        name, pairs = "pretrained", [("model", model), *pairs]
+    else:
+        return item
+    return ":".join([name, *(f"{key}={value}" for key, value in pairs)])
+
+
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
     """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
 
+    A model is named by its folder (./FOLDER) or hub id (OWNER/NAME), which stand for pretrained:model=...
     Raises UsageError for an unknown name (with suggestions), an empty glob or a method named twice.
     """
     chosen: dict[str, RecipeSpec] = {}
     for item in (part.strip() for part in _COMMA.split(text)):
         if not item:
             continue
+        is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
+        item = item if is_file_of_recipe else _with_model(item, recipes)
         name, overrides = split_overrides(item, "--methods")
-        if name.endswith((".yaml", ".yml")):
+        if is_file_of_recipe:
             specs = [read_recipe(Path(name))]
         else:
             _check_settings(name, recipes)
@@ -424,6 +436,13 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
 S = TypeVar("S")
 
 
+def separated(text: str, known: Collection[str]) -> str:
+    """Return " Separate names by commas: a,b." for known names with other signs between them, else an empty string."""
+    parts = [part for part in re.split(r"[;|+\s]+", text.lower()) if part]
+    several = len(parts) > 1 and {name.lower() for name in known}.issuperset(parts)
+    return f" Separate names by commas: {','.join(parts)}." if several else ""
+
+
 def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
     """Return what a name or a glob stands for, ignoring case; raises UsageError with suggestions."""
     import fnmatch
@@ -436,7 +455,8 @@ def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
         return hits
     exact = [value for name, value in known.items() if name.lower() == lower]
     if not exact:
-        raise UsageError(
-            f"unknown {kind} {pattern!r:.200}.{did_you_mean(pattern[:200], known)} `zoo-bench {kind}s` lists them all."
-        )
+        hint = separated(pattern, known) or did_you_mean(pattern[:200], known)
+        if kind == "method" and pattern.endswith(".py"):
+            hint = f" Name the file with --plugin {pattern:.200}, and here the method that it registers."
+        raise UsageError(f"unknown {kind} {pattern!r:.200}.{hint} `zoo-bench {kind}s` lists them all.")
     return exact

@@ -205,8 +205,12 @@ def _written_docstring(target: str) -> str | None:
     return None if found is None else ast.get_docstring(found)
 
 
-def _raised_in(error: BaseException) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
+def _raised_in(error: BaseException, file: Path | None = None) -> str:
+    """Return the place where an error was raised: the last line in `file` on the way there, where there is one."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    frames = list(traceback.extract_tb(error.__traceback__))
+    frames = [frame for frame in frames if file is not None and frame.filename == str(file)] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
@@ -298,7 +302,8 @@ def register_method(name: str) -> Callable[[type[Encoder]], type[Encoder]]:
 def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     """Run a plugin file; return None, or the reason when it is broken. A name clash raises UsageError."""
     if not path.is_file():
-        raise UsageError(f"plugin file {path} does not exist.")
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise UsageError(f"plugin file {path} {what}; give the path of a Python file.")
     # Two files may have the same name, so the module name contains a hash of the path.
     module_name = f"zoo_bench_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(module_name, path)
@@ -317,7 +322,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         raise
     except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
-        reason = f"{said(error)} ({_raised_in(error)})"
+        reason = f"{said(error)} ({_raised_in(error, path)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)
         return reason

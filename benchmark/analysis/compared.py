@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -17,8 +17,8 @@ from benchmark.metrics.significance import LEVEL
 from benchmark.records.query import PairTexts, label, read_kept, row_named
 from benchmark.records.schema import Record, plain
 from benchmark.records.store import Records, read_records
-from benchmark.tasks.suites import suites_named
-from zoo.errors import MissingError, UsageError, ZooError
+from benchmark.tasks.suites import suites_named, tasks_named
+from zoo.errors import MissingError, ZooError
 from zoo.progress import fit_to, print_safe
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def compare_rows(
     """
     store = Records(results)
     found = read_records(store)
-    asked = _asked(suites, tasks)
+    asked = _asked(suites, tasks, {record["task"]["name"] for record in found})
     wanted = {task for _, names in asked for task in names}
     rows = row_named(found, a, results, wanted), row_named(found, b, results, wanted)
     compared: list[Comparison] = []
@@ -147,7 +147,7 @@ def compare_rows(
                 raise
             left_out.append(f"{title}: left out: {error}")
     if not compared:
-        reasons = " ".join(left_out) or "they have no suite in common; name tasks with --task."
+        reasons = " ".join(left_out) or "they have no suite in common; name tasks with --tasks."
         raise MissingError(f"{label(rows[0])} and {label(rows[1])} cannot be compared: {reasons}")
     differing: dict[str, list[dict[str, Any]]] = {}
     if pairs:
@@ -156,12 +156,10 @@ def compare_rows(
     return Compared(*rows, compared, resamples, differing, left_out)
 
 
-def _asked(suites: str | None, tasks: str | None) -> list[tuple[str, tuple[str, ...]]]:
+def _asked(suites: str | None, tasks: str | None, recorded: Collection[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Return title and tasks of each requested comparison; an empty list stands for all possible ones."""
     if tasks is not None:
-        names = tuple(dict.fromkeys(name.strip() for name in tasks.split(",") if name.strip()))
-        if not names:
-            raise UsageError("--tasks names no task.")
+        names = tasks_named(tasks, recorded)
         return [(", ".join(names), names)]
     return [] if suites is None else [(one.title, one.tasks) for one in suites_named(suites)]
 

@@ -11,6 +11,7 @@ import click
 
 from benchmark.cli.complete import METHODS_LIST, SUITE, TASKS_LIST
 from benchmark.cli.options import (
+    Listed,
     allow_pickle_option,
     data_option,
     device_option,
@@ -21,6 +22,7 @@ from benchmark.cli.options import (
     precision_option,
     results_only_option,
 )
+from benchmark.run.options import BOUNDS
 from zoo.engine.named import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
@@ -176,7 +178,11 @@ class _Bias(_Common):
     help="The token embeddings, or the rows of the MLM head.",
 )
 @click.option(
-    "--neighbours", type=click.IntRange(1), default=5, show_default=True, help="k of purity and neighbour distance."
+    "--neighbours",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    help="k of purity and neighbour distance.",
 )
 @_common
 def bias(**options: Unpack[_Bias]) -> None:
@@ -289,7 +295,7 @@ class _PseudoTokens(_Common):
 @click.option(
     "--train-sentences", type=click.IntRange(1), default=20_000, show_default=True, help="Train on N of them."
 )
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Seeds 0..N-1.")
+@click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), default=1, show_default=True, help="Seeds 0..N-1.")
 @click.option(
     "--sentences",
     type=click.IntRange(1),
@@ -324,6 +330,7 @@ def pseudo_tokens(**options: Unpack[_PseudoTokens]) -> None:
 _kept = options(
     click.option(
         "--methods",
+        cls=Listed,
         required=True,
         type=METHODS_LIST,
         help="Names in the tables of the results folder, or globs; comma-separated.",
@@ -332,7 +339,7 @@ _kept = options(
     click.option(
         "--suite", "suite_name", default="sts", show_default=True, type=SUITE, help="The tasks of this suite."
     ),
-    click.option("--tasks", type=TASKS_LIST, help="Instead of a suite: these tasks, comma-separated."),
+    click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Instead of a suite: these tasks, comma-separated."),
     data_option,
     click.option(
         "--out", type=click.Path(path_type=Path), help="Output folder [default: `analysis` in the results folder]."
@@ -375,7 +382,7 @@ def _start_rows(options: _RowOptions) -> tuple[dict[str, list[Record]], list[str
     from benchmark.records.names import printed_names
     from benchmark.records.query import label, rows_named
     from benchmark.records.store import Records, read_records
-    from benchmark.tasks.suites import suite
+    from benchmark.tasks.suites import suite, tasks_named
     from zoo.errors import UsageError
     from zoo.files import check_writable
 
@@ -387,8 +394,10 @@ def _start_rows(options: _RowOptions) -> tuple[dict[str, list[Record]], list[str
     named = dict.fromkeys(name.strip() for name in options["methods"].split(",") if name.strip())
     if not named:
         raise UsageError("--methods names no method.")
-    tasks = [name.strip() for name in (options["tasks"] or "").split(",") if name.strip()]
-    tasks = list(dict.fromkeys(tasks or suite(options["suite_name"]).tasks))
+    recorded = {record["task"]["name"] for record in found}
+    tasks = list(suite(options["suite_name"]).tasks)
+    if options["tasks"] is not None:
+        tasks = list(tasks_named(options["tasks"], recorded))
     rows = [row for name in named for row in rows_named(found, name, options["results"], tasks)]
     called = printed_names(record["method"]["name"] for record in found)
     names = [called[row[0]["method"]["name"]] for row in rows]

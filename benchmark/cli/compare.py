@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from benchmark.cli.complete import METHOD, SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import Renamed, complain, data_option, json_option, results_option
+from benchmark.cli.options import Listed, complain, data_option, json_option, results_option
 from zoo.progress import print_safe
 
 
@@ -17,12 +17,17 @@ from zoo.progress import print_safe
 @click.argument("b", type=METHOD)
 @results_option
 @click.option(
-    "--suite", type=SUITES_LIST, help="Only these suites, comma-separated [default: all that both were measured on]."
+    "--suite",
+    cls=Listed,
+    type=SUITES_LIST,
+    help="Only these suites, comma-separated [default: all that both were measured on].",
 )
 @click.option(
-    "--tasks", cls=Renamed, before=["--task"], type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated."
+    "--tasks", cls=Listed, before=["--task"], type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated."
 )
-@click.option("--resamples", type=click.IntRange(100), default=10_000, show_default=True, help="Of the pairs.")
+@click.option(
+    "--resamples", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Of the pairs."
+)
 @json_option
 @click.option(
     "--pairs",

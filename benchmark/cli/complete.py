@@ -63,7 +63,8 @@ class Named(_Text):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the names that begin with the last part of `incomplete`, each after the complete part of the list."""
         before, comma, last = incomplete.rpartition(",") if self.many else ("", "", incomplete)
-        taken = set(before.split(","))
+        given = ctx.params.get(str(param.name)) if self.many else None  # by the same option, typed before
+        taken = {*before.split(","), *(given or "").split(",")}
         names = dict.fromkeys(name for known in self.known for name in known())
         found = [
             CompletionItem(before + comma + name)

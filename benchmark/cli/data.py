@@ -8,7 +8,16 @@ from typing import Any
 import click
 
 from benchmark.cli.complete import SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import complain, data_option, json_option, print_rows, results_only_option, say, say_json
+from benchmark.cli.options import (
+    Listed,
+    complain,
+    data_option,
+    json_option,
+    print_rows,
+    results_only_option,
+    say,
+    say_json,
+)
 from benchmark.data.catalog import catalog, dataset
 from benchmark.data.overview import data_rows, data_sets
 from benchmark.data.sources import DataSource
@@ -84,14 +93,22 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
 
 @command.command("texts")
 @click.option(
-    "--suite", "suites", default="sts", show_default=True, type=SUITES_LIST, help="Lists of tasks, comma-separated."
+    "--suite",
+    "suites",
+    cls=Listed,
+    default="sts",
+    show_default=True,
+    type=SUITES_LIST,
+    help="Lists of tasks, comma-separated.",
 )
-@click.option("--tasks", type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
+@click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one text per line.")
 @data_option
 @json_option
 def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, as_json: bool) -> int:
     """Write each text of the tasks once, so that another encoder can make the vectors for `vectors:path=`."""
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name the file to write.")
     source = DataSource.from_options(data)
     texts: dict[str, None] = {}
     missing = 0

@@ -9,14 +9,17 @@ import click
 
 from benchmark import api
 from benchmark.cli.complete import SUITES_LIST
-from benchmark.cli.options import json_option, results_only_option, say, say_json
+from benchmark.cli.options import Listed, json_option, results_only_option, say, say_json
 from benchmark.leaderboard.write import as_dict
+from zoo.files import check_writable
 
 
 @click.command("leaderboard")
 @results_only_option
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
-@click.option("--suite", "suites", type=SUITES_LIST, help="Only these suites, comma-separated; the page has all.")
+@click.option(
+    "--suite", "suites", cls=Listed, type=SUITES_LIST, help="Only these suites, comma-separated; the page has all."
+)
 @click.option(
     "--aggregation",
     type=click.Choice(["all", "mean", "wmean"]),
@@ -39,6 +42,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
+    if mteb is not None:
+        check_writable(mteb)
     made = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
     found: dict[str, Any] = {
         "tables": [as_dict(table) for table in made.tables],

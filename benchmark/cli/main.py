@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 from click.shell_completion import CompletionItem
 
 from benchmark.cli.options import complain
 from zoo import __version__
-from zoo.errors import ZooError
+from zoo.errors import UsageError, ZooError, did_you_mean
 from zoo.exits import told_exits
 
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
@@ -46,7 +47,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import and return a command, or None for an unknown name."""
         if name not in COMMANDS:
-            return None
+            if ctx.resilient_parsing:  # a shell asks for completions
+                return None
+            ctx.fail(f"There is no command {name!r}.{did_you_mean(name, COMMANDS)}")
         module = importlib.import_module(f"benchmark.cli.{name.replace('-', '_')}")
         found: click.Command = module.command
         return found
@@ -69,6 +72,26 @@ def main_group() -> None:
     """Train and score sentence-embedding methods under one protocol."""
 
 
+def read_words(words: Sequence[str]) -> list[str]:
+    """Return a command line's words; a list that was typed with blanks beside its commas becomes one word.
+
+    Raises UsageError for an empty word, which would silently stand for the default or for this folder.
+    """
+    read: list[str] = []
+    for word in words:
+        if not word.strip() or (word.startswith("--") and word.endswith("=")):
+            named = word or (read[-1] if read and read[-1].startswith("--") else "an argument")
+            raise UsageError(f"{named.rstrip('=')} is empty; give it a value, or leave it out.")
+        before = read[-1] if read else "-"
+        if not word.startswith("-") and (
+            before.endswith(",") or (word[0] == "," and (before[0] != "-" or "=" in before))
+        ):
+            read[-1] += word
+        else:
+            read.append(word)
+    return read
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors become one sentence on standard error and a non-zero exit code."""
     if "_ZOO_BENCH_COMPLETE" in os.environ:  # a shell asks for completions
@@ -77,13 +100,20 @@ def main(arguments: list[str] | None = None) -> None:
         prepare_shells()
     try:
         with told_exits():
-            code = main_group.main(args=arguments, prog_name="zoo-bench", standalone_mode=False)
+            words = read_words(sys.argv[1:] if arguments is None else arguments)
+            code = main_group.main(args=words, prog_name="zoo-bench", standalone_mode=False)
     except ZooError as error:
         complain(str(error))
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
         code = error.exit_code
+        text = " ".join(error.format_message().split())
+        if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 has no such class
+            error.show()
+        else:
+            text = text.replace("valid integer range", "whole number").replace("valid float range", "number")
+            where = getattr(getattr(error, "ctx", None), "command_path", "zoo-bench")
+            complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{where} --help`.")
     except SystemExit as leaving:
         if "_ZOO_BENCH_COMPLETE" in os.environ:
             raise

@@ -12,6 +12,7 @@ import click
 from benchmark.cli.complete import METHODS_LIST
 from benchmark.cli.options import (
     cut,
+    joined,
     json_option,
     line_width,
     load_plugins,
@@ -28,7 +29,7 @@ from zoo.recipe import RecipeSpec, all_recipes, parse_methods
 
 
 @click.command("methods")
-@click.argument("names", required=False, type=METHODS_LIST)
+@click.argument("names", nargs=-1, type=METHODS_LIST, callback=joined)
 @click.option("--family", help="Only methods of this family, or of this registered method (contrastive, moco ...).")
 @click.option(
     "--show", is_flag=True, help="Print the recipes NAMES (as --methods takes them) with all that is known of them."

@@ -14,6 +14,7 @@ import click
 
 from benchmark.cli.complete import METHODS_LIST
 from benchmark.run.options import RESULTS
+from zoo.errors import UsageError
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -36,15 +37,16 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
 class Renamed(click.Option):
     """An option whose older spellings still work; --help does not show them, and using one prints a notice."""
 
-    def __init__(self, *arguments: Any, before: Sequence[str], **more: Any) -> None:
+    def __init__(self, *arguments: Any, before: Sequence[str] = (), **more: Any) -> None:
         super().__init__(*arguments, **more)
         self.before = tuple(before)
 
     def add_to_parser(self, parser: _OptionParser, ctx: click.Context) -> None:
         """Add the older spellings to the parser, each under a key of its own."""
         super().add_to_parser(parser, ctx)
+        action = "append" if self.multiple else "store"
         for spelling in self.before:
-            parser.add_option(obj=self, opts=[spelling], dest=f"{self.name} {spelling}", action="store", nargs=1)
+            parser.add_option(obj=self, opts=[spelling], dest=f"{self.name} {spelling}", action=action, nargs=1)
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
         """Take the value of an older spelling if the new one is not given."""
@@ -52,8 +54,23 @@ class Renamed(click.Option):
         for spelling in self.before:
             if f"{self.name} {spelling}" in values:
                 complain(f"{spelling} is now {self.opts[0]}; the old spelling still works.")
-                values.setdefault(str(self.name), values[f"{self.name} {spelling}"])
+                older, name = values[f"{self.name} {spelling}"], str(self.name)
+                values[name] = [*older, *values.get(name, ())] if self.multiple else values.get(name, older)
         return super().consume_value(ctx, values)
+
+
+def joined(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> str | None:
+    """Join what was given several times to one list with commas, None for nothing; a callback of options."""
+    return ",".join(lists) if lists else None
+
+
+class Listed(Renamed):
+    """An option whose value is a list with commas; the lists of an option that is given several times add up."""
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        if "default" in more:
+            more["default"] = [more["default"]]
+        super().__init__(*arguments, multiple=True, callback=joined, **more)
 
 
 plugin_option = click.option(
@@ -93,8 +110,10 @@ _METHODS = (
     " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"
     " quotes. `zoo-bench methods` lists the names."
 )
-methods_option = click.option("--methods", required=True, type=METHODS_LIST, help=_METHODS)
-methods_of_run_option = click.option("--methods", type=METHODS_LIST, help=_METHODS)  # a run file may state them
+methods_option = click.option("--methods", cls=Listed, required=True, type=METHODS_LIST, help=_METHODS)
+methods_of_run_option = click.option(
+    "--methods", cls=Listed, type=METHODS_LIST, help=_METHODS
+)  # a run file may state them
 precision_option = click.option(
     "--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True
 )
@@ -119,15 +138,15 @@ def typed_command() -> list[str]:
     return ["zoo-bench", *sys.argv[1:]]
 
 
-def load_plugins(plugins: Sequence[Path], *, tell: bool = True) -> None:
-    """Run plugin files; a broken one is left out and, with `tell`, reported on standard error."""
+def load_plugins(plugins: Sequence[Path]) -> None:
+    """Run plugin files; raises UsageError for a broken one, because the user named it."""
     from benchmark.tasks import TASKS
     from zoo.registry import METHODS, load_plugin_file
 
     for path in plugins:
         reason = load_plugin_file(path, [METHODS, TASKS])
-        if reason is not None and tell:
-            complain(f"plugin {path} is broken and left out: {reason}")
+        if reason is not None:
+            raise UsageError(f"plugin {path} is broken: {reason}. Mend it, or leave --plugin out.")
 
 
 def say_json(value: object) -> None:

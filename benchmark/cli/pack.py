@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmark.cli.complete import METHODS_LIST, SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import complain, results_only_option, say
+from benchmark.cli.options import Listed, complain, results_only_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 @click.command("pack")
 @click.argument("before", metavar="", required=False, type=click.Path(path_type=Path))
 @results_only_option
-@click.option("--methods", type=METHODS_LIST, help="Only records of these methods: names or globs, comma-separated.")
-@click.option("--tasks", type=TASKS_LIST, help="Only records of these tasks: names or globs, comma-separated.")
-@click.option("--suite", "suites", type=SUITES_LIST, help="Only records of the tasks of these suites, comma-separated.")
+@click.option(
+    "--methods", cls=Listed, type=METHODS_LIST, help="Only records of these methods: names or globs, comma-separated."
+)
+@click.option(
+    "--tasks", cls=Listed, type=TASKS_LIST, help="Only records of these tasks: names or globs, comma-separated."
+)
+@click.option(
+    "--suite",
+    "suites",
+    cls=Listed,
+    type=SUITES_LIST,
+    help="Only records of the tasks of these suites, comma-separated.",
+)
 @click.option(
     "--pairs",
     type=click.Choice(["scores", "order", "none"]),

@@ -10,6 +10,7 @@ import click
 
 from benchmark.cli.complete import PAPER_ITEM
 from benchmark.cli.options import (
+    Listed,
     data_option,
     device_option,
     json_option,
@@ -21,6 +22,7 @@ from benchmark.cli.options import (
 )
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import Chosen, Item, Step, all_items, arguments, item, steps_of
+from benchmark.run.options import BOUNDS
 from zoo.errors import UsageError
 from zoo.files import check_writable, write_text
 
@@ -28,13 +30,19 @@ from zoo.files import check_writable, write_text
 @click.command("reproduce")
 @click.argument("name", required=False, type=PAPER_ITEM)
 @click.option("--list", "listed", is_flag=True, help="List all: what each needs and takes, or why none is possible.")
-@click.option("--methods", help="Only these of the table's methods: names or globs, comma-separated [default: all].")
+@click.option(
+    "--methods", cls=Listed, help="Only these of the table's methods: names or globs, comma-separated [default: all]."
+)
 @click.option("--backbone", help="Instead of the paper's: bundled name, folder or hub id.")
 @click.option("--corpus", help="Text to train on: a catalog name or a file [default: the suite's].")
 @click.option("--pairs", help="Labelled pairs to train on, as `run` takes them.")
-@click.option("--train-sentences", type=click.IntRange(1), help="Instead of the paper's million.")
-@click.option("--train-pairs", type=click.IntRange(1), help="Use the first N of the labelled pairs.")
-@click.option("--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one.")
+@click.option(
+    "--train-sentences", type=click.IntRange(*BOUNDS["train_sentences"]), help="Instead of the paper's million."
+)
+@click.option(
+    "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
+)
+@click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), help="Seeds 0..N-1 for methods that depend on one.")
 @click.option("--sentences", type=click.IntRange(2), help="Sentences of the analyses (anisotropy, frequencies).")
 @click.option("--steps", type=click.IntRange(1), help="Steps of pretraining (PromptBERT's table 12 and figure 2).")
 @click.option("--pretrain-text", help="Text to pretrain on: a catalog name or a file [default: wiki, books].")
@@ -42,7 +50,9 @@ from zoo.files import check_writable, write_text
 @results_option
 @device_option
 @precision_option
-@click.option("--limit", type=click.IntRange(2), help="Trial: cut every subset to N rows; kept apart in tables.")
+@click.option(
+    "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
+)
 @click.option("--dry-run", is_flag=True, help="Print the commands and what they would run; run nothing.")
 @json_option
 def command(name: str | None, listed: bool, dry_run: bool, as_json: bool, results: Path, **options: Any) -> int:

@@ -9,8 +9,9 @@ import click
 from click.core import ParameterSource
 
 from benchmark.cli.closing import show_closing
-from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS
+from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS, recipe_names
 from benchmark.cli.options import (
+    Listed,
     allow_pickle_option,
     complain,
     data_option,
@@ -25,7 +26,7 @@ from benchmark.cli.options import (
     say_json,
     typed_command,
 )
-from benchmark.run.options import RunOptions
+from benchmark.run.options import BOUNDS, RunOptions
 from zoo.errors import MissingError, UsageError
 from zoo.progress import clock
 from zoo.training.team import Team
@@ -38,9 +39,11 @@ if TYPE_CHECKING:
 
 
 @click.command("run")
-@click.argument("file", required=False, type=RUN_FILE)
+@click.argument("files", nargs=-1, metavar="[FILE]", type=RUN_FILE)
 @methods_of_run_option
-@click.option("--label", help="Names of rows: one for each method, comma-separated [default: as --methods].")
+@click.option(
+    "--label", cls=Listed, help="Names of rows: one for each method, comma-separated [default: as --methods]."
+)
 @click.option(
     "--controls/--no-controls",
     default=True,
@@ -52,13 +55,16 @@ if TYPE_CHECKING:
 @click.option(
     "--suite",
     "suites",
+    cls=Listed,
     type=SUITES_LIST,
     help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all; a YAML"
     " file of yours too [default: the suites of --tasks, else pocket].",
 )
-@click.option("--tasks", type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
+@click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
 @click.option(
-    "--seeds", type=click.IntRange(1), help="Seeds 0..N-1 for methods that depend on one [default: the suite's]."
+    "--seeds",
+    type=click.IntRange(*BOUNDS["seeds"]),
+    help="Seeds 0..N-1 for methods that depend on one [default: the suite's].",
 )
 @click.option(
     "--backbone",
@@ -82,6 +88,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tracker",
+    cls=Listed,
     type=TRACKERS,
     help="Report trainings to these trackers: tensorboard, wandb, mlflow ... (if installed), or all.",
 )
@@ -91,19 +98,27 @@ if TYPE_CHECKING:
     help="Folder of trackers that write files [default: trackers in the results].",
 )
 @click.option("--tensorboard", hidden=True, type=click.Path(path_type=Path))
-@click.option("--train-pairs", type=click.IntRange(1), help="Use the first N of the labelled pairs.")
-@click.option("--train-sentences", type=click.IntRange(1), help="Draw N sentences of the corpus, the same N each time.")
+@click.option(
+    "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
+)
+@click.option(
+    "--train-sentences",
+    type=click.IntRange(*BOUNDS["train_sentences"]),
+    help="Draw N sentences of the corpus, the same N each time.",
+)
 @data_option
 @results_option
 @device_option
 @precision_option
-@click.option("--limit", type=click.IntRange(2), help="Trial: cut every subset to N rows; kept apart in tables.")
+@click.option(
+    "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
+)
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate; run nothing.")
 @click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
 @allow_pickle_option
 @click.option(
     "--workers",
-    type=click.IntRange(1),
+    type=click.IntRange(*BOUNDS["workers"]),
     default=1,
     show_default=True,
     help="Processes of this machine that share the plan.",
@@ -123,7 +138,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--embedding-cache",
-    type=click.FloatRange(0),
+    type=click.FloatRange(*BOUNDS["embedding_cache"]),
     metavar="GB",
     default=4.0,
     show_default=True,
@@ -134,7 +149,7 @@ if TYPE_CHECKING:
 @json_option
 @plugin_option
 @click.pass_context
-def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: bool, **chosen: Any) -> int:
+def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_json: bool, **chosen: Any) -> int:
     """Train, evaluate and record methods; then print the table, what it says, and what to do next.
 
     Beside them stand the controls that the tasks can score: random, bag-of-words, and the untrained vectors that each
@@ -146,10 +161,14 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
     from benchmark import api  # imported here and below because --help and shell completion do not need it
     from benchmark.run.runner import exit_code
 
+    if len(files) > 1 or (files and chosen["methods"] and files[0] in recipe_names()):
+        named = ",".join(filter(None, (chosen["methods"], *files)))
+        raise UsageError(f"run reads one run file, not {', '.join(files)}; are these methods? --methods {named}")
+    file = files[0] if files else None
     options, plugins = _options(ctx, file, chosen)
     team = Team.found()
     if team is not None and not team.leads:
-        return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins, tell=False))
+        return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins))
     load_plugins(plugins)
     if dry_run:
         _dry_run(api.prepare(options, write=False), options, as_json)
@@ -174,7 +193,7 @@ def command(ctx: click.Context, /, file: str | None, dry_run: bool, as_json: boo
     if as_json:
         say_json(_as_values(options, finished, made, code))
     elif made is not None:
-        made.show()
+        made.show({plan.row_key for plan in prepared.plan.encoders})
         complete = not (outcome.failed or outcome.missing)
         show_closing(options, plugins, prepared, made, complete=complete)
     return code

@@ -12,6 +12,7 @@ from benchmark.cli.complete import TASKS_OR_SUITES
 from benchmark.cli.options import (
     cut,
     data_option,
+    joined,
     json_option,
     line_width,
     load_plugins,
@@ -25,14 +26,14 @@ from benchmark.data.catalog import catalog
 from benchmark.data.overview import found_here
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import Task
-from benchmark.tasks.suites import Suite, all_suites
+from benchmark.tasks.suites import Suite, all_suites, suite_name
 from zoo.errors import UsageError, did_you_mean
 
 _ORDER = ("sts", "relatedness", "words", "phrases", "semeval", "transfer", "finetune", "pocket")
 
 
 @click.command("tasks")
-@click.argument("names", required=False, type=TASKS_OR_SUITES)
+@click.argument("names", nargs=-1, type=TASKS_OR_SUITES, callback=joined)
 @click.option("--family", help="Only tasks of this family: sts, relatedness, transfer, words, phrases ...")
 @click.option("--show", is_flag=True, help="Print all that is known of the tasks and suites NAMES.")
 @data_option
@@ -85,9 +86,9 @@ def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task
     if names is None:
         return tasks, suites
     wanted = [one.strip() for one in names.split(",") if one.strip()]
-    exact = [one.lower() for one in wanted]
-    found = [(name, task) for name, task in tasks if name.lower() in exact]
-    named = [suite for suite in suites if suite.name.lower() in exact]
+    exact = [TASKS.canonical(one) for one in wanted]
+    found = [(name, task) for name, task in tasks if name in exact]
+    named = [suite for suite in suites if suite.name in map(suite_name, wanted)]
     if not found and not named:
         found = [
             (name, task)

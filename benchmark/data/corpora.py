@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -14,12 +15,36 @@ from benchmark.data.readers.pairs import iterate_text, sample_documents, sample_
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
-from zoo.errors import CorruptError, UsageError
+from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
 from zoo.labels import NLI_LABELS, PHRASE_LABELS
-from zoo.paths import is_file, user_path
+from zoo.paths import is_dir, is_file, user_path
 from zoo.progress import print_safe
 
 _DIGEST = 10  # hexadecimal digits: among a million texts, the expected number of equal digests is below one
+
+
+CORPUS, PAIRS = ("corpus",), ("nli", "ppdb-human")  # kinds of data sets that --corpus and --pairs take
+
+
+def check_texts(name: str | None, kinds: Collection[str]) -> None:
+    """Raise MissingError unless `name` (None: nothing) is a file, or names data sets of these kinds, joined by +."""
+    if name is None or _readable(name):
+        return
+    known = [entry.name for entry in catalog().values() if entry.kind in kinds]
+    for part in [name] if kinds == CORPUS else name.split("+"):
+        if part not in known and not _readable(part):
+            what = "is a folder" if is_dir(user_path(part)) else "is no file"
+            raise MissingError(
+                f"{'--corpus' if kinds == CORPUS else '--pairs'} {part}: it {what} and none of"
+                f" {', '.join(known)}.{did_you_mean(part, known)}"
+            )
+
+
+def _readable(name: str) -> bool:
+    path = user_path(name)
+    with suppress(OSError):  # the name is too long for a file
+        return is_file(path) or path.is_fifo()
+    return False
 
 
 def load_corpus(name: str, data: DataSource, count: int | None, *, documents: bool = False) -> Corpus:
@@ -29,8 +54,9 @@ def load_corpus(name: str, data: DataSource, count: int | None, *, documents: bo
     a corpus is in order, all its lines are one. Raises MissingError or CorruptError when it cannot be read, UsageError
     when it has no sentence, and MissingError when nothing says which sentences are neighbours.
     """
+    check_texts(name, CORPUS)
     entry = catalog().get(name)
-    if entry is not None and entry.kind == "corpus":
+    if entry is not None and entry.kind in CORPUS:
         located = data.locate(name, "plain")
         path = next(iter(located.files.values()))
     else:
@@ -64,7 +90,7 @@ def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
 
 def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
     entry = catalog().get(name)
-    if entry is not None and entry.kind in ("nli", "ppdb-human"):
+    if entry is not None and entry.kind in PAIRS:
         files = list(data.locate(name, "plain").files.values())
     else:
         entry, files = None, [user_path(name)]

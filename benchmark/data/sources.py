@@ -48,7 +48,8 @@ class DataSource:
         named = folder or os.environ.get("ZOO_BENCH_DATA")
         path = user_path(named) if named else None
         if path is not None and not is_dir(path):
-            raise UsageError(f"data folder {path} does not exist; check --data or ZOO_BENCH_DATA.")
+            what = "is no folder" if is_file(path) else "does not exist"
+            raise UsageError(f"data folder {path} {what}; check --data or ZOO_BENCH_DATA.")
         return cls(path, hub)
 
     def locate(self, name: str, form: str) -> Located:

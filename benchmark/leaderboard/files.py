@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,14 +12,14 @@ from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
 from benchmark.leaderboard.show import frame_of, html_of, text_of
-from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.table import AGGREGATED, build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.conflicts import one_digest
 from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.schema import Record
 from benchmark.records.store import Records, pause_garbage_collection, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
-from zoo.errors import MissingError
+from zoo.errors import MissingError, UsageError
 from zoo.files import write_text
 from zoo.progress import print_safe
 
@@ -39,6 +39,8 @@ def leaderboard_files(
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
     all suites, with links relative to `out` (None: the results folder). Raises MissingError if these have no record.
     """
+    if aggregation not in AGGREGATED:
+        raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
     records = Records(results)
     with pause_garbage_collection():  # it would traverse a million dictionaries again and again
         found = read_completed(records)
@@ -51,9 +53,10 @@ def leaderboard_files(
             tables += made
             named += made if suite.name in wanted else []
         if not named:
+            of, suites = ("", "") if suite_names is None else (f" of {suite_names}", f"--suite {suite_names} ")
             raise MissingError(
-                f"no records in {results}; make some with `zoo-bench run --methods ...`, or name a folder with"
-                " --results."
+                f"no records{of} in {results}; make some with `zoo-bench run {suites}--methods ...`, or name a folder"
+                " with --results."
             )
         files = {name: text for table in named for name, text in table_files(table).items()}
         made_page = page(tables, found, tuple(files), handbook_from(out or results))
@@ -72,10 +75,14 @@ class Leaderboard:
         """Return scores x100, means over seeds: a row per method; columns: each task, their mean and the conditions."""
         return frame_of(self.tables)
 
-    def show(self) -> None:
-        """Print the tables, with the characters that the terminal can show, and the paths of the written files."""
+    def show(self, row_keys: Collection[str] | None = None) -> None:
+        """Print the tables, with the characters that the terminal can show, and the paths of the written files.
+
+        With the keys of a run's rows: only the tables that have one of them, without the failures of other rows.
+        """
         for table in self.tables:
-            print_table(table)
+            if row_keys is None or any(row.row_key in row_keys for row in table.rows):
+                print_table(table, row_keys=row_keys)
         print_safe(self._places(), sys.stdout)
 
     def _places(self) -> str:

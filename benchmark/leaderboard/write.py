@@ -6,7 +6,7 @@ import dataclasses
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -190,13 +190,19 @@ def as_dict(table: Table, comparisons: Sequence[BesidePublished] | None = None) 
     }
 
 
-def print_table(table: Table, stream: TextIO | None = None) -> None:
-    """Print the table; a narrow terminal wraps it without cutting numbers, and one without UTF-8 gets ASCII."""
+def print_table(table: Table, stream: TextIO | None = None, row_keys: Collection[str] | None = None) -> None:
+    """Print the table; a narrow terminal wraps it without cutting numbers, and one without UTF-8 gets ASCII.
+
+    With `row_keys`, of other rows only the scores are printed: no reason for n/a, and no row without any score.
+    """
     stream = stream or sys.stdout
+    own = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
     utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
     title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
     lines = []
     for row in table.rows:
+        if row not in own and all(value.mean is None for value in row.values.values()):
+            continue
         average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
         place = row.place() if utf8 else row.place().replace("≈", "~")
         cells = [place, row.name, *(value.text() for value in table.cells(row)), average]
@@ -205,7 +211,7 @@ def print_table(table: Table, stream: TextIO | None = None) -> None:
     print(_drawn(fit_to(title, stream), header, lines, utf8), file=stream)
     for text in filter(None, (table.suite.note, table.legend, *ancestry_lines(table.rows))):
         print(fit_to(text if utf8 else text.replace("≈", "~"), stream), file=stream)
-    for row in table.rows:
+    for row in own:
         for note in row.notes:
             print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)
 

@@ -89,7 +89,8 @@ def pack(
     from filelock import FileLock
 
     if not folder.is_dir():
-        raise MissingError(f"{folder} does not exist.")
+        Records(folder)  # raises UsageError for a file
+        raise MissingError(f"{folder} does not exist; name a results folder with --results.")
     check_writable(folder)
     lock = cache_folder() / "locks" / f"{hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]}.lock"
     lock.parent.mkdir(parents=True, exist_ok=True)
@@ -109,8 +110,10 @@ class _Packer:
         lines = {} if before is None else {before.lines[i]: before.record(i) for i in range(len(before.lines))}
         loose = [one for one in self._read_loose() if chosen(one.record)]
         if not loose and before is None:
-            reasons = " ".join(reason for _, reason in self.store.corrupt)
-            raise MissingError(f"no record to pack in {self.folder}. {reasons}".strip())
+            reasons = [reason for _, reason in self.store.corrupt]
+            there = sorted({one.record["method"]["name"] for one in self.store.loose()})
+            reasons += [f"It has other records, of {', '.join(there)}."] if there else []
+            raise MissingError(" ".join([f"no record to pack in {self.folder}.", *reasons]))
         loose, rows, golds = self._read_pairs(loose)
         old = set(lines)
         lessened = self._lessened(before, lines.values(), chosen)

@@ -49,6 +49,8 @@ def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collecti
     Globs (`simcse*`) match names. If some of these rows have a score of one of `tasks`, only those are returned. Raises
     UsageError where there is no such row.
     """
+    if not found:
+        raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
     called = printed_names(record["method"]["name"] for record in found)
     wanted, key = split_label(name)
     rows: dict[tuple[str, str], list[Record]] = {}

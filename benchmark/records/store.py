@@ -33,6 +33,7 @@ from benchmark.records.schema import (
 )
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_arrays, sha256_file, sha256_json, slug, write_arrays, write_text
+from zoo.paths import is_file
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class Records:
     set_aside: bool = False  # True: a damaged record is renamed to *.corrupt when its cell is read
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
     _pack: tuple[object, Pack | None] = field(default=(None, None), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if is_file(self.folder):
+            raise UsageError(f"{self.folder} is a file; give a results folder.")
 
     def packed(self) -> Pack | None:
         """Return the folder's pack (None: there is none), which is read again when its file has changed."""

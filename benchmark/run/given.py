@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmark.run.plan import ResolvedMethod, unstated
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
-from zoo.errors import ContractError, UsageError
+from zoo.errors import ContractError, UsageError, ZooError, said
 from zoo.methods.pretrained import Pretrained
 from zoo.provenance import probe_digest
 
@@ -157,7 +157,15 @@ class _Function(Encoder[_FunctionRecipe]):
         super().__init__(_FunctionRecipe(name), runtime)
         self.function = function
         self.texts, self.seconds = 0, 0.0
-        self.dim = int(self.encode(["a", "b"]).shape[1])
+        try:
+            self.dim = int(self.encode(["a", "b"]).shape[1])
+        except ZooError:
+            raise
+        except Exception as error:  # of the caller's function
+            raise ContractError(
+                f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
+                " (n, dim)."
+            ) from error
         self.texts, self.seconds = 0, 0.0
 
     def encode(self, texts: Sequence[str]) -> Vectors:
@@ -218,6 +226,8 @@ def given_method(encoder: object, name: str | None, runtime: Runtime) -> Resolve
         called = getattr(getattr(encoder, "model_card_data", None), "model_name", None) or "sentence-transformers model"
         inner, files = _as_pretrained(encoder, name or called, runtime)
         kind, fingerprint = "sentence-transformers", files["backbone"]["sha256"]
+    elif isinstance(encoder, type):
+        raise UsageError(f"{encoder.__name__} is a class; give an object of it, or the name of its recipe.")
     elif callable(encoder):
         called, kind = getattr(encoder, "__name__", type(encoder).__name__), "function"
         inner = _Function(encoder, name or called, runtime)

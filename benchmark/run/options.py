@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,35 @@ if TYPE_CHECKING:
     from benchmark.run.tracking import Trackers
 
 RESULTS = Path("zoo-bench-results")
+PRECISIONS = ("auto", "bf16", "fp32")
+_MANY = 10**9
+BOUNDS = {  # the least and the largest value of a number; no machine has more rows, and no study more seeds
+    "seeds": (1, 1000),
+    "train_sentences": (1, _MANY),
+    "train_pairs": (1, _MANY),
+    "limit": (2, _MANY),
+    "workers": (1, 1024),
+    "embedding_cache": (0, 10**6),
+}
+
+
+def check_values(options: object) -> None:
+    """Raise UsageError for an option that is empty, of a wrong type, or outside of `BOUNDS`; None is always allowed."""
+    for one in fields(options):  # type: ignore[arg-type]
+        name, kind, value = one.name, one.type, getattr(options, one.name)
+        if value is None:
+            continue
+        if kind.startswith("str") and not isinstance(value, str):
+            raise UsageError(f"{name} is {value!r:.100}; give a text, such as names separated by commas.")
+        if kind.startswith("int") and type(value) is not int:
+            raise UsageError(f"{name} is {value!r:.100}; give a whole number.")
+        if isinstance(value, str) and not value.strip() and name != "methods":
+            raise UsageError(f"{name} is empty; leave it out, or give it a value.")
+        low, high = BOUNDS.get(name, (0, 0))
+        if high and not low <= value <= high:
+            raise UsageError(f"{name} is {value:.4g} and must be from {low} to {high:,}.")
+        if name == "precision" and value not in PRECISIONS:
+            raise UsageError(f"precision {value!r:.100} is not one of {', '.join(PRECISIONS)}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +84,9 @@ class RunOptions:
     workers: int = 1  # processes of this machine that share the plan
     executor: str | None = None  # "ray" or "ray://HOST:PORT": the machines of a Ray cluster share the plan
     shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
+
+    def __post_init__(self) -> None:
+        check_values(self)
 
     def part(self) -> tuple[int, int]:
         """Return (index from 0, number of parts) of the part to run; raises UsageError for an invalid shard."""

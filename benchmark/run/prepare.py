@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmark.data.corpora import load_corpus, load_pairs
+from benchmark.data.corpora import CORPUS, PAIRS, check_texts, load_corpus, load_pairs
 from benchmark.data.sources import DataSource
 from benchmark.run.controls import controls_for
 from benchmark.run.marks import Asked
@@ -13,7 +13,7 @@ from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, ResolvedMethod, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
-from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for
+from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
 from zoo.encoder import Runtime
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
@@ -53,15 +53,21 @@ def prepare(
     suite = merged(suites)
     recipes, methods = all_recipes(), []
     if given is None:
+        if options.backbone in recipes:
+            raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
         methods = resolve_methods(parse_methods(options.methods, recipes), options.recipe_defaults())
         methods = renamed(methods, options.label)
     names = choose_tasks(suite, options.tasks)
     if options.dev is not None:
-        TASKS.get(options.dev)  # raises UsageError for an unknown task
+        options = replace(options, dev=TASKS.canonical(options.dev))
+        tasks_named(options.dev or "")  # raises UsageError for an unknown task
+    data = DataSource.from_options(options.data)
     if write:
         check_writable(options.results)
-    data = DataSource.from_options(options.data)
     runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
+    if not options.allow_missing:  # a misspelt text would pass in silence where nothing is trained
+        for text, kinds in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
+            check_texts(text, kinds)
     if progress is not None:
         runtime = replace(runtime, progress=progress)
     if given is not None:
@@ -99,10 +105,8 @@ def prepare(
     plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
-    named = suites if options.suites is None else options.suites.split(",")
-    return Prepared(
-        plan, dev, runtime, tuple(one if isinstance(one, str) else one.name for one in named), tuple(asked.left)
-    )
+    named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
+    return Prepared(plan, dev, runtime, tuple(named), tuple(asked.left))
 
 
 def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from benchmark.run.options import NamedRunFile
+from benchmark.run.options import NamedRunFile, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_file, resource_folder, user_path
-from zoo.recipe import build, read_yaml
+from zoo.recipe import all_recipes, build, parts_of, read_yaml
 
 _LISTS = ("methods", "suites", "tasks", "label", "tracker")  # given as a list of names or as one text with commas
 _PATHS = ("results", "tracker_folder")
@@ -52,13 +52,10 @@ class _Content:
     plugins: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        least = {"seeds": 1, "train_sentences": 1, "train_pairs": 1, "workers": 1, "limit": 2, "embedding_cache": 0}
-        for name, bound in least.items():
-            value = getattr(self, name)
-            if value is not None and value < bound:
-                raise ValueError(f"{name} is {value} and must be at least {bound}")
-        if self.precision not in (None, "auto", "bf16", "fp32"):
-            raise ValueError(f"precision {self.precision!r} is not one of auto, bf16, fp32")
+        try:
+            check_values(self)
+        except UsageError as error:
+            raise ValueError(str(error)) from error  # `build` adds the file's name
 
 
 def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
@@ -102,8 +99,11 @@ def run_file_path(name: str) -> Path:
     plain = path.parent == Path() or path.parent.name == "runs"
     if plain and path.stem in shipped and path.suffix in ("", ".yaml"):
         return shipped[path.stem]
+    if parts_of(name)[0].lower() in all_recipes():
+        raise UsageError(f"{name} is a method, not a run file: `zoo-bench run --methods {name}`.")
     raise UsageError(
-        f"there is no run file {name}.{did_you_mean(path.stem, shipped)} Shipped ones: {', '.join(shipped)}."
+        f"there is no run file {name}.{did_you_mean(path.stem, shipped)} Shipped ones: {', '.join(shipped)}. Methods"
+        " are named with --methods, separated by commas."
     )
 
 

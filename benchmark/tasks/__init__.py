@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,6 +13,11 @@ from zoo.registry import Registered, Registry
 _FAMILIES = (sts, relatedness, transfer, words, phrases, semeval, finetune, pocket)
 
 C = TypeVar("C", bound=type[Task])
+
+
+def plain_name(name: str) -> str:
+    """Return a name without case, hyphens, underscores and blanks, in which people's spellings of it differ."""
+    return re.sub(r"[-_ ]", "", name).lower()
 
 
 MTEB = "mteb:"  # the prefix of names of mteb's tasks
@@ -27,6 +33,14 @@ class TaskRegistry(Registry[Task]):
         from benchmark.tasks.mteb import mteb_task
 
         return mteb_task(name)
+
+    def canonical(self, name: str) -> str:
+        """Return the registered name that a name, another spelling of it or an alias stands for, else the name."""
+        known = {plain_name(one): one for one in self.names()}
+        for one, entry in self._entries.items():
+            for alias in getattr(entry.target, "aliases", ()):
+                known.setdefault(plain_name(alias), one)
+        return name if name in self else known.get(plain_name(name), name)
 
     def made_of(self, found: Any, base: type[Any], origin: str) -> Task:
         """Return the row, or a new task of a plugin's class."""

@@ -91,6 +91,7 @@ class Task(ABC):
     metric: str = "Spearman, cosine"
     version: int = 1  # increased when the same vectors would score differently
     scored_by: ClassVar[str | None] = None  # the installed package that computes the score, if not this project
+    aliases: tuple[str, ...] = ()  # other names that people type; case, hyphens and underscores never matter
 
     @abstractmethod
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
@@ -112,6 +113,7 @@ class TaskRow(Task):
     form: str = "plain"
     metric: str = "Spearman, cosine"
     version: int = 1
+    aliases: tuple[str, ...] = ()
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read the data as `read` does; raises MissingError or CorruptError."""

@@ -78,9 +78,16 @@ def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
 
 
 # SentEval's files keep the case; the hub's `sickr-sts` is another test set with 9,927 pairs. SentEval itself calls the
-# regressors SICKRelatedness and STSBenchmark.
+# regressors SICKRelatedness and STSBenchmark; typed, these names are the tasks scored by cosine, as in SimCSE's code.
 ROWS = (
-    TaskRow("SICK-R", "SICK relatedness, test", "SICK", partial(three_splits, splits=sick_splits), "tokenised"),
+    TaskRow(
+        "SICK-R",
+        "SICK relatedness, test",
+        "SICK",
+        partial(three_splits, splits=sick_splits),
+        "tokenised",
+        aliases=("SICKRelatedness",),
+    ),
     TaskRow(
         "SICK-R-raw", "SICK relatedness, test, untokenised", "SICK", partial(three_splits, splits=sick_splits), "raw"
     ),

@@ -123,7 +123,10 @@ _YEARS = {2012: "STS 2012", 2013: "STS 2013 (without SMT)", 2014: "STS 2014", 20
 # SentEval itself trains a regressor under the name STS Benchmark. Here dev pairs pick checkpoints; ablations of papers
 # score them, but not in one table with test scores.
 ROWS = (
-    *(TaskRow(f"STS{y % 100}", title, f"STS{y % 100}", year, "tokenised") for y, title in _YEARS.items()),
+    *(
+        TaskRow(f"STS{y % 100}", title, f"STS{y % 100}", year, "tokenised", aliases=(f"STS{y}",))
+        for y, title in _YEARS.items()
+    ),
     *(
         TaskRow(
             f"STS{y % 100}-raw",
@@ -134,13 +137,21 @@ ROWS = (
         )
         for y in _YEARS
     ),
-    TaskRow("STS-B", "STS Benchmark, test", "STSBenchmark", partial(three_splits, splits=stsb_splits), "tokenised"),
+    TaskRow(
+        "STS-B",
+        "STS Benchmark, test",
+        "STSBenchmark",
+        partial(three_splits, splits=stsb_splits),
+        "tokenised",
+        aliases=("STSBenchmark",),
+    ),
     TaskRow(
         "STS-B-dev",
         "STS Benchmark, dev",
         "STSBenchmark",
         partial(three_splits, splits=stsb_splits, use=cosine_of_dev),
         "tokenised",
+        aliases=("STSBenchmark-dev",),
     ),
     *(
         TaskRow(name, f"STS Benchmark, dev without test pairs of STS12-16{more}", "STSBenchmark", disjoint, form)
@@ -155,5 +166,6 @@ ROWS = (
         "STSBenchmark",
         partial(three_splits, splits=stsb_splits),
         "raw",
+        aliases=("STSBenchmark-raw",),
     ),
 )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from benchmark.tasks import MTEB, TASKS
+from benchmark.tasks import MTEB, TASKS, plain_name
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder, user_path
-from zoo.recipe import build, match_names, read_yaml
+from zoo.recipe import build, match_names, read_yaml, separated
 
 _ORDER = (
     "sts sts-raw sts-dev words words-more words-context phrases phrases-ppdb relatedness transfer transfer-more"
@@ -31,6 +31,7 @@ class Suite:
     pairs: str = "nli"
     seeds: int = 3
     note: str = ""
+    aliases: tuple[str, ...] = ()  # other names that people type
     means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
 
 
@@ -70,7 +71,7 @@ def suites_for(names: str | None, tasks: str | None) -> list[Suite]:
     """Return the suites named; without names pocket if it has all tasks (or none are named), else those with any."""
     if names is not None:
         return suites_named(names)
-    patterns = [part.strip().lower() for part in (tasks or "").split(",") if part.strip()]
+    patterns = [TASKS.canonical(part.strip()).lower() for part in (tasks or "").split(",") if part.strip()]
 
     def has(one: Suite, pattern: str) -> bool:
         return bool(fnmatch.filter([task.lower() for task in one.tasks], pattern))
@@ -99,6 +100,7 @@ def read_suite(path: Path) -> Suite:
         raise UsageError(f"{path}: {path.stem} is a suite that ships with the package; rename the file.")
     defaults = {"title": path.stem, "columns": content["tasks"], "dev": "STS-B", "corpus": "wiki"}
     found = _suite({**defaults, **content}, path)
+    found = replace(found, tasks=tuple(map(TASKS.canonical, found.tasks)), dev=TASKS.canonical(found.dev))
     named = (*found.tasks, found.dev)
     unknown = [task for task in named if task not in TASKS and not task.startswith(MTEB)]
     if unknown:
@@ -114,9 +116,39 @@ def suite(name: str) -> Suite:
     if name.endswith((".yaml", ".yml")):
         return read_suite(user_path(name))
     suites = all_suites()
-    if name not in suites:
-        raise UsageError(f"unknown suite {name!r}.{did_you_mean(name, suites)} Known: {', '.join(suites)}.")
-    return suites[name]
+    found = suite_name(name)
+    if found is None:
+        hint = separated(name, suites) or did_you_mean(name, suites)
+        if (task := TASKS.canonical(name)) in TASKS:
+            hint = f" It is a task: --tasks {task}."
+        raise UsageError(f"unknown suite {name!r:.200}.{hint} Known: {', '.join(suites)}.")
+    return suites[found]
+
+
+def suite_name(name: str) -> str | None:
+    """Return the name of the shipped suite that a name, another spelling of it or an alias stands for, else None."""
+    known = {plain_name(alias): one.name for one in all_suites().values() for alias in (*one.aliases, one.name)}
+    return known.get(plain_name(name))
+
+
+def tasks_named(names: str, also: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the tasks of a comma-separated list: registered ones, mteb:NAME, or those of `also`; no globs.
+
+    Raises UsageError with suggestions for any other name, and for a list without names.
+    """
+    found = dict.fromkeys(TASKS.canonical(part.strip()) for part in names.split(",") if part.strip())
+    for name in found:
+        if name not in also and not name.startswith(MTEB):
+            _check_no_suite(name)
+            match_names(name, dict.fromkeys([*TASKS.names(), *also]), "task")
+    if not found:
+        raise UsageError("--tasks names no task; see `zoo-bench tasks`.")
+    return tuple(found)
+
+
+def _check_no_suite(name: str) -> None:
+    if (named := suite_name(name)) is not None:
+        raise UsageError(f"--tasks: {name!r} is a suite: --suite {named}.")
 
 
 def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
@@ -125,7 +157,7 @@ def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
         return list(chosen.tasks)
     known = {name: name for name in TASKS.names()}
     names: list[str] = []
-    for pattern in (part.strip() for part in patterns.split(",")):
+    for pattern in (TASKS.canonical(part.strip()) for part in patterns.split(",")):
         if not pattern:
             continue
         # A glob matches the suite's tasks first: `--suite sts --tasks 'sts*'` does not include the raw tasks.
@@ -135,6 +167,7 @@ def choose_tasks(chosen: Suite, patterns: str | None) -> list[str]:
         try:
             hits = match_names(pattern, in_suite, "task")
         except UsageError:
+            _check_no_suite(pattern)
             hits = match_names(pattern, known, "task")
         twice = [hit for hit in hits if hit in names]
         if twice:

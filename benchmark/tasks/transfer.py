@@ -200,6 +200,7 @@ ROWS = tuple(
         partial(labelled, splits=splits, parts=parts, setting=setting, f1=f1),
         "tokenised",
         metric,
+        aliases=(f"SICKEntailment{behind}",) if name == "SICK-E" else (),
     )
     for behind, setting, metric, said in _SETTINGS
     for name, title, dataset, splits, parts, f1 in _DATA

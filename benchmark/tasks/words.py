@@ -40,23 +40,27 @@ def contextual(row: TaskRow, data: DataSource, limit: int | None, *, window: int
     return PairsData(located, {"test": pairs}, limit=limit)
 
 
-# Name, title, and the highest score of the human scale. Each data set has the task's name.
-_WORDS = (
-    ("SimLex-999", "SimLex-999", 10),  # similarity, not relatedness; nouns, verbs, adjectives
-    ("WS-353", "WordSim-353", 10),  # similar and related words together
-    ("WS-353-sim", "WordSim-353, similarity", 10),  # the similar pairs and the unrelated ones
-    ("WS-353-rel", "WordSim-353, relatedness", 10),  # the related pairs and the unrelated ones, which are in both parts
-    ("MEN", "MEN", 50),  # relatedness; all 3,000 pairs, in their lemma form as eval-word-vectors has them
-    ("RG-65", "Rubenstein-Goodenough 65", 4),  # nouns
-    ("MC-30", "Miller-Charles 30", 4),  # 30 pairs of RG-65, scored again
-    ("RW", "Stanford rare words", 10),  # inflected and derived forms
-    ("MTurk-287", "MTurk-287", 5),  # relatedness, crowd-sourced by Radinsky et al.
-    ("MTurk-771", "MTurk-771", 5),  # relatedness, crowd-sourced by Halawi et al.
-    ("SimVerb-3500", "SimVerb-3500", 10),  # similarity of verbs; development and test pairs together
+# Name, title, the highest score of the human scale, and other names. Each data set has the task's name.
+_WORDS: tuple[tuple[str, str, float, tuple[str, ...]], ...] = (
+    ("SimLex-999", "SimLex-999", 10, ("SimLex",)),  # similarity, not relatedness; nouns, verbs, adjectives
+    ("WS-353", "WordSim-353", 10, ("WordSim-353", "WordSim")),  # similar and related words together
+    ("WS-353-sim", "WordSim-353, similarity", 10, ("WS-sim",)),  # the similar pairs and the unrelated ones
+    # The related pairs and the unrelated ones, which are in both parts.
+    ("WS-353-rel", "WordSim-353, relatedness", 10, ("WS-rel",)),
+    ("MEN", "MEN", 50, ()),  # relatedness; all 3,000 pairs, in their lemma form as eval-word-vectors has them
+    ("RG-65", "Rubenstein-Goodenough 65", 4, ()),  # nouns
+    ("MC-30", "Miller-Charles 30", 4, ()),  # 30 pairs of RG-65, scored again
+    ("RW", "Stanford rare words", 10, ("RareWords",)),  # inflected and derived forms
+    ("MTurk-287", "MTurk-287", 5, ()),  # relatedness, crowd-sourced by Radinsky et al.
+    ("MTurk-771", "MTurk-771", 5, ()),  # relatedness, crowd-sourced by Halawi et al.
+    ("SimVerb-3500", "SimVerb-3500", 10, ("SimVerb",)),  # similarity of verbs; development and test pairs together
 )
 
 ROWS = (
-    *(TaskRow(name, title, name, partial(word_pairs, highest=highest)) for name, title, highest in _WORDS),
+    *(
+        TaskRow(name, title, name, partial(word_pairs, highest=highest), aliases=aliases)
+        for name, title, highest, aliases in _WORDS
+    ),
     # SCWS without context: the usual score for one vector per word.
     TaskRow("SCWS", "SCWS, words alone", "SCWS", partial(contextual, window=None)),
     TaskRow("SCWS-context", "SCWS, words with five words on either side", "SCWS", partial(contextual, window=_WINDOW)),

@@ -20,6 +20,7 @@ from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
+from benchmark.tasks.suites import tasks_named
 from benchmark.template_search.generate import find_seq2seq, generate_templates, load_seq2seq, read_definitions
 from benchmark.template_search.scores import DevScorer, Result, Search
 from benchmark.template_search.table import SearchTable, print_best, write_search
@@ -214,7 +215,8 @@ def generated_templates(seq2seq: str, words: Path, options: SearchOptions, runti
 
 
 def _load_dev(options: SearchOptions) -> PairsData:
-    data = TASKS.get(options["task"]).load(DataSource.from_options(options["data"]), options["limit_pairs"])
+    (task,) = tasks_named(options["task"])
+    data = TASKS.get(task).load(DataSource.from_options(options["data"]), options["limit_pairs"])
     if not isinstance(data, PairsData) or data.dev is None:
         raise UsageError(f"--dev {options['task']} has no development pairs; use STS-B, STS-B-raw or pocket-pairs.")
     return data

@@ -62,31 +62,31 @@ def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"),
+    ("content", "line", "reason"),
     [
-        ("raise ValueError('half written')", "ValueError: half written"),
-        ("import no_such_module_anywhere", "no_such_module_anywhere"),
-        ("def broken(:\n    pass", "SyntaxError"),
-        (METHOD.format(name="half") + "\n1 / 0\n", "ZeroDivisionError"),
-        ("raise SystemExit(0)", "SystemExit"),
+        ("raise ValueError('half written')", 1, "ValueError: half written"),
+        ("import no_such_module_anywhere", 1, "no_such_module_anywhere"),
+        ("def broken(:\n    pass", 1, "SyntaxError"),
+        (METHOD.format(name="half") + "\n1 / 0\n", 9, "ZeroDivisionError"),
+        ("import json\n\njson.loads('{')", 3, "JSONDecodeError"),
+        ("raise SystemExit(0)", 1, "SystemExit"),
     ],
-    ids=["raises", "import", "syntax", "after registering", "exits"],
+    ids=["raises", "import", "syntax", "after registering", "in a library", "exits"],
 )
-def test_a_broken_plugin_is_named_and_the_rest_works(content: str, reason: str, cli: Cli, tmp_path: Path) -> None:
-    """File and reason on standard error; built-ins and other plugins run as if it were not there."""
+def test_a_broken_plugin_is_an_error_with_its_line(
+    content: str, line: int, reason: str, cli: Cli, tmp_path: Path
+) -> None:
+    """File, line and reason in one sentence, exit 2, before anything is run: the user asked for this file."""
     broken, good = tmp_path / "broken.py", tmp_path / "good.py"
     broken.write_text(content)
     good.write_text(METHOD.format(name="good-bag"))
-    words = ("run", "--plugin", broken, "--plugin", good, "--methods", "good-bag", "--tasks", "pocket-words")
+    words = ("run", "--plugin", good, "--plugin", broken, "--methods", "good-bag", "--tasks", "pocket-words")
     answer = cli(*words, "--out", tmp_path / "out", *FAST)
-    assert answer.code == 0
-    assert str(broken) in answer.err
-    assert reason in answer.err
-    assert len(list((tmp_path / "out" / "records").rglob("*.json"))) == 1
+    assert answer.code == 2
+    assert f"{broken}:{line})" in answer.err and reason in answer.err
+    assert not (tmp_path / "out").exists()
     listed = cli("methods", "--plugin", broken)
-    assert "simcse" in listed.out
-    assert "half" not in listed.out.split("broken:")[0]
-    assert str(broken) in listed.out + listed.err
+    assert listed.code == 2 and str(broken) in listed.err and not listed.out
 
 
 def test_a_class_of_another_kind_is_refused_with_its_place(cli: Cli, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_the_example_in_the_docstring_is_true(kind: str, cli: Cli, here: Path) -
         ("words.py", "small letters"),
         ("9-words", "a letter first"),
         ("a" * 41, "at most 40"),
-        ("", "small letters"),
+        ("", "an argument is empty"),
         ("json", "a name of Python or of a module that the file would hide"),
         ("torch", "would hide"),
         ("none", "would hide"),

@@ -1,0 +1,211 @@
+"""Typical mistakes: each is answered by one sentence that names the remedy, none has a traceback, none passes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import Cli, make_record
+
+import benchmark
+from benchmark.records.store import Records
+from zoo.errors import ZooError
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with records of two rows in `kept`, and files of the wrong kinds."""
+    monkeypatch.chdir(tmp_path)
+    gold = np.arange(280.0)
+    for name, noise in (("good", 10), ("bad", 300)):
+        shift = np.random.default_rng(noise).normal(0, noise, len(gold))
+        Records(tmp_path / "kept").write(make_record(name), (gold + shift, gold))
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "a-file").write_text("a sentence\n")
+    (tmp_path / "broken.yaml").write_text("methods: [cls\nsuites: }\n")
+    (tmp_path / "list.yaml").write_text("- cls\n")
+    (tmp_path / "suite.yaml").write_text("tasks: [pocket-words, pocket-wrods]\n")
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty.txt").write_text("")
+    (tmp_path / "two-columns.tsv").write_text("a dog\ta cat\n")
+    (tmp_path / "half.py").write_text("x = 1\nraise ValueError('half written')\n")
+    return tmp_path
+
+
+MISTAKES = [
+    # Commands and run files.
+    ("rnu --methods cls", 2, "Did you mean 'run'?"),
+    ("run", 2, "--methods"),
+    ("run simcse", 2, "`zoo-bench run --methods simcse`"),
+    ("run simcse ptbert", 2, "--methods simcse,ptbert"),
+    ("run --methods simcse ptbert", 2, "--methods simcse,ptbert"),
+    ("run pocket-mian", 2, "Did you mean 'pocket-main'?"),
+    ("run a-folder", 2, "Shipped ones: pocket-main"),
+    ("run broken.yaml", 2, "broken.yaml:2"),
+    ("run list.yaml", 2, "a mapping with the keys about, methods"),
+    ("run binary.txt", 2, "not utf-8"),
+    # Names of methods, tasks and suites.
+    ("run --method cls", 2, "Did you mean '--methods'?"),
+    ("run --methods", 2, "requires an argument"),
+    ("run --methods simcs", 2, "Did you mean 'simcse'"),
+    ("run --methods 'cls;max'", 2, "Separate names by commas: cls,max."),
+    ("run --methods 'cls max'", 2, "Separate names by commas: cls,max."),
+    ("run --methods cls,cls", 2, "named twice"),
+    ("run --methods cls --methods cls", 2, "named twice"),
+    ("run --methods zoo-mini", 2, "--methods cls --backbone zoo-mini"),
+    ("run --methods ./a-folder", 2, "a folder without config.json or modules.json"),
+    ("run --methods ./nowhere", 2, "does not exist; give a folder with config.json"),
+    ("run --methods ~/nowhere/at-all", 2, "does not exist; give a folder with config.json"),
+    ("run --methods ./a-file", 2, "is a file; give a folder with config.json"),
+    ("run --methods nowhere.yaml", 2, "nowhere.yaml does not exist"),
+    ("run --methods cls:max_lenght=3", 2, "Did you mean 'max_length'?"),
+    ("run --methods cls:max_length=long", 2, "expected a whole number"),
+    ("run --methods simcse:batch-size=64", 2, "did you mean batch_size=?"),
+    ("run --methods simcse:temperature=0", 2, "must be above 0"),
+    ("run --methods cls --tasks sts", 2, "'sts' is a suite: --suite sts"),
+    ("run --methods cls --suite stsb", 2, "It is a task: --tasks STS-B"),
+    ("run --methods cls --suite pockte", 2, "Did you mean 'pocket'?"),
+    ("run --methods cls --suite 'pocket;sts'", 2, "Separate names by commas: pocket,sts."),
+    ("run --methods cls --suite suite.yaml", 2, "unknown task 'pocket-wrods'. Did you mean 'pocket-words'"),
+    ("run --methods cls --tasks 'pocket-words;pocket-pairs'", 2, "commas: pocket-words,pocket-pairs."),
+    ("run --methods cls --tasks pocket-wrods", 2, "Did you mean 'pocket-words'"),
+    ("run --methods cls --dev nowhere", 2, "`zoo-bench tasks` lists them all"),
+    ("run --methods cls,max --label one", 2, "a name for each method"),
+    # Values of options.
+    ("run --methods ''", 2, "--methods is empty; give it a value, or leave it out."),
+    ("run --methods cls --backbone ''", 2, "--backbone is empty; give it a value, or leave it out."),
+    ("run --methods cls --results ''", 2, "--results is empty; give it a value, or leave it out."),
+    ("run --methods cls --results=", 2, "--results is empty; give it a value, or leave it out."),
+    ("run --methods cls --backbone simcse", 2, "that is a method: --methods simcse"),
+    ("run --methods cls --backbone a-folder --tasks pocket-words", 1, "has no config.json"),
+    ("run --methods cls --backbone zoo-mni --tasks pocket-words", 1, "Did you mean 'zoo-mini'"),
+    ("run --methods cls --results a-file", 1, "Choose another folder with --results"),
+    ("run --methods cls --corpus missing.txt", 1, "it is no file and none of wiki, books"),
+    ("run --methods cls --corpus wikki", 1, "Did you mean 'wiki'?"),
+    ("run --methods cls --corpus a-folder", 1, "it is a folder and none of wiki, books"),
+    ("run --methods cls --pairs missing.tsv", 1, "it is no file and none of nli"),
+    ("run --methods sbert --pairs two-columns.tsv --tasks pocket-words", 1, "expected premise, hypothesis and one of"),
+    ("run --methods simcse --corpus empty.txt --tasks pocket-words", 2, "one sentence per line"),
+    ("run --methods simcse --corpus binary.txt --tasks pocket-words", 1, "binary.txt:1: byte 0xff is not utf-8"),
+    ("run --methods cls --data nowhere", 2, "check --data or ZOO_BENCH_DATA"),
+    ("run --methods cls --data a-file", 2, "is no folder; check --data"),
+    ("run --methods cls --seeds 0,1,2", 2, "is not a whole number"),
+    ("run --methods cls --seeds -1", 2, "not in the range 1<=x<=1000"),
+    ("run --methods cls --seeds 1000000 --dry-run", 2, "not in the range 1<=x<=1000"),
+    ("run --methods cls --limit 1", 2, "not in the range 2<="),
+    ("run --methods cls --limit 2.5", 2, "is not a whole number"),
+    (f"run --methods cls --limit {'9' * 30}", 2, "not in the range 2<="),
+    ("run --methods cls --train-sentences 1e6", 2, "is not a whole number"),
+    ("run --methods cls --embedding-cache nan", 2, "must be from 0 to"),
+    ("run --methods cls --device gpu", 2, "use auto, cpu, cuda or cuda:N"),
+    ("run --methods cls --device cuda:x", 2, "use auto, cpu, cuda or cuda:N"),
+    ("run --methods cls --precision fp16", 2, "'auto', 'bf16', 'fp32'"),
+    ("run --methods cls --shard 3/2", 2, "such as 2/8"),
+    ("run --methods cls --executor slurm", 2, "give ray, or ray://HOST:PORT"),
+    ("run --methods cls --tracker nowhere", 2, "Known: aim"),
+    ("run --methods cls --plugin half.py", 2, "half.py:2"),
+    ("run --methods cls --plugin a-folder", 2, "give the path of a Python file"),
+    # The other commands.
+    ("compare good", 2, "Missing argument 'B'"),
+    ("compare good bda --results kept", 2, "Did you mean 'bad'?"),
+    ("compare good bad --results nowhere", 2, "or name a folder with --results"),
+    ("compare good bad --results a-file", 2, "give a results folder"),
+    ("compare good bad --results kept --tasks pocket-pears", 2, "Did you mean 'pocket-pairs'"),
+    ("compare good bad --results kept --tasks STS", 2, "'STS' is a suite: --suite sts"),
+    ("compare good bad --results kept --resamples 5", 2, "not in the range 100<="),
+    ("leaderboard --results nowhere", 1, "make some with `zoo-bench run"),
+    ("leaderboard --results a-file", 2, "give a results folder"),
+    ("leaderboard --results kept --suite sts", 1, "no records of sts in kept; make some with"),
+    ("leaderboard --results kept --suite stsb", 2, "It is a task"),
+    ("leaderboard --results kept --mteb a-file", 1, "Choose another folder"),
+    ("leaderboard --results kept --aggregation median", 2, "'all', 'mean', 'wmean'"),
+    ("check simcs", 2, "Did you mean 'simcse'"),
+    ("check half.py", 2, "--plugin half.py"),
+    ("check cls --device tpu", 2, "use auto, cpu, cuda or cuda:N"),
+    ("methods nonsense", 2, "`zoo-bench methods` lists all"),
+    ("methods --family contrastiv", 2, "Did you mean 'contrastive'"),
+    ("methods --show", 2, "`zoo-bench methods simcse --show`"),
+    ("methods --plugin half.py", 2, "half.py:2"),
+    ("tasks nonsense", 2, "`zoo-bench tasks` lists all"),
+    ("tasks --family stss", 2, "Did you mean 'sts'?"),
+    ("new method simcse", 2, "simcse"),
+    ("new method 'My Method'", 2, "small letters, digits and single hyphens"),
+    ("new mehtod mine", 2, "Did you mean 'method'?"),
+    ("export out good --results kept", 2, "There: bad, good"),
+    ("export good out --results kept", 2, "train simcse, ptbert or sbert"),
+    ("export good out --results kept --seed -1", 2, "not in the range x>=0"),
+    ("reproduce ptbert-tabel3", 2, "Did you mean 'ptbert-table3'"),
+    ("reproduce ptbert-table3 --methods nowhere", 2, "is none of the methods of ptbert-table3: clear, moco"),
+    ("data verify STS99", 2, "`zoo-bench data list` shows all"),
+    ("data texts --suite pocket --out a-folder", 2, "name the file to write"),
+    ("data lst", 2, "Did you mean 'list'?"),
+    ("analyze anisotropi", 2, "Did you mean 'anisotropy'?"),
+    ("analyze worst --methods good --results kept --tasks nowhere --no-plots", 2, "`zoo-bench tasks` lists them all"),
+    ("analyze bias --matrix both --no-plots", 2, "'input', 'output'"),
+    ("pretrain zoo-mini", 2, "either --out FOLDER, or --score CHECKPOINT"),
+    ("pretrain zoo-mni --out out", 2, "zoo-mini"),
+    ("pretrain tiny --out a-file --text a-file", 1, "Choose another folder"),
+    ("pretrain zoo-mini:stepz=3 --out out", 2, "Did you mean 'steps'"),
+    ("pack --results nowhere", 1, "name a results folder with --results"),
+    ("pack --results a-file", 2, "give a results folder"),
+    ("pack --results kept --methods nowhere", 1, "It has other records, of bad, good."),
+    ("report nowhere --results kept", 1, "`zoo-bench run --methods nowhere`"),
+    ("search-templates --dev nowhere", 2, "`zoo-bench tasks` lists them all"),
+]
+
+
+@pytest.mark.parametrize(("line", "code", "remedy"), MISTAKES, ids=[line for line, _, _ in MISTAKES])
+def test_a_mistake_is_answered_in_one_sentence(line: str, code: int, remedy: str, cli: Cli, here: Path) -> None:
+    """On standard error, with an exit code; nothing is printed as a result and no file of the user's is changed."""
+    before = {path: path.read_bytes() for path in here.rglob("*") if path.is_file()}
+    answer = cli(*shlex.split(line))
+    assert answer.code == code, answer.err
+    assert answer.err.startswith("zoo-bench: ") and len(answer.err.splitlines()) == 1, answer.err
+    assert remedy in answer.err
+    assert not answer.out
+    assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
+
+
+FAST = {"tasks": "pocket-words", "limit": 20, "device": "cpu"}
+CALLS: dict[str, tuple[Callable[[], Any], str]] = {
+    "no encoder": (lambda: benchmark.evaluate(None), "is given no encoder"),
+    "a number": (lambda: benchmark.evaluate(3, **FAST), "give a recipe's name"),
+    "a list": (lambda: benchmark.evaluate(["cls", "max"], **FAST), "give a recipe's name"),
+    "a class": (lambda: benchmark.evaluate(Records, **FAST), "give an object of it"),
+    "a folder that is not there": (lambda: benchmark.evaluate(Path("nowhere"), **FAST), "config.json"),
+    "a misspelt name": (lambda: benchmark.evaluate("simcs", **FAST), "Did you mean 'simcse'"),
+    "a function without texts": (lambda: benchmark.evaluate(lambda: 1, **FAST), "takes a list of texts"),
+    "a function that gives a number": (lambda: benchmark.evaluate(lambda texts: 3, **FAST), "one vector per text"),
+    "a function that gives one row": (lambda: benchmark.evaluate(lambda _: np.ones((1, 2)), **FAST), "one vector per"),
+    "no task": (lambda: benchmark.evaluate("cls", tasks=[]), "is given no task"),
+    "an empty task": (lambda: benchmark.evaluate("cls", tasks=""), "is given no task"),
+    "a number of tasks": (lambda: benchmark.evaluate("cls", tasks=3), "a text with commas, or a list"),  # type: ignore[arg-type]
+    "semicolons": (lambda: benchmark.evaluate("cls", tasks="STS12;STS13"), "by commas: sts12,sts13"),
+    "seeds as text": (lambda: benchmark.evaluate("cls", seeds="3"), "give a whole number"),
+    "seeds as a list": (lambda: benchmark.evaluate("cls", seeds=[0, 1]), "give a whole number"),
+    "too many seeds": (lambda: benchmark.evaluate("cls", seeds=10**6), "must be from 1 to 1,000"),
+    "a limit of 0": (lambda: benchmark.evaluate("cls", limit=0), "must be from 2 to"),
+    "an unknown option": (lambda: benchmark.evaluate("cls", seed=3), "Did you mean 'seeds'?"),
+    "suites": (lambda: benchmark.evaluate("cls", suites="sts"), "with tasks="),
+    "an empty backbone": (lambda: benchmark.evaluate("cls", backbone=""), "leave it out"),
+    "an empty folder": (lambda: benchmark.evaluate("cls", results=""), "give the path"),
+    "precision": (lambda: benchmark.evaluate("cls", precision="fp16"), "auto, bf16, fp32"),
+    "a corpus that is not there": (lambda: benchmark.evaluate("cls", corpus="no.txt"), "none of wiki, books"),
+    "a row that is not there": (lambda: benchmark.compare("good", "bda", results="kept"), "Did you mean 'bad'?"),
+    "an aggregation": (lambda: benchmark.leaderboard("kept", aggregation="median"), "all, mean, wmean"),  # type: ignore[arg-type]
+    "a table of nothing": (lambda: benchmark.leaderboard("nowhere"), "make some with"),
+}
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("what", CALLS)
+def test_a_mistake_in_python_raises_one_sentence(what: str) -> None:
+    call, remedy = CALLS[what]
+    with pytest.raises(ZooError) as caught:
+        call()
+    assert remedy in str(caught.value)
+    assert "\n" not in str(caught.value)

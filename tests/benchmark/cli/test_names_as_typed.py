@@ -1,0 +1,170 @@
+"""Names as people type them: lists that add up, aliases, models in the place of methods; a run prints its own rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from fakes import Cli, make_record
+
+import benchmark
+from benchmark.cli.main import main_group
+from benchmark.records.store import Records
+from benchmark.tasks import TASKS, plain_name
+from benchmark.tasks.suites import all_suites, choose_tasks, read_suite, suite, suites_for
+from zoo.errors import UsageError
+from zoo.recipe import all_recipes, parse_methods
+
+FAST = ("--precision", "fp32", "--limit", "20", "--device", "cpu")
+
+
+def cells(folder: Path) -> set[tuple[str, str]]:
+    return {(record["method"]["name"], record["task"]["name"]) for record in Records(folder).all()}
+
+
+@pytest.mark.usefixtures("fakes")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--methods", "bag", "--methods", "random", "--tasks", "pocket-words", "--tasks", "pocket-phrases"),
+        ("--methods", "bag,", "random", "--tasks", "pocket-words", ",", "pocket-phrases"),
+        ("--methods=bag,", "random", "--tasks=pocket-words", ",pocket-phrases"),
+    ],
+    ids=["repeated", "with blanks", "with equals signs"],
+)
+def test_lists_add_up(words: tuple[str, ...], cli: Cli, tmp_path: Path) -> None:
+    answer = cli("run", *words, "--seeds", 1, "--results", tmp_path, *FAST)
+    assert answer.code == 0, answer.err
+    expected = {(method, task) for method in ("bag", "random") for task in ("pocket-words", "pocket-phrases")}
+    assert cells(tmp_path) == expected
+
+
+@pytest.mark.usefixtures("fakes")
+def test_lists_of_other_commands_add_up(cli: Cli, tmp_path: Path) -> None:
+    """Suites and tasks of leaderboard, compare, pack and data; lists that are typed replace those of a run file."""
+    run_file = tmp_path / "mine.yaml"
+    run_file.write_text("methods: [bag]\ntasks: [pocket-topics]\n", encoding="utf-8")
+    names = ("--methods", "bag", "--methods", "bag:salt=1", "--tasks", "pocket-words", "--tasks", "pocket-pairs")
+    assert cli("run", run_file, *names, "--results", tmp_path, *FAST).code == 0
+    assert cells(tmp_path) == {(m, t) for m in ("bag", "bag:salt=1") for t in ("pocket-words", "pocket-pairs")}
+    compared = cli(
+        "compare", "bag", "bag:salt=1", "--task", "pocket-words", "--tasks", "pocket-pairs", "--results", tmp_path
+    )
+    assert "pocket-words" in compared.out and "pocket-pairs" in compared.out
+    made = cli("leaderboard", "--results", tmp_path, "--suite", "words", "--suite", "pocket")
+    assert made.code == 0 and "pocket-trial.md" in made.out
+    out = tmp_path / "texts.txt"
+    texts = ("data", "texts", "--suite", "pocket", "--out", out)
+    assert cli(*texts, "--tasks", "pocket-words").code == 0
+    words = len(out.read_text(encoding="utf-8").splitlines())
+    assert cli(*texts, "--tasks", "pocket-words", "--tasks", "pocket-pairs").code == 0
+    assert len(out.read_text(encoding="utf-8").splitlines()) > words
+    packed = cli("pack", "--results", tmp_path, "--methods", "bag", "--methods", "bag:salt=1", "--keep")
+    assert "4 records" in packed.out
+
+
+def test_a_shell_leaves_out_names_that_are_typed_already() -> None:
+    """Also those of an earlier --methods."""
+    shell = ShellComplete(main_group, {}, "zoo-bench", "_ZOO_BENCH_COMPLETE")
+    given = ["run", "--methods", "simcse-small", "--tasks", "STS12", "--methods"]
+    found = [item.value for item in shell.get_completions(given, "simcse-s")]
+    assert "simcse-sup" in found and "simcse-small" not in found
+
+
+ALIASES = {
+    "stsb": "STS-B",
+    "STSBenchmark": "STS-B",
+    "stsbenchmark": "STS-B",
+    "sts_b": "STS-B",
+    "SICKRelatedness": "SICK-R",
+    "sickr": "SICK-R",
+    "SICKEntailment": "SICK-E",
+    "sts12": "STS12",
+    "STS2016": "STS16",
+    "sst-2": "SST2",
+    "simlex": "SimLex-999",
+    "WordSim353": "WS-353",
+    "Pocket_Words": "pocket-words",
+}
+
+
+@pytest.mark.parametrize("typed", ALIASES)
+def test_a_task_has_the_names_that_people_type(typed: str) -> None:
+    assert choose_tasks(suite("pocket"), typed) == [ALIASES[typed]]
+    assert ALIASES[typed] in suites_for(None, typed)[0].tasks
+
+
+def test_a_suite_has_the_names_that_people_type(tmp_path: Path, cli: Cli) -> None:
+    for typed, name in (("STS", "sts"), ("SentEval", "transfer"), ("Transfer_Fast", "transfer-fast")):
+        assert suite(typed).name == name
+    own = tmp_path / "own.yaml"
+    own.write_text("tasks: [stsb, sickr]\ndev: stsb\n", encoding="utf-8")
+    assert (read_suite(own).tasks, read_suite(own).dev) == (("STS-B", "SICK-R"), "STS-B")
+    assert "SICK relatedness" in cli("tasks", "SICKRelatedness", "STS").out
+
+
+def test_no_two_tasks_or_suites_share_a_spelling() -> None:
+    rows = [task for _, task in TASKS.load_all() if task is not None]
+    aliases = [alias for task in rows for alias in task.aliases]
+    spelt = Counter(map(plain_name, [*TASKS.names(), *aliases]))
+    spelt += Counter(plain_name(name) for one in all_suites().values() for name in (one.name, *one.aliases))
+    assert aliases and spelt.most_common(1)[0][1] == 1
+
+
+def test_a_model_is_a_method(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every spelling of a folder is one row, and so is a hub id; names of recipes and backbones stay what they are."""
+    recipes, home = all_recipes(), tmp_path / "home"
+    (home / "models").mkdir(parents=True)
+    (home / "models" / "my-folder").symlink_to(tiny_bert)
+    (home / "models" / "simcse").symlink_to(tiny_bert)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(home / "models")
+    folder = f"{home}/models/my-folder"
+    spelt = ("my-folder", "./my-folder", "./my-folder/", "../models/my-folder", "~/models/my-folder", folder)
+    for place in (*spelt, *(f"pretrained:model={place}" for place in spelt)):
+        (spec,) = parse_methods(f"{place}:pooling=cls", recipes)
+        assert spec.name == f"pretrained:model={folder}:pooling=cls"
+        assert spec.method == "pretrained" and spec.parameters == {"model": folder, "pooling": "cls"}
+    hub = "sentence-transformers/all-MiniLM-L6-v2"
+    assert parse_methods(hub, recipes) == parse_methods(f"pretrained:model={hub}", recipes)
+    assert [spec.method for spec in parse_methods("simcse,./simcse", recipes)] == ["simcse", "pretrained"]
+    assert parse_methods("pretrained:model=zoo-mini", recipes)[0].parameters == {"model": "zoo-mini"}
+    (home / "models" / "a: b").symlink_to(tiny_bert)
+    (spec,) = parse_methods("./a: b", recipes)
+    assert spec.parameters == {"model": f"{home}/models/a: b"}
+    assert parse_methods(spec.name, recipes) == [spec]
+    with pytest.raises(UsageError, match="named twice"):
+        parse_methods(f"./my-folder,{folder}", recipes)
+
+
+def test_a_model_s_folder_is_measured_once(tiny_bert: Path, cli: Cli, tmp_path: Path) -> None:
+    """By its path and by pretrained:model=..., on the command line and in Python: one row, printed by its last part."""
+    words = ("--tasks", "pocket-words", "--results", tmp_path, *FAST)
+    assert cli("run", "--methods", f"{tiny_bert}:pooling=mean", *words).code == 0
+    again = cli("run", "--methods", f"pretrained:model={tiny_bert}:pooling=mean", *words)
+    assert again.code == 0 and "0 cells measured, 1 kept" in again.err
+    assert "pretrained:tiny-bert:pooling=mean" in again.out and str(tiny_bert) not in again.out.split("written:")[0]
+    assert len(Records(tmp_path).all()) == 1
+    options = {"tasks": "pocket-words", "limit": 20, "precision": "fp32", "device": "cpu", "results": tmp_path}
+    kept = benchmark.evaluate(f"{tiny_bert}:pooling=mean", **options).outcome
+    assert (kept.measured, kept.kept) == (0, 1)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_run_prints_what_concerns_its_own_rows(cli: Cli, tmp_path: Path) -> None:
+    """Scores of earlier rows stay in the table; their reasons for n/a, rows without scores and other tables do not."""
+    run = ("run", "--results", tmp_path, "--precision", "fp32", "--device", "cpu")
+    failed = cli(*run, "--methods", "crash-in-fit,bag:salt=3", "--tasks", "pocket-words", "--seeds", 1)
+    assert failed.code == 1 and "n/a: crash-in-fit: pocket-words: 1 of" not in failed.out
+    assert "the optimiser exploded" in failed.out and "n/a: bag:salt=3: pocket-pairs" in failed.out
+    assert cli(*run, "--methods", "bag:salt=2", "--tasks", "pocket-words", "--limit", 20).code == 0
+    Records(tmp_path).write(make_record("other", task="a-plugin-s-task"))
+    later = cli(*run, "--methods", "bag", "--tasks", "pocket-words")
+    assert later.code == 0
+    assert "exploded" not in later.out and "crash-in-fit" not in later.out
+    assert "bag:salt=3" in later.out and "n/a: bag:salt=3" not in later.out and "n/a: bag: pocket-pairs" in later.out
+    assert "TRIAL" not in later.out and "a-plugin-s-task" not in later.out
+    whole = cli("leaderboard", "--results", tmp_path)
+    assert "exploded" in whole.out and "TRIAL" in whole.out and "a-plugin-s-task" in whole.out
