@@ -17,6 +17,7 @@ os.environ["HF_DATASETS_OFFLINE"] = "1"
 # A small model: most tests ask for a backbone, not for its scores. Those of the default one name it.
 os.environ["ZOO_BENCH_BACKBONE"] = "zoo-mini"
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ["ZOO_BENCH_CONTROLS"] = "no"  # tests of the controls turn them on; elsewhere a run has what it names
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +25,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     """Keep the user's cache and data settings out of the tests (one cache for the session: it holds measurements)."""
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
     monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
-    monkeypatch.setenv("ZOO_BENCH_CONTROLS", "no")  # tests of them turn them on; elsewhere a run has what it names
     monkeypatch.setenv("ZOO_BENCH_EMBEDDING_CACHE", "0")  # tests of it turn it on; elsewhere every text is encoded
 
 

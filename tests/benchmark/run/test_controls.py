@@ -70,9 +70,7 @@ def test_words_are_counted_where_texts_have_several(tasks: str, counted: bool, t
     assert added(plans) == [*(["bag-of-words"] if counted else []), "random"]
 
 
-def test_tasks_that_train_the_encoder_have_controls_that_can_be_trained(
-    data_dir: Path, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_tasks_that_train_the_encoder_have_controls_to_train(data_dir: Path, tiny_bert: Path, tmp_path: Path) -> None:
     options = {"suites": "finetune", "data": str(data_dir), "backbone": str(tiny_bert), "corpus": "pocket-text"}
     assert added(planned("simcse,static-freq:frequent=9", tmp_path, **options)) == ["cls"]
 

@@ -19,7 +19,7 @@ PLAIN = (
 )
 
 
-def test_every_recipe_that_learns_has_a_start_which_learns_nothing(tiny_bert: Path) -> None:
+def test_every_recipe_that_learns_has_an_untrained_start(tiny_bert: Path) -> None:
     for name, spec in all_recipes().items():
         cls, recipe = spec.resolve({"backbone": str(tiny_bert)})
         traits, start = cls.traits(recipe), cls.start(recipe)
