@@ -11,7 +11,7 @@ from benchmark.records.meaning import traits_of
 from zoo.recipe import SOURCES, all_recipes, split_overrides
 
 if TYPE_CHECKING:
-    from benchmark.leaderboard.rows import Row, Table
+    from benchmark.leaderboard.rows import Row
     from benchmark.records.schema import MethodPart
     from zoo.recipe import RecipeSpec
 
@@ -101,13 +101,6 @@ def redefined(about: dict[str, Any]) -> str:
     """Return a warning with a row's settings that are no longer those of its recipe; "" for none."""
     changed = about["changed_settings"]
     return f"⚠ measured before its recipe changed ({changed})" if changed else ""
-
-
-def missing_controls(table: Table) -> list[str]:
-    """Return the recipes of the controls that this table lacks and every table should have."""
-    there = {recipe_of(row.recipe or row.identity)[0] for row in table.rows}
-    backbone = [] if any(role(row) == UNTRAINED for row in table.rows) else ["avg-last"]
-    return [*(name for name in ("random", "bag-of-words") if name not in there), *backbone]
 
 
 def backbone_of(about: dict[str, Any]) -> str:

@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from benchmark.leaderboard import published
-from benchmark.leaderboard.conditions import (
-    ancestry_lines,
-    conditions,
-    environment_lines,
-    group,
-    missing_controls,
-    role,
-)
+from benchmark.leaderboard.conditions import CONTROL, ancestry_lines, conditions, environment_lines, group, role
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
@@ -28,6 +21,11 @@ from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.values import shown
 from zoo.files import write_text
 from zoo.progress import fit_to, without_orders
+
+_NO_CONTROLS = (
+    "The controls that other rows are measured against are not here: `zoo-bench run` without `--no-controls` adds those"
+    " that the tasks can score."
+)
 
 
 def table_files(table: Table) -> dict[str, str]:
@@ -79,9 +77,8 @@ def markdown(table: Table) -> str:
         lines += ["", table.legend]
     if extremes:
         lines += ["", "Min. and Max.: the least and the largest average of a seed."]
-    missing = missing_controls(table)
-    if missing:
-        lines += ["", f"Controls not here: `--methods {','.join(missing)}` adds what the others are measured against."]
+    if CONTROL not in map(role, table.rows):
+        lines += ["", _NO_CONTROLS]
     lines += ["", *_cost(table)]
     notes = [f"- {markdown_text(f'{row.name}: {note}')}" for row in table.rows for note in row.notes]
     if notes:
