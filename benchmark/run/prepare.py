@@ -80,12 +80,12 @@ def prepare(
     loaded = load_tasks(names, data, options.limit)
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
-    kinds = {text_kind(method.traits) for method in methods}
+    read = {text_kind(method.traits) for method in methods}
     corpus, neighbours = (
-        _corpus(options, suite, data, runtime, kind == "neighbours") if kind in kinds else TrainingTexts()
+        _corpus(options, suite, data, runtime, kind == "neighbours") if kind in read else TrainingTexts()
         for kind in ("corpus", "neighbours")
     )
-    pairs = _pairs(options, suite, data, runtime) if "pairs" in kinds else TrainingTexts()
+    pairs = _pairs(options, suite, data, runtime) if "pairs" in read else TrainingTexts()
     dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
