@@ -1,5 +1,17 @@
-"""`python -m benchmark`: the command zoo-bench for launchers that need a module."""
+"""`zoo-bench` and `python -m benchmark`: the command, also for launchers that need a module."""
 
-from benchmark.cli.main import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; Ctrl-C is one sentence even while its modules are still loaded."""
+    try:
+        from benchmark.cli.main import main as command
+    except KeyboardInterrupt:
+        print("zoo-bench: interrupted before anything was done.", file=sys.stderr)
+        sys.exit(130)
+    command()
+
+
+if __name__ == "__main__":
+    main()

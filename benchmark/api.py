@@ -157,15 +157,18 @@ def leaderboard(
     suites: str | None = None,
     aggregation: Literal["all", "mean", "wmean"] = "all",
     by_condition: bool = False,
+    borrow_seed_noise: bool = False,
 ) -> Leaderboard:
     """Make the tables of a results folder and write them to `out` (default: the results folder).
 
     `suites` (comma-separated) chooses the tables; the default is all. `aggregation` chooses the score of tasks with
-    subsets; `by_condition` splits each table by the training data of its rows. Raises MissingError where these suites
-    have no record.
+    subsets; `by_condition` splits each table by the training data of its rows; with `borrow_seed_noise`, rows of one
+    seed are compared with the best by the pooled noise of their backbone's other rows. Raises MissingError where these
+    suites have no record.
     """
     folder = _folder_of(results)
-    return write_leaderboard(folder, folder if out is None else Path(out), suites, aggregation, by_condition)
+    place = folder if out is None else Path(out)
+    return write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise)
 
 
 def compare(
@@ -179,17 +182,20 @@ def compare(
     pairs: int = 0,
     texts: bool = True,
     data: str | Path | None = None,
+    borrow_seed_noise: bool = False,
 ) -> Compared:
     """Compare A with B pair by pair: differences, intervals and p-values, which include the noise of pairs and seeds.
 
     A and B are two `Results` of one row each, or the names of two rows of `results` (default: the folder that the
     command line writes). `suites` or `tasks` (comma-separated) choose what is compared. The default for two names is
     all suites, and for two `Results` all tasks for which both have pair scores. `pairs=N` adds the N pairs of each task
-    that differ most, with their texts.
+    that differ most, with their texts. A row of one seed has neither interval nor p, unless `borrow_seed_noise` lets
+    the pooled variance over seeds of its backbone's other trained rows stand in for its own.
 
     Raises UsageError for unknown names and names of several rows, MissingError where nothing can be compared.
     """
     named: dict[str, Any] = {"suites": suites, "tasks": tasks, "resamples": resamples, "pairs": pairs}
+    named["borrow_seed_noise"] = borrow_seed_noise
     source = DataSource.from_options(None if data is None else str(data), hub=False) if texts and pairs else None
     if isinstance(a, str) and isinstance(b, str):
         return compare_rows(_folder_of(RESULTS if results is None else results), a, b, data=source, **named)

@@ -185,8 +185,11 @@ def _check_statements(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -
     covered = encoder.covers(list(PROBES))
     if not isinstance(covered, np.ndarray) or covered.shape != (len(PROBES),) or covered.dtype != np.bool_:
         return "covers() must give a numpy array of bool, one per text"
-    if not isinstance(encoder.facts(), Mapping) or not isinstance(encoder.encoding_stats(), Mapping):
+    cost: object = encoder.encoding_stats()
+    if not isinstance(encoder.facts(), Mapping) or not isinstance(cost, Mapping):
         return "facts() and encoding_stats() must give names with values"
+    if cost.get("texts") and not cost.get("seconds"):
+        return "encoding_stats() counts texts but no seconds; count both, or neither: then the run counts them"
     if not isinstance(encoder.parameters(), int | np.integer):
         return "parameters() must give a whole number"
     parts: object = cls.code_parts(recipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _SEEDS = {
     "none": "no seed",
-    "one": "one seed: what other seeds would give is not known, and not in the intervals",
+    "one": "one seed: its noise is not known, so that there is no interval and no p; run --seeds 3",
 }
 
 
@@ -44,6 +45,7 @@ class Compared:
     resamples: int
     pairs: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
+    borrowed: dict[str, str] = field(default_factory=dict)  # by side of one seed: whose noise of seeds stands in
 
     def to_frame(self) -> pandas.DataFrame:
         """Return a row per task (and mean of a suite): scores x100 of both, difference, its 95% interval, p-values."""
@@ -71,6 +73,7 @@ class Compared:
         """Return plain values, ready for JSON."""
         content: dict[str, Any] = {"a": label(self.a), "b": label(self.b), "resamples": self.resamples, "level": LEVEL}
         content["seeds"] = {"a": seeds_of(self.a), "b": seeds_of(self.b)}
+        content |= {"borrowed_seed_noise": self.borrowed} if self.borrowed else {}
         content["comparisons"] = plain([asdict(one) for one in self.comparisons])
         return content | ({"pairs": self.pairs} if self.pairs else {})
 
@@ -89,11 +92,15 @@ class Compared:
             _print_pairs(task, lines, stream)
 
     def _notes(self) -> list[str]:
-        sides = [f"{side}: {label(rows)}, {_seeds_text(rows)}" for side, rows in (("A", self.a), ("B", self.b))]
+        sides = [
+            f"{side}: {label(rows)}, {self.borrowed.get(side.lower()) or _seeds_text(rows)}"
+            for side, rows in (("A", self.a), ("B", self.b))
+        ]
         shared = {line.task: line.shared for one in self.comparisons for line in one.lines if line.shared}
         parts = [
             "Spearman x100, mean over seeds. Intervals and p (two-sided): noise of the pairs (paired bootstrap,"
-            f" {self.resamples:,} resamples) and of the seeds (their sample variance), Welch-Satterthwaite."
+            f" {self.resamples:,} resamples) and of the seeds (their sample variance), t with"
+            " degrees of freedom by Satterthwaite and Cochran."
         ]
         if shared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
@@ -122,11 +129,14 @@ def compare_rows(
     resamples: int = 10_000,
     pairs: int = 0,
     data: DataSource | None = None,
+    borrow_seed_noise: bool = False,
 ) -> Compared:
     """Compare two rows of a results folder, by their names in tables, on suites, on tasks, or on all suites they share.
 
-    `pairs` adds the N pairs of each task that differ most, with their texts if `data` is given and has them. Raises
-    UsageError for unknown names and names of several rows, MissingError where nothing can be compared.
+    `pairs` adds the N pairs of each task that differ most, with their texts if `data` is given and has them. With
+    `borrow_seed_noise`, the pooled variance over seeds of the other trained rows of its backbone stands in for that of
+    a row with one seed. Raises UsageError for unknown names and names of several rows, MissingError where nothing can
+    be compared.
     """
     store = Records(results)
     found = read_records(store)
@@ -135,10 +145,11 @@ def compare_rows(
     rows = row_named(found, a, results, wanted), row_named(found, b, results, wanted)
     compared: list[Comparison] = []
     left_out: list[str] = []
+    stand_in = [_of_its_backbone(row, found) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
     for title, of_suite in asked or suites_in_common(*rows):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_pairs(*rows))
         try:
-            compared.append(compare(title, names or of_suite, *rows, store, resamples))
+            compared.append(compare(title, names or of_suite, *rows, store, resamples, stand_in))
             if names != of_suite:
                 others = ", ".join(task for task in of_suite if task not in names)
                 left_out.append(f"{title}: {others} not compared, because no pair scores are kept of such scores.")
@@ -153,7 +164,28 @@ def compare_rows(
     if pairs:
         differing, without = _differing([line.task for one in compared for line in one.lines], rows, store, pairs, data)
         left_out += without
-    return Compared(*rows, compared, resamples, differing, left_out)
+    borrowed = {side: _borrowed(of_side) for side, of_side in zip("ab", stand_in, strict=True) if of_side}
+    return Compared(*rows, compared, resamples, differing, left_out, borrowed)
+
+
+def _of_its_backbone(row: list[Record], found: Sequence[Record]) -> list[list[Record]]:
+    """Return the rows of several seeds on a row's backbone; none for a row without a backbone."""
+    by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in found:
+        if (name := _backbone(record)) and name == _backbone(row[0]):
+            by_row[record["method"]["name"], record["row_key"]].append(record)
+    return [records for records in by_row.values() if seeds_of(records) == "several"]
+
+
+def _backbone(record: Record) -> str:
+    return str(record["method"]["sources"].get("backbone", {}).get("name", ""))
+
+
+def _borrowed(others: Sequence[Sequence[Record]]) -> str:
+    return (
+        "one seed; in place of its noise stands the pooled variance over seeds of the"
+        f" {len(others)} other trained rows of its backbone"
+    )
 
 
 def _asked(suites: str | None, tasks: str | None, recorded: Collection[str]) -> list[tuple[str, tuple[str, ...]]]:
@@ -220,8 +252,8 @@ def _print_comparison(comparison: Comparison, stream: TextIO) -> None:
             f"{line.a:.2f}",
             f"{line.b:.2f}",
             f"{line.difference:+.2f}",
-            f"{line.low:+.2f} to {line.high:+.2f}",
-            _p_text(line.p),
+            "n/a" if line.low is None else f"{line.low:+.2f} to {line.high:+.2f}",
+            "n/a" if line.p is None else _p_text(line.p),
             "" if line.williams is None else _p_text(line.williams.p),
         )
     needed = Console(file=stream, width=10_000).measure(table).maximum

@@ -28,6 +28,11 @@ from zoo.progress import print_safe
 @click.option(
     "--resamples", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Of the pairs."
 )
+@click.option(
+    "--borrow-seed-noise",
+    is_flag=True,
+    help="For a row of one seed: the pooled noise of its backbone's other rows.",
+)
 @json_option
 @click.option(
     "--pairs",
@@ -45,6 +50,7 @@ def command(
     suite: str | None,
     tasks: str | None,
     resamples: int,
+    borrow_seed_noise: bool,
     as_json: bool,
     pairs: int,
     no_texts: bool,
@@ -63,6 +69,7 @@ def command(
         pairs=pairs,
         texts=not no_texts,
         data=data,
+        borrow_seed_noise=borrow_seed_noise,
     )
     if as_json:
         print_safe(found.to_json(), sys.stdout)

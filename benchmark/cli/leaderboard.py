@@ -9,8 +9,9 @@ import click
 
 from benchmark import api
 from benchmark.cli.complete import SUITES_LIST
-from benchmark.cli.options import Listed, json_option, results_only_option, say, say_json
+from benchmark.cli.options import Listed, complain, json_option, results_only_option, say, say_json
 from benchmark.leaderboard.write import as_dict
+from benchmark.records.store import Records
 from zoo.files import check_writable
 
 
@@ -28,8 +29,9 @@ from zoo.files import check_writable
     help="Score of STS12-16: over concatenated subsets, or the mean over subsets, plain or weighted by pairs.",
 )
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
+@click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
 @click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
-@click.option("--strict", is_flag=True, help="Exit 1 when a record is damaged.")
+@click.option("--strict", is_flag=True, help="Check all pair scores too; exit 1 when anything is damaged.")
 @json_option
 def command(
     results: Path,
@@ -37,6 +39,7 @@ def command(
     suites: str | None,
     aggregation: Literal["all", "mean", "wmean"],
     by_condition: bool,
+    borrow_seed_noise: bool,
     mteb: Path | None,
     strict: bool,
     as_json: bool,
@@ -44,7 +47,13 @@ def command(
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
     if mteb is not None:
         check_writable(mteb)
-    made = api.leaderboard(results, out=out, suites=suites, aggregation=aggregation, by_condition=by_condition)
+    chosen: dict[str, Any] = {"suites": suites, "aggregation": aggregation, "by_condition": by_condition}
+    made = api.leaderboard(results, out=out, borrow_seed_noise=borrow_seed_noise, **chosen)
+    if strict:
+        store = Records(results)
+        made.corrupt.extend(damaged := store.damaged_pairs(store.all()))
+        for _, reason in damaged:
+            complain(reason)
     found: dict[str, Any] = {
         "tables": [as_dict(table) for table in made.tables],
         "written": made.written,

@@ -135,7 +135,8 @@ def complain(text: str) -> None:
 
 def typed_command() -> list[str]:
     """Return the command line as it was typed, with the program's name without a path."""
-    return ["zoo-bench", *sys.argv[1:]]
+    typed = (argument.encode("utf-8", "replace").decode() for argument in sys.argv[1:])  # records are UTF-8
+    return ["zoo-bench", *typed]
 
 
 def load_plugins(plugins: Sequence[Path]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.metrics.bootstrap import RESAMPLES, Scored, resample_together
-from benchmark.metrics.significance import Williams, differences, sample, williams
+from benchmark.metrics.significance import SeedNoise, Williams, differences, pooled_noise, sample, williams
 from benchmark.records.query import label, of_task
 from benchmark.records.schema import Record, main_score, pairs_of, scores_of
 from benchmark.records.store import Records
@@ -28,7 +28,8 @@ class Line:
     """Scores x100 of both rows (means over seeds), A - B, and the noise of the difference.
 
     `pairs_error` and `seeds_error` are the standard errors from pairs and from seeds; low and high (95%) and p
-    (two-sided) include both, with `df` degrees of freedom. Williams' test covers the noise of pairs only.
+    (two-sided) include both, with `df` degrees of freedom; all but the first are None where a row has one seed and no
+    noise of other rows' seeds stands in. Williams' test covers the noise of pairs only.
     """
 
     task: str
@@ -38,12 +39,12 @@ class Line:
     b: float
     difference: float
     pairs_error: float
-    seeds_error: float
-    df: float
-    low: float
-    high: float
-    p: float
-    williams: Williams | None  # None: an average, or fewer than four pairs
+    seeds_error: float | None
+    df: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    williams: Williams | None  # None: an average, fewer than four pairs, or no p for want of seeds
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Comparison:
     title: str
     lines: list[Line]
     average: Line | None
+
+
+Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
 
 
 @dataclass(frozen=True)
@@ -94,25 +98,48 @@ def _of_pairs(record: Record) -> bool:
 
 
 def compare(
-    title: str, tasks: Sequence[str], a: list[Record], b: list[Record], store: Records, resamples: int = RESAMPLES
+    title: str,
+    tasks: Sequence[str],
+    a: list[Record],
+    b: list[Record],
+    store: Records,
+    resamples: int = RESAMPLES,
+    others: Others = ((), ()),
 ) -> Comparison:
     """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ.
 
-    A pair of several tasks is drawn for all of them together, so that the noise of their average is right.
+    A pair of several tasks is drawn for all of them together, so that the noise of their average is right. The pooled
+    noise of the seeds of `others` stands in for that of a row with one seed.
     """
+
+    def noise(names: Sequence[str]) -> dict[int, SeedNoise]:
+        alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
+        return {side: pooled_noise([_by_seed(row, names) for row in others[side]]) for side in alone}
+
     read = [_read(task, of_task(a, task, store), of_task(b, task, store), store) for task in tasks]
     drawn = _draw(read, resamples)
     lines = []
     for task in read:
         pairs = len(task.scored.gold)
-        others = shared_with(task.name, tasks) if task.pool is not None else 0
-        lines.append(_line(task.name, pairs, others, task.by_seed(), drawn[task.name], _williams(task)))
+        shared = shared_with(task.name, tasks) if task.pool is not None else 0
+        lines.append(
+            _line(task.name, pairs, shared, task.by_seed(), drawn[task.name], noise([task.name]), _williams(task))
+        )
     if len(lines) == 1:
         return Comparison(title, lines, None)
     by_seed = [np.mean([task.by_seed()[side] for task in read], axis=0) for side in (0, 1)]
     averages = np.mean([drawn[task.name] for task in read], axis=0)
     pairs, shared = sum(line.pairs for line in lines), sum(line.shared for line in lines)
-    return Comparison(title, lines, _line("Avg.", pairs, shared, by_seed, averages, None))
+    return Comparison(title, lines, _line("Avg.", pairs, shared, by_seed, averages, noise(tasks), None))
+
+
+def _by_seed(records: Sequence[Record], tasks: Sequence[str]) -> list[float]:
+    """Return a row's mean x100 over tasks for each seed that has a score of all of them."""
+    scores: dict[int | None, dict[str, float]] = defaultdict(dict)
+    for record in records:
+        if record["status"] == "ok" and record["limit"] is None and record["task"]["name"] in tasks:
+            scores[record["seed"]][record["task"]["name"]] = 100 * main_score(record)
+    return [float(np.mean(list(of_seed.values()))) for of_seed in scores.values() if len(of_seed) == len(set(tasks))]
 
 
 def _sorted(records: Sequence[Record]) -> list[Record]:
@@ -150,10 +177,16 @@ def _line(
     shared: int,
     by_seed: Sequence[NDArray[np.float64]],
     drawn: NDArray[np.float64],
+    one_seed: dict[int, SeedNoise],
     test: Williams | None,
 ) -> Line:
-    one = sample(by_seed, drawn, pairs)
+    one = sample(by_seed, drawn, pairs, one_seed)
     found = differences(one)
+    known = bool(np.isfinite(found.p[0, 1]))
+
+    def of(matrix: NDArray[np.float64]) -> float | None:
+        return float(matrix[0, 1]) if known else None
+
     return Line(
         task,
         pairs,
@@ -162,12 +195,12 @@ def _line(
         b=float(one.value[1]),
         difference=float(found.value[0, 1]),
         pairs_error=float(found.pairs_error[0, 1]),
-        seeds_error=float(found.seeds_error[0, 1]),
-        df=float(found.df[0, 1]),
-        low=float(found.low[0, 1]),
-        high=float(found.high[0, 1]),
-        p=float(found.p[0, 1]),
-        williams=test,
+        seeds_error=of(found.seeds_error),
+        df=of(found.df),
+        low=of(found.low),
+        high=of(found.high),
+        p=of(found.p),
+        williams=test if known else None,
     )
 
 

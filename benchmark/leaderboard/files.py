@@ -33,6 +33,7 @@ def leaderboard_files(
     aggregation: Aggregation = "all",
     by_condition: bool = False,
     out: Path | None = None,
+    borrow_seed_noise: bool = False,
 ) -> tuple[list[Table], dict[str, str], Records]:
     """Return the tables of a results folder, the content of all their files by name, and the records' store.
 
@@ -49,7 +50,14 @@ def leaderboard_files(
         tables: list[Table] = []
         named: list[Table] = []
         for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
-            made = build_tables(found, [suite], records, aggregation=aggregation, by_condition=by_condition)
+            made = build_tables(
+                found,
+                [suite],
+                records,
+                aggregation=aggregation,
+                by_condition=by_condition,
+                borrow_seed_noise=borrow_seed_noise,
+            )
             tables += made
             named += made if suite.name in wanted else []
         if not named:
@@ -101,9 +109,10 @@ def write_leaderboard(
     suite_names: str | None = None,
     aggregation: Aggregation = "all",
     by_condition: bool = False,
+    borrow_seed_noise: bool = False,
 ) -> Leaderboard:
     """Make and write the tables of a results folder (see `leaderboard_files`)."""
-    tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition, out)
+    tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition, out, borrow_seed_noise)
     for name, text in files.items():
         write_text(out / name, text)
     return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)

@@ -6,6 +6,7 @@ that are only pooled. Imports no torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ from zoo.errors import ContractError
 
 _NAMED = 3  # rows named in one sentence; the others are counted
 _INTERVALS = "In parentheses: the 95 % interval of each difference by itself, with the noise of pairs and of seeds."
+_ONE_SEED = "Differences of rows with one seed have no interval, because its noise is not known: run --seeds 3."
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,16 @@ class Learned:
 
 @dataclass(frozen=True)
 class _Gap:
-    """One row's score x100 minus another's, with its 95% interval."""
+    """One row's score x100 minus another's, with its 95% interval: NaN where one of them has one seed."""
 
     name: str
     value: float
     low: float
     high: float
+
+    @property
+    def known(self) -> bool:
+        return not math.isnan(self.low)
 
     @property
     def side(self) -> int:
@@ -84,9 +90,12 @@ def learned(
     def best_first(names: Sequence[Row]) -> list[str]:
         return sorted((row.name for row in names if row.name in at), key=lambda name: -values[at[name]])
 
+    gaps: list[_Gap] = []
+
     def gap(name: str, other: str) -> _Gap:
         i, j = at[name], at[other]
-        return _Gap(name, *(100 * float(part[i, j]) for part in (found.value, found.low, found.high)))
+        gaps.append(_Gap(name, *(100 * float(part[i, j]) for part in (found.value, found.low, found.high))))
+        return gaps[-1]
 
     best, control = best_first(scored), next(iter(best_first(controls)), None)
     if not best:
@@ -107,18 +116,21 @@ def learned(
         sentences.append("The table has no control that would show how much of that is easy to have.")
     if len(best) > 1:
         first = gap(best[0], best[1])
-        if first.side:
+        if first.side or not first.known:
             sentences.append(f"{best[0]} is {_by(first)} above {best[1]}, the next of this run's rows.")
         else:
             text = f"{best[0]} and {best[1]}, the two best of this run, are not told apart: the difference is"
             sentences.append(f"{text} {_by(first)}.")
-    if control is not None or from_start or len(best) > 1:
-        sentences.append(_INTERVALS)
+    sentences += [_INTERVALS] if any(one.known for one in gaps) else []
+    sentences += [_ONE_SEED] if any(not one.known for one in gaps) else []
     return Learned(sentences, best, control, from_start, tasks)
 
 
 def _gain(one: _Gap, start: str) -> str:
     """Return the sentence on the gain of a row over its own start."""
+    if not one.known:
+        more = "above" if one.value > 0 else "below"
+        return f"{one.name} is {abs(one.value):.1f} {more} {start}, which it starts from."
     if one.side:
         return f"{one.name} is {_by(one)} {'above' if one.side > 0 else 'below'} {start}, which it starts from."
     return f"{one.name} is not told apart from {start}, which it starts from: the difference is {_by(one)}."
@@ -126,9 +138,14 @@ def _gain(one: _Gap, start: str) -> str:
 
 def _beside(gaps: Sequence[_Gap]) -> list[str]:
     """Return a sentence on the rows above and below the best control, and those not told apart from it."""
-    above, below, level = ([one for one in gaps if one.side == side] for side in (1, -1, 0))
+    of_side = {side: [one for one in gaps if one.known and one.side == side] for side in (1, -1, 0)}
     parts = []
-    for what, some in (("above it", above), ("below it", below), ("not told apart from it", level)):
+    for what, some in (
+        ("above it", of_side[1]),
+        ("below it", of_side[-1]),
+        ("not told apart from it", of_side[0]),
+        ("of one seed", [one for one in gaps if not one.known]),
+    ):
         if some:
             more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
             by = "by" if some[0].side else "with a difference of"
@@ -138,6 +155,8 @@ def _beside(gaps: Sequence[_Gap]) -> list[str]:
 
 
 def _by(one: _Gap) -> str:
+    if not one.known:
+        return f"{one.value:.1f}"
     if one.side < 0:
         return f"{-one.value:.1f} ({-one.high:.1f} to {-one.low:.1f})"
     return f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"

@@ -7,10 +7,16 @@ from collections.abc import Iterable
 
 from zoo.progress import without_orders
 
+# A target with a scheme other than the web's, also in character references, and a definition of a link.
+_OTHER_LINK = re.compile(r"\](\((?=\s*(?!https?://)[^)]*[:&])|:)")
+
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line, without raw HTML (outside code spans, where < is safe) or terminal control codes."""
-    text = without_orders(" ".join(text.splitlines()))
+    """Return a text on one line, without raw HTML (outside code spans, where < is safe) or terminal control codes.
+
+    A link stays one only if it leads to a page of the web or to a file beside the table.
+    """
+    text = _OTHER_LINK.sub(r"]\\\1", without_orders(" ".join(text.splitlines())))
     made, at = [], 0
     while at < len(text):
         part = text[at]

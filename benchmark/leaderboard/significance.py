@@ -12,7 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.metrics.bootstrap import Pool, Scored, resample_together
-from benchmark.metrics.significance import LEVEL, Differences, differences, not_told_apart, sample
+from benchmark.metrics.significance import (
+    LEVEL,
+    POWER,
+    Differences,
+    Sample,
+    SeedNoise,
+    detectable,
+    differences,
+    median_noise,
+    not_told_apart,
+    pooled_noise,
+    sample,
+    seeds_needed,
+)
 from benchmark.records.schema import Record, main_score, pairs_of
 from benchmark.records.store import Records
 from benchmark.tasks.overlap import pool_of
@@ -31,34 +44,96 @@ _Drawn = dict[str, NDArray[np.float32]]  # resampled correlations by sha256 of t
 _METHOD = 2  # increased when the same pair scores would give other draws
 
 
-def mark_best(rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record]], store: Records) -> str:
+def mark_best(
+    rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record]], store: Records, borrow: bool = False
+) -> str:
     """Set `among_best` of those rows (sorted, best first) that can be compared; returns the legend of the mark.
 
-    `records` are the rows' records by name and row key. A row is left out if a record has no pair scores, damaged ones
-    (stated in its notes), or other gold scores than the best row. If the best row is left out, so are all others. The
-    legend is "" where there is nothing to say.
+    `records` are the rows' records by name and row key. A row is left out if it has one seed (with `borrow`: and no
+    other row of its backbone has several), or if a record has no pair scores, damaged ones (stated in its notes), or
+    other gold scores than the best row. If the best row lacks comparable ones, no row is compared. The legend also
+    says what differences so many seeds find. It is "" where there is nothing to say.
     """
     ranked = [row for row in rows if row.rank is not None]
-    mine = [_scored(row, records[row.identity, row.row_key], store) for row in ranked]
-    if len(ranked) < 2 or mine[0] is None:
-        return ""
-    golds = {task: _golds(of_task) for task, of_task in mine[0].items()}
+    mine = {id(row): _scored(row, records[row.identity, row.row_key], store) for row in ranked}
+    noise = _one_seed_noise(ranked, records, borrow)
+    alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
+    known = [row for row in ranked if row.name not in noise or noise[row.name].df]
+    about_seeds = _about_one_seed(alone, noise)
+    first = mine[id(known[0])] if known else None
+    if len(ranked) < 2 or first is None:
+        return about_seeds if len(ranked) > 1 else ""
+    golds = {task: _golds(of_task) for task, of_task in first.items()}
     comparable = [
         (row, of_row)
-        for row, of_row in zip(ranked, mine, strict=True)
-        if of_row is not None
-        and row.about["protocol"] == ranked[0].about["protocol"]
+        for row in known
+        if (of_row := mine[id(row)]) is not None
+        and row.about["protocol"] == known[0].about["protocol"]
         and all(_golds(of_task) == golds[task] for task, of_task in of_row.items())
     ]
     comparable, drawn = _averages(comparable, store)
-    if not comparable or comparable[0][0] is not ranked[0]:
-        return ""
+    if not comparable or comparable[0][0] is not known[0]:
+        return about_seeds
     pairs = sum(of_task[0]["task"]["rows"] or 0 for of_task in comparable[0][1].values())
-    best = not_told_apart(sample([_by_seed(of_row) for _, of_row in comparable], drawn, pairs))
+    borrowed = {i: noise[row.name] for i, (row, _) in enumerate(comparable) if row.name in noise}
+    by_seed = [_by_seed(of_row) for _, of_row in comparable]
+    one = sample(by_seed, drawn, pairs, borrowed)
+    best = not_told_apart(one)
     for (row, _), among in zip(comparable, best.tolist(), strict=True):
         row.among_best = among
         row.mark = "≈" if among and best.sum() > 1 else ""
-    return _legend(ranked, comparable)
+    return " ".join(filter(None, [_legend(known), about_seeds, _power(one, [len(scores) for scores in by_seed])]))
+
+
+def _one_seed_noise(
+    rows: Sequence[Row], records: Mapping[tuple[str, str], list[Record]], borrow: bool
+) -> dict[str, SeedNoise]:
+    """Return, by name, the rows of one seed with the noise that stands in for theirs: not known, or pooled."""
+    scores: dict[str, list[list[float]]] = defaultdict(list)  # by backbone
+    alone: list[Row] = []
+    for row in rows:
+        mine = [
+            r for r in records[row.identity, row.row_key] if r["task"]["name"] in row.values and r["status"] == "ok"
+        ]
+        seeds = {r["seed"] for r in mine}
+        if len(seeds) == 1 and None not in seeds:
+            alone.append(row)
+        elif borrow and len(seeds) > 1 and row.about["backbone"]:
+            scores[row.about["backbone"]].append(_by_seed({"": mine}))
+    return {row.name: pooled_noise(scores.get(row.about["backbone"], [])) for row in alone}
+
+
+def _about_one_seed(alone: Sequence[Row], noise: Mapping[str, SeedNoise]) -> str:
+    """Return which rows have no mark for want of seeds, and which have the noise of other rows."""
+    parts = []
+    if alone:
+        names = ", ".join(row.name for row in alone)
+        parts.append(f"One seed: its noise is not known, so that these have no mark; run --seeds 3: {names}.")
+    borrowed = [
+        f"{name} ({100 * one.variance**0.5:.2f}, {one.df:.0f} degrees of freedom)"
+        for name, one in noise.items()
+        if one.df
+    ]
+    if borrowed:
+        parts.append(
+            "One seed, with the pooled standard deviation over seeds of the other trained rows of its backbone in place"
+            f" of its own: {', '.join(borrowed)}."
+        )
+    return " ".join(parts)
+
+
+def _power(one: Sample, seeds: Sequence[int]) -> str:
+    """Return what differences the table's noise lets comparisons find; "" where no row has several seeds."""
+    noise = median_noise(one, seeds)
+    if noise is None:
+        return ""
+    found, needed = detectable(noise, 3), seeds_needed(noise, 0.01)
+    takes = "is not found so often even with 100 seeds" if needed is None else f"takes {needed} seeds"
+    return (
+        f"Power: with 3 seeds each, a difference of {100 * found:.2f} between two rows is found (p < {LEVEL:g}) in"
+        f" {POWER:.0%} of repetitions; 1.0 {takes}. The two rows have this table's median noise: standard deviations of"
+        f" {100 * noise.seeds:.2f} over seeds, and of {100 * noise.pairs:.2f} of a difference over the pairs."
+    )
 
 
 def of_row(row: Row, records: Sequence[Record], trial: bool) -> dict[str, list[Record]]:
@@ -76,7 +151,8 @@ def row_differences(
 ) -> tuple[list[Row], NDArray[np.float64], Differences]:
     """Compare every two rows on the mean of their tasks, which all of them have with pair scores.
 
-    Returns the compared rows, their means (fractions) and the differences. Left out are rows with other gold scores or
+    Returns the compared rows, their means (fractions) and the differences, whose intervals are NaN for rows of one
+    seed. Left out are rows with other gold scores or
     another protocol than the first row, and rows with damaged pair scores.
     """
     first = rows[0][1]
@@ -88,24 +164,22 @@ def row_differences(
     ]
     alike, drawn = _averages(alike, store)
     pairs = sum(of_task[0]["task"]["rows"] or 0 for of_task in first.values())
-    one = sample([_by_seed(of_tasks) for _, of_tasks in alike], drawn, pairs)
+    alone = [i for i, (_, of_tasks) in enumerate(alike) if all(map(_one_seed, of_tasks.values()))]
+    one = sample([_by_seed(of_tasks) for _, of_tasks in alike], drawn, pairs, dict.fromkeys(alone, SeedNoise()))
     return [row for row, _ in alike], one.value, differences(one)
 
 
-def _legend(ranked: Sequence[Row], compared: Sequence[_Scored]) -> str:
+def _legend(compared: Sequence[Row]) -> str:
     """Return the meaning of the mark, if any row has it, and the rows that could not be compared."""
     parts = []
-    if any(row.mark for row in ranked):
+    if any(row.mark for row in compared):
         parts.append(
             f"≈: not told apart from the best. With {1 - LEVEL:.0%} confidence the truly best of the rows compared is"
             " among those marked so: all rows were compared with the best at once, with the noise of pairs (from"
             f" {RESAMPLES:,} bootstrap resamples, in which a pair of several tasks is drawn for all of them) and that"
             " of seeds."
         )
-        alone = [row.name for row, of_row in compared if any(_one_seed(of_task) for of_task in of_row.values())]
-        if alone:
-            parts.append(f"Trained with one seed, so that the noise of theirs is not in it: {', '.join(alone)}.")
-    unknown = [row.name for row in ranked if row.among_best is None]
+    unknown = [row.name for row in compared if row.among_best is None]
     if unknown:
         parts.append(f"Not compared with the best, for want of comparable pair scores: {', '.join(unknown)}.")
     return " ".join(parts)

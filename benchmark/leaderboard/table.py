@@ -34,12 +34,14 @@ def build_tables(
     *,
     aggregation: Aggregation = "all",
     by_condition: bool = False,
+    borrow_seed_noise: bool = False,
 ) -> list[Table]:
     """Return a table for each suite that has records, and a separate one for its trial (--limit) records.
 
     With `store`, the folder of the records, rows not told apart from the best are marked. `aggregation` chooses the
     score of tasks with subsets. With `by_condition`, each table is split by the rows' condition group, and each part
-    has its own ranks and marks.
+    has its own ranks and marks. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
+    noise of the seeds of their backbone's other rows.
     """
     called = printed_names(record["method"]["name"] for record in records)
     by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
@@ -52,7 +54,7 @@ def build_tables(
             mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
             if mine:
                 one = _aggregated(suite, mine, aggregation)
-                tables += _tables(one, mine, called, trial, store, aggregation, by_condition)
+                tables += _tables(one, mine, called, trial, store, aggregation, by_condition, borrow_seed_noise)
     return tables
 
 
@@ -73,6 +75,7 @@ def _tables(
     store: Records | None,
     aggregation: Aggregation,
     by_condition: bool,
+    borrow_seed_noise: bool,
 ) -> list[Table]:
     by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
@@ -86,13 +89,13 @@ def _tables(
     ]
     rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key))
     if not by_condition:
-        return [_table(suite, rows, by_row, trial, store, aggregation)]
+        return [_table(suite, rows, by_row, trial, store, aggregation, borrow_seed_noise)]
     tables = []
     for name, what in GROUPS.items():
         chosen = [row for row in rows if group(row) == name]
         part = replace(suite, name=f"{suite.name}-{name}", title=f"{suite.title}: {name} ({what})")
         if chosen:
-            tables.append(_table(part, chosen, by_row, trial, store, aggregation))
+            tables.append(_table(part, chosen, by_row, trial, store, aggregation, borrow_seed_noise))
     return tables
 
 
@@ -103,18 +106,19 @@ def _table(
     trial: bool,
     store: Records | None,
     aggregation: Aggregation,
+    borrow_seed_noise: bool,
 ) -> Table:
     set_ranks(rows)
-    legend = ""
-    if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
-        from benchmark.leaderboard.significance import mark_best
-
-        legend = mark_best(rows, by_row, store)
-    records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
         if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
+    legend = ""
+    if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
+        from benchmark.leaderboard.significance import mark_best
+
+        legend = mark_best(rows, by_row, store, borrow_seed_noise)
+    records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
     commands = list(map(shlex.join, in_order))
     return Table(suite, rows, commands, trial, legend, aggregation)

@@ -74,7 +74,7 @@ def markdown(table: Table) -> str:
         ends = [_number(row.average.min), _number(row.average.max)] if extremes else []
         lines.append(markdown_row([row.place(), row.name, *values, average, *ends, conditions(row)]))
     if table.legend:
-        lines += ["", table.legend]
+        lines += ["", markdown_text(table.legend)]
     if extremes:
         lines += ["", "Min. and Max.: the least and the largest average of a seed."]
     if CONTROL not in map(role, table.rows):
@@ -83,7 +83,8 @@ def markdown(table: Table) -> str:
     notes = [f"- {markdown_text(f'{row.name}: {note}')}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
-    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environment_lines(table.rows)]
+    environments = map(markdown_text, environment_lines(table.rows))
+    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environments]
     return "\n".join(lines) + "\n"
 
 

@@ -2,13 +2,14 @@
 
 A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another score.
 The variance from pairs comes from a bootstrap whose draws all methods share, the variance from seeds from the sample
-variance over a method's seeds. A method with no seed or one seed has no variance from seeds.
+variance over a method's seeds. A method without seeds has no variance from seeds. That of a method with one seed is not
+known, so that nothing is said of its differences, unless the seeds of other methods stand in for its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,20 +19,30 @@ from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
 LEVEL = 0.05  # p-values below it are significant; the confidence of intervals and sets of the best is 1 - LEVEL
+POWER = 0.8  # the share of repetitions in which `detectable` differences are significant
 
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
-_FAR = 6.0  # standard deviations: a lead larger than chance gives, however many methods are compared
-_SHRINKAGE_DF = 2.0  # degrees of freedom of the median variance over seeds, added to those of a method's own
+_FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
+_BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
 
 Matrix = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class SeedNoise:
+    """The variance of one seed's score, and its degrees of freedom; NaN and 0 where it is not known."""
+
+    variance: float = float("nan")
+    df: float = 0.0
 
 
 @dataclass(frozen=True)
 class Sample:
     """Scores of methods (methods,), their values in resamples of the pairs (methods, resamples), and seed variances.
 
-    `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their number.
-    `seed_df` is their number less one; 0 where there is no such variance. `pairs` is the number of pairs.
+    `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their number; NaN
+    where there is one seed. `seed_df` is their number less one; 0 where there is no such variance. `pairs` is the
+    number of pairs.
     """
 
     value: Matrix
@@ -40,19 +51,40 @@ class Sample:
     seed_df: Matrix
     pairs: int
 
+    @property
+    def pairs_df(self) -> int:
+        """Degrees of freedom of the variances from pairs."""
+        return max(1, min(self.pairs, int(self.drawn.shape[1])) - 1)
 
-def sample(by_seed: Sequence[Sequence[float] | Matrix], drawn: Matrix, pairs: int) -> Sample:
+
+def sample(
+    by_seed: Sequence[Sequence[float] | Matrix],
+    drawn: Matrix,
+    pairs: int,
+    one_seed: Mapping[int, SeedNoise] | None = None,
+) -> Sample:
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
-    Raises ContractError unless at least two resamples have a value for every method.
+    `one_seed` has the places of methods trained with one seed, and the noise that stands in for theirs, if any is
+    known; other methods with one score have no seeds. Raises ContractError unless at least two resamples have a value
+    for every method.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
         raise ContractError("no resample in which every method has a correlation: the scores of one are all equal.")
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed]
-    variance = [one.var(ddof=1) / len(one) if len(one) > 1 else 0.0 for one in scores]
-    mean = np.array([one.mean() for one in scores])
-    return Sample(mean, drawn, np.array(variance), np.array([len(one) - 1.0 for one in scores]), pairs)
+    variance = np.array([one.var(ddof=1) / len(one) if len(one) > 1 else 0.0 for one in scores])
+    df = np.array([len(one) - 1.0 for one in scores])
+    for place, noise in (one_seed or {}).items():
+        variance[place], df[place] = noise.variance, noise.df
+    return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs)
+
+
+def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
+    """Return the pooled variance of a seed's score over methods with several seeds; not known if there is none."""
+    scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
+    df = sum(len(one) - 1 for one in scores)
+    return SeedNoise(float(sum(((one - one.mean()) ** 2).sum() for one in scores)) / df, df) if df else SeedNoise()
 
 
 def sample_pairs(
@@ -63,17 +95,21 @@ def sample_pairs(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Sample:
-    """Return the sample of methods, each with predictions (seeds, n) for n pairs with gold scores (n,)."""
+    """Return the sample of methods, each with predictions (seeds, n), or (n,) without seeds; gold scores (n,)."""
     every = np.concatenate([np.atleast_2d(one) for one in predicted])
     ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
     drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
     means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
-    return sample(np.split(measured(every, gold, metric), ends), means, len(gold))
+    one_seed = {place: SeedNoise() for place, one in enumerate(predicted) if one.ndim == 2 and len(one) == 1}
+    return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
 
 
 @dataclass(frozen=True)
 class Differences:
-    """Row minus column (methods, methods): standard errors, degrees of freedom, 95% intervals and two-sided p."""
+    """Row minus column (methods, methods): standard errors, degrees of freedom, 95% intervals and two-sided p.
+
+    All but `value` and `pairs_error` are NaN where the noise of a method's seeds is not known.
+    """
 
     value: Matrix
     pairs_error: Matrix  # standard error from the pairs alone
@@ -86,64 +122,150 @@ class Differences:
 
 
 def differences(one: Sample) -> Differences:
-    """Compare every two methods by Welch's t (1947), with Satterthwaite's degrees of freedom (1946)."""
+    """Compare every two methods by a t-test with the degrees of freedom of their own comparison (see `_df`)."""
     from scipy.special import stdtr, stdtrit
 
     value = one.value[:, None] - one.value
     of_pairs, of_seeds = _pair_variance(one), one.seed_variance[:, None] + one.seed_variance
     np.fill_diagonal(of_seeds, 0.0)
-    variance, df = _welch(of_pairs, one.seed_variance[:, None], one.seed_variance, one.seed_df[:, None], one)
-    np.fill_diagonal(variance, 0.0)
+    variance = of_pairs + of_seeds
+    df = _df(of_pairs, one.pairs_df, one.seed_variance[:, None], one.seed_variance, one.seed_df[:, None], one.seed_df)
+    np.fill_diagonal(df, one.pairs_df)
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(np.abs(value) < _EQUAL, 0.0, value / error)
+        t = np.where((np.abs(value) < _EQUAL) & np.isfinite(error), 0.0, value / error)
     margin = stdtrit(df, 1 - LEVEL / 2) * error
     p = 2 * stdtr(df, -np.abs(t))
     return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
+
+
+def _df(of_pairs: Matrix, pairs_df: float, first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
+    """Return the degrees of freedom of differences, from the variances of pairs and of the seeds of both sides.
+
+    The two variances over seeds together have Satterthwaite's degrees of freedom (1946), at most twice those of the
+    side with fewer seeds, or as many as that side's where it has two seeds and the other side more. The 97.5% quantile
+    of t is then the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964), and the degrees of
+    freedom are those of that quantile. Satterthwaite's for all three variances would be too many where a large variance
+    over few seeds is small by chance: two seeds against none would err in 13% of comparisons.
+    """
+    from scipy.special import stdtridf, stdtrit
+
+    one_df, other_df = (np.where(df > 0, df, np.inf) for df in (one_df, other_df))
+    of_seeds, parts = first + second, first**2 / one_df + second**2 / other_df
+    fewer = np.minimum(one_df, other_df)
+    most = np.where((fewer > 1) | (one_df == other_df) | np.isinf(np.maximum(one_df, other_df)), 2 * fewer, fewer)
+    seeds_df = np.minimum(np.divide(of_seeds**2, parts, out=np.full(parts.shape, np.inf), where=parts > 0), most)
+    variance = of_pairs + of_seeds
+    share = np.divide(of_seeds, variance, out=np.zeros(variance.shape), where=variance != 0)  # NaN stays NaN
+    seeds_df = np.where(share > 0, seeds_df, pairs_df)
+    quantile = (1 - share) * stdtrit(pairs_df, 1 - LEVEL / 2) + share * stdtrit(seeds_df, 1 - LEVEL / 2)
+    mixed = np.array(stdtridf(1 - LEVEL / 2, quantile))
+    result: Matrix = np.where(share == 0, pairs_df, np.where(share == 1, seeds_df, mixed))
+    return result
 
 
 def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
     """Return which methods (methods,) may be the best: a set that contains the truly best one 95% of the time.
 
     These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out where another method's
-    lead over it exceeds the 95% quantile of the largest lead over it that equally good methods have by chance. Leads
-    are measured in Welch's t, made comparable by a normal approximation at their own degrees of freedom (Wallace 1959).
+    lead over it exceeds the 95% quantile of the largest lead over it that equally good methods have by chance. Raises
+    ContractError where the noise of a method's seeds is not known.
 
-    With few seeds, the largest t is larger than the distribution of t implies, for two reasons. First, a variance over
-    three seeds is often small by chance, and then its t is large; therefore each variance is shrunk towards the median
-    of all methods, which counts as two more seeds. Second, the true noise of the seeds is known just as poorly;
-    therefore each simulated lead uses the resampled pairs, a seed variance drawn from the fiducial distribution of the
-    measured one, normal noise of that variance, and a newly drawn measured variance.
+    A lead is divided by its standard error and by the 99% quantile of that ratio, the mean of those of the t of pairs
+    and of the seeds of both sides, weighted by their variances (Cochran 1964): leads between methods of few seeds do
+    not widen the set for others. The chance comes from simulated leads. Each has resampled pairs, for each method a
+    variance over seeds from the fiducial distribution of the measured one, normal noise of that variance, and a newly
+    measured variance.
+
+    Methods far below the one in question cannot lead over it, and are left out of its quantile: those whose lead is
+    negative beyond what chance gives in 99.75% of draws to the largest of all leads. The quantile is then that of
+    95.25%, so that both errors together are 5% (Romano, Shaikh and Wolf 2014).
     """
+    from scipy.special import stdtrit
+
+    if not np.isfinite(one.seed_variance).all():
+        raise ContractError("a method has one seed, and its noise is not known; leave it out, or train more seeds.")
     methods, resamples = one.drawn.shape
-    between, df = _pair_variance(one), np.maximum(one.seed_df, 1)[:, None]
+    between, df, seeds = _pair_variance(one), np.maximum(one.seed_df, 1), one.seed_variance
+
+    def ratios(lead: Matrix, i: int, of_seeds: Matrix, level: float) -> Matrix:
+        """Return leads (methods, any) over method i in multiples of their own quantiles, with seed variances."""
+        own = stdtrit(df, level)[:, None]
+        of_pairs = between[i][:, None]
+        scale = of_pairs * stdtrit(one.pairs_df, level) + of_seeds * own + of_seeds[i] * own[i]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = lead * np.sqrt(of_pairs + of_seeds + of_seeds[i]) / scale
+        return np.where(np.abs(lead) < _EQUAL, 0.0, np.where(scale > 0, ratio, np.copysign(np.inf, lead)))
+
     generator = np.random.default_rng([seed, methods])
     noise = one.drawn - one.drawn.mean(axis=1, keepdims=True)
-    true = one.seed_variance[:, None] * df / generator.chisquare(df, (methods, resamples))
+    true = seeds[:, None] * df[:, None] / generator.chisquare(df[:, None], (methods, resamples))
     noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
-    redrawn = _shrunk(one, true * generator.chisquare(df, (methods, resamples)) / df)
-    seeds = _shrunk(one, one.seed_variance[:, None])[:, 0]
-    shrunk = replace(one, seed_df=np.where(one.seed_df > 0, one.seed_df + _SHRINKAGE_DF, 0))
+    redrawn = true * generator.chisquare(df[:, None], (methods, resamples)) / df[:, None]
     result = np.ones(methods, np.bool_)
     for i in range(methods):
-        lead = _normal(one.value - one.value[i], *_welch(between[i], seeds, seeds[i], shrunk.seed_df, shrunk, i))
-        if lead.max() > _FAR:
+        lead = (one.value - one.value[i])[:, None]
+        if ratios(lead, i, seeds[:, None], 1 - _FAR / methods).max() > 1:  # by Bonferroni, without a simulation
             result[i] = False
-        elif lead.max() > 0:
-            variance, freedom = _welch(between[i][:, None], redrawn, redrawn[i], shrunk.seed_df[:, None], shrunk, i)
-            result[i] = lead.max() <= np.quantile(_normal(noise - noise[i], variance, freedom).max(axis=0), 1 - LEVEL)
+        elif (measured_ratios := ratios(lead, i, seeds[:, None], _BALANCE)[:, 0]).max() > 0:
+            chance = ratios(noise - noise[i], i, redrawn, _BALANCE)
+            near = measured_ratios >= -np.quantile(chance.max(axis=0), 1 - _FAR)
+            result[i] = measured_ratios.max() <= np.quantile(chance[near].max(axis=0), 1 - LEVEL + _FAR)
     return result
 
 
-def _shrunk(one: Sample, variance: Matrix) -> Matrix:
-    """Return variances over seeds (methods, any), each shrunk towards the median of all methods that have seeds."""
-    has = one.seed_df > 0
-    if not has.any():
-        return variance
-    df = one.seed_df[has, None]
-    result = np.zeros_like(variance)
-    result[has] = (_SHRINKAGE_DF * np.median(one.seed_variance[has]) + df * variance[has]) / (_SHRINKAGE_DF + df)
-    return result
+@dataclass(frozen=True)
+class Noise:
+    """The median noise of a table's methods, as standard deviations: of a difference by pairs, of a score by seeds."""
+
+    pairs: float
+    seeds: float
+    pairs_df: int
+
+
+def median_noise(one: Sample, seeds: Sequence[int]) -> Noise | None:
+    """Return the median noise of the methods with several seeds, of whose numbers `seeds` (methods,) are; else None.
+
+    Half of all variances over n seeds lie below the true one times the median of chi-square by its degrees of freedom;
+    this is taken out.
+    """
+    from scipy.special import chdtri
+
+    has = (np.array(seeds) > 1) & (one.seed_df > 0)
+    if len(one.value) < 2 or not has.any():
+        return None
+    df = one.seed_df[has]
+    variance = np.median(one.seed_variance[has] * np.array(seeds)[has] * df / chdtri(df, 0.5))
+    of_pairs = _pair_variance(one)
+    of_pairs = of_pairs[np.ix_(has, has)] if has.sum() > 1 else of_pairs
+    between = np.sqrt(of_pairs[np.triu_indices(len(of_pairs), 1)])
+    return Noise(float(np.median(between)), float(np.sqrt(variance)), one.pairs_df)
+
+
+def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
+    """Return the difference between two methods, of so many seeds each, that has p < 0.05 in 80% of repetitions.
+
+    By simulation of the test in `differences`; `seeds` is at least 2.
+    """
+    from scipy.special import stdtrit
+
+    generator, df = np.random.default_rng(0), seeds - 1.0
+    first, second = noise.seeds**2 / seeds * generator.chisquare(df, (2, draws)) / df
+    of_pairs, both = np.full(draws, noise.pairs**2), np.full(draws, df)
+    margin = stdtrit(_df(of_pairs, noise.pairs_df, first, second, both, both), 1 - LEVEL / 2)
+    error = np.sqrt(noise.pairs**2 + 2 * noise.seeds**2 / seeds) * generator.standard_normal(draws)
+    return float(np.quantile(margin * np.sqrt(of_pairs + first + second) - error, POWER))
+
+
+def seeds_needed(noise: Noise, difference: float, most: int = 100) -> int | None:
+    """Return the least number of seeds with which a difference is `detectable`; None if it is more than `most`."""
+    low, high = 1, most
+    if detectable(noise, high) > difference:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if detectable(noise, middle) <= difference else (middle, high)
+    return high
 
 
 def _pair_variance(one: Sample) -> Matrix:
@@ -154,29 +276,6 @@ def _pair_variance(one: Sample) -> Matrix:
     result: Matrix = np.maximum(own[:, None] + own - 2 * products, 0.0)
     np.fill_diagonal(result, 0.0)
     return result
-
-
-def _welch(
-    of_pairs: Matrix, first: Matrix, second: Matrix, df: Matrix, one: Sample, i: int | None = None
-) -> tuple[Matrix, Matrix]:
-    """Return the variance of differences and its degrees of freedom by Satterthwaite.
-
-    `first` and `second` are the seed variances of the two sides, and `df` the degrees of freedom of the first; those of
-    the second are method `i`'s, or without `i` those of every method.
-    """
-    pairs_df = max(1, min(one.pairs, one.drawn.shape[1]) - 1)
-    other_df = np.maximum(one.seed_df if i is None else one.seed_df[i], 1)
-    variance = of_pairs + first + second
-    parts = of_pairs**2 / pairs_df + first**2 / np.maximum(df, 1) + second**2 / other_df
-    return variance, np.where(parts > 0, variance**2 / np.where(parts > 0, parts, 1), pairs_df)
-
-
-def _normal(difference: Matrix, variance: Matrix, df: Matrix) -> Matrix:
-    """Return t as the normal quantile of about the same probability (Wallace 1959), 0 for equal values."""
-    equal = np.abs(difference) < _EQUAL
-    squared = difference**2 / np.where(equal | (variance <= 0), 1, variance)
-    result = np.sign(difference) * (8 * df + 1) / (8 * df + 3) * np.sqrt(df * np.log1p(squared / df))
-    return np.where(equal, 0.0, np.where(variance <= 0, np.copysign(np.inf, difference), result))
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,9 @@ class _Packer:
         return self.done
 
     def _put_back(self) -> None:
-        """Restore the names of files that an interrupted packing was about to remove."""
+        """Restore the names of files that an interrupted packing was about to remove; remove its unfinished pack."""
+        for unfinished in self.folder.glob(f".{RECORDS}.*.tmp"):  # the lock is held: nobody is writing it
+            unfinished.unlink(missing_ok=True)
         for leftover in (self.folder / "records").glob(f"*/*{_LEFTOVER}"):
             original = leftover.with_name(leftover.name.removesuffix(_LEFTOVER))
             _rename_to_nothing(leftover, original)

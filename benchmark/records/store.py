@@ -12,7 +12,7 @@ import hashlib
 import json
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -208,6 +208,17 @@ class Records:
                     (aside, f"{aside} was set aside as damaged and not measured again; run the method or delete it.")
                 )
         return records
+
+    def damaged_pairs(self, records: Sequence[Record]) -> list[tuple[Path, str]]:
+        """Return the files of pair scores that cannot be read as their records say, each with the reason."""
+        found: dict[str, Path] = {}
+        for record in records:
+            if self.has_pairs(record):
+                try:
+                    self.pair_scores(record)
+                except (CorruptError, MissingError) as error:
+                    found.setdefault(str(error), self.pairs_file(record) or self.folder / RECORDS)
+        return [(path, reason) for reason, path in found.items()]
 
     def loose(self) -> Iterator[Found]:
         """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import math
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +30,7 @@ from zoo.files import atomic_path, sha256_json
 from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
+_MOST_GB = 10**6  # a petabyte; a larger number is a mistake
 _SEGMENT_BYTES = 2**26  # of vectors: limits the memory for writing, and what must be read for a few texts
 _DIGEST = 16  # bytes of a text's digest
 
@@ -59,7 +59,7 @@ class EmbeddingCache:
     """The vectors of all encoders on this machine, up to `gigabytes`; the least recently used are deleted first."""
 
     def __init__(self, gigabytes: float = DEFAULT_GB, say: Callable[[str], None] = print) -> None:
-        if not math.isfinite(gigabytes):
+        if not 0 <= gigabytes <= _MOST_GB:
             raise UsageError(f"--embedding-cache {gigabytes}: give a number of gigabytes; 0 keeps and reads none.")
         self.folder = embeddings_folder()
         self.most_bytes = int(gigabytes * 10**9)

@@ -51,9 +51,9 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
 
 
 def failed(cell: Cell, error: BaseException) -> Measured:
-    """Return a failed cell; its reason is the message of this project's errors, else the traceback."""
+    """Return a failed cell with the reason (n/a where something is missing); a foreign error gives its traceback."""
     if isinstance(error, ZooError):
-        return Measured(cell, "failed", str(error))
+        return Measured(cell, "n/a" if isinstance(error, MissingError) else "failed", str(error))
     details = {"traceback": "".join(traceback.format_exception(error))}
     return Measured(cell, "failed", said(error), more=details)
 
@@ -142,8 +142,6 @@ class EncoderMeasurement:
                 yield self._measure_one(cell)
             except Interrupted:
                 raise
-            except MissingError as error:  # the task does not fit the encoder
-                yield Measured(cell, "n/a", str(error))
             except (Exception, SystemExit) as error:  # one cell's failure is recorded; the others go on
                 yield failed(cell, error)
 
@@ -215,12 +213,13 @@ class EncoderMeasurement:
         result: dict[str, Any] = {"texts": 0, "tokens": 0, "truncated": 0, "seconds": 0.0}
         if self._encoder is not None:
             result = dict(self._encoder.encoding_stats())
-            if "seconds" not in result:  # a plugin that does not count is timed here
+            uncounted = result.get("seconds", 0.0) == self._stats_before.get("seconds", 0.0)
+            if "seconds" not in result or (uncounted and self._timed.texts):  # the run's own time of such a method
                 result |= {"texts": self._timed.texts, "seconds": self._timed.seconds}
                 self._stats_before |= {"texts": 0, "seconds": 0.0}
             for name in ("texts", "tokens", "truncated", "seconds"):
                 if name in result:
-                    result[name] = round(result[name] - self._stats_before[name], 3)
+                    result[name] = round(result[name] - self._stats_before[name], 6)  # a fast method needs microseconds
         if "seconds" in result:
             for name in ("texts", "tokens"):
                 if name not in result:

@@ -113,6 +113,8 @@ def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedM
     """Return the methods renamed to the given labels; raises UsageError unless there is one label for each."""
     if labels is None:
         return methods
+    if not labels.isascii() and any("\ud800" <= letter <= "\udfff" for letter in labels):
+        raise UsageError(f"--label {labels!r} is not UTF-8, which records and tables are; write it in UTF-8.")
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(methods) or not all(names):
         called = ", ".join(method.name for method in methods)

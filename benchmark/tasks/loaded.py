@@ -60,7 +60,10 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
     for name in names:
         task = TASKS.get(name)
         try:
-            loaded.append(LoadedTask(name, task, task.load(data, limit)))
+            found: object = task.load(data, limit)
+            if not isinstance(found, TaskData):
+                raise TypeError(f"load() must return TaskData, not {type(found).__name__}")
+            loaded.append(LoadedTask(name, task, found))
         except (MissingError, CorruptError) as error:
             loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
         except (Exception, SystemExit) as error:

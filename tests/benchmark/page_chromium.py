@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,14 +44,14 @@ class Browser:
         return self.driver.find_element("css selector", SHOWN + selector)
 
     def column(self, label: str) -> list[str]:
-        """The texts of a column's visible cells, from top to bottom, without the spread."""
+        """The texts of a column's visible cells, from top to bottom, without the spread and what only a phone shows."""
         script = """
         const table = document.querySelector("section:not([hidden]) table");
         const heads = [...table.querySelectorAll("thead th")];
         const at = heads.findIndex((head) => head.textContent === arguments[0]);
         return [...table.querySelectorAll("tbody tr:not([hidden]):not(.group)")].map((line) => {
           const cell = line.children[at].cloneNode(true);
-          cell.querySelectorAll(".sd").forEach((sd) => sd.remove());
+          cell.querySelectorAll(".sd, .brief").forEach((one) => one.remove());
           return cell.textContent;
         });"""
         return list(self.run(script, label))
@@ -61,6 +64,13 @@ class Browser:
         """The lines of the tooltip, if it is there."""
         script = "const tip = document.getElementById('tip'); return tip.hidden ? [] : [...tip.children];"
         return "\n".join(line.text for line in self.run(script))
+
+    def printed(self) -> list[str]:
+        """The drawing commands of each sheet of paper."""
+        pdf = base64.b64decode(self.driver.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})["data"])
+        streams = dict(re.findall(rb"(\d+) 0 obj\s*<<[^>]*>>\s*stream\r?\n(.*?)\r?\nendstream", pdf, re.DOTALL))
+        sheets = re.findall(rb"/Type /Page\b(?!s).*?/Contents (\d+) 0 R", pdf, re.DOTALL)
+        return [zlib.decompress(streams[number]).decode("latin-1") for number in sheets]
 
     def problems(self) -> list[Any]:
         return list(self.driver.get_log("browser"))

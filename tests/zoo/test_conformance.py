@@ -220,6 +220,13 @@ class RaisingTraits(Good):
         raise KeyError("needs")
 
 
+class Untimed(Good):
+    """Counts its texts and not the time that they take."""
+
+    def encoding_stats(self) -> dict[str, Any]:
+        return {"texts": 8, "seconds": 0.0}
+
+
 @pytest.mark.parametrize(
     ("cls", "where", "words"),
     [
@@ -233,6 +240,7 @@ class RaisingTraits(Good):
         (Fragile, "odd texts", "IndexError"),
         (Pretender, "fit on a toy corpus", "fingerprint is unchanged"),
         (WrongTarget, "adapt to", "shape"),
+        (Untimed, "what records say", "no seconds"),
     ],
 )
 def test_the_full_check_names_the_part_that_fails(cls: type[Encoder], where: str, words: str) -> None:

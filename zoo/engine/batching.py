@@ -53,7 +53,7 @@ class EncodingStats:
                 "texts_per_second": round(self.texts / self.seconds, 1),
                 "tokens_per_second": round(self.tokens / self.seconds, 1),
             }
-        return {**asdict(self), "seconds": round(self.seconds, 3), **rate}
+        return {**asdict(self), "seconds": round(self.seconds, 6), **rate}
 
 
 def autocast(runtime: Runtime) -> AbstractContextManager[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ class TokenTable:
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]  # (n + 1,)
     truncated: int = 0
+    seconds: float = 0.0  # what tokenising took; for rows from the cache, their share of it
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -124,6 +126,7 @@ def _tokenise(
     specials = tokenizer.num_special_tokens_to_add() if add_special_tokens else 0
     if max_length is not None and max_length <= specials:
         raise UsageError(f"max_length {max_length} leaves no room for a text beside {specials} special tokens.")
+    started = time.perf_counter()
     pieces: list[NDArray[np.int32]] = []
     lengths: list[int] = []
     cut = np.zeros(len(texts), np.bool_)
@@ -147,7 +150,7 @@ def _tokenise(
             cut[start : start + len(here)] = here
     ids = np.concatenate(pieces) if pieces else np.empty(0, np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
-    return TokenTable(ids, offsets, int(cut.sum())), cut
+    return TokenTable(ids, offsets, int(cut.sum()), time.perf_counter() - started), cut
 
 
 @dataclass
@@ -172,7 +175,8 @@ class _Known:
                 self.cut[text, max_length] = row
             else:
                 self.whole[text] = row
-        self.table = TokenTable.joined([self.table, table])
+        seconds = self.table.seconds + table.seconds
+        self.table = replace(TokenTable.joined([self.table, table]), seconds=seconds)
         self.lengths += table.lengths.tolist()
 
     def take(self, texts: list[str], max_length: int | None) -> TokenTable:
@@ -181,8 +185,13 @@ class _Known:
         first, last = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         if last - first == len(rows) and (np.diff(rows) == 1).all():  # consecutive rows: nothing has to be copied
             offsets = self.table.offsets[first : last + 1]
-            return TokenTable(self.table.ids[offsets[0] : offsets[-1]], offsets - offsets[0], truncated)
-        return replace(self.table.taken(rows), truncated=truncated)
+            ids = self.table.ids[offsets[0] : offsets[-1]]
+            return TokenTable(ids, offsets - offsets[0], truncated, self._seconds(len(ids)))
+        taken = self.table.taken(rows)
+        return replace(taken, truncated=truncated, seconds=self._seconds(len(taken.ids)))
+
+    def _seconds(self, tokens: int) -> float:
+        return self.table.seconds * tokens / max(len(self.table.ids), 1)
 
 
 class TokenMemory:

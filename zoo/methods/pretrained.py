@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,7 +119,10 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
 
     def _by_library(self, texts: list[str]) -> Vectors:
         assert self.library is not None
+        started = time.perf_counter()
         vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))
+        self.stats.texts += len(texts)
+        self.stats.seconds += time.perf_counter() - started
         return np.asarray(vectors, np.float32)
 
     @property

@@ -35,6 +35,7 @@ const score = (value) => {
   return (value < 0 && hundredths ? "-" : "") + (hundredths / 100).toFixed(2);
 };
 const count = (value) => value.toLocaleString("en-GB", { maximumFractionDigits: value < 10 ? 1 : 0 });
+const short = (value) => value.toLocaleString("en-US", { notation: "compact", maximumSignificantDigits: 2 });
 function duration(seconds) {
   if (seconds < 60) return `${seconds < 1 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
   if (seconds < 3600) return `${(seconds / 60).toFixed(1)} min`;

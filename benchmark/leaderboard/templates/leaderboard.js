@@ -5,7 +5,7 @@ const page = byId("main");
 function startingChoice(rows) {
   // The best three rows, and the best untrained row, which shows how much training gains.
   const ranked = rows.filter((row) => row.rank !== null);
-  const untrained = ranked.find((row) => row.setting === "untrained");
+  const untrained = ranked.find((row) => conditionOf(row) === "untrained");
   return new Set([...(ranked.length ? ranked : rows).slice(0, 3), ...(untrained ? [untrained] : [])]);
 }
 
@@ -23,22 +23,22 @@ function controls(section, apply, given) {
   const backbone = make("select", {}, make("option", { value: "" }, "all"),
     ...backbones.map((name, i) => make("option", { value: i }, name || "none")));
   if (backbones.length > 1) bar.append(make("label", {}, "Backbone", backbone));
-  const present = Object.keys(SETTINGS).filter((name) => section.rows.some((row) => row.setting === name));
+  const present = conditionsIn(section.rows);
   const boxes = present.map((name) => make("input", { type: "checkbox", value: name, checked: true }));
-  const settings = make("fieldset", {}, make("legend", { class: "unseen" }, "Setting"),
-    ...boxes.map((box) => make("label", { title: SETTINGS[box.value] }, box, make("span", { class: `setting ${box.value}` }, box.value))));
-  if (present.length > 1) bar.append(settings);
+  const conditions = make("fieldset", {}, make("legend", { class: "unseen" }, "Condition"),
+    ...boxes.map((box) => make("label", { title: CONDITIONS[box.value] }, box, conditionMark(box.value))));
+  if (present.length > 1) bar.append(conditions);
   const complete = make("input", { type: "checkbox" });
   if (section.rows.some((row) => row.average.mean === null)) bar.append(make("label", {}, complete, "hide incomplete"));
   const spread = make("input", { type: "checkbox", checked: true });
   if (section.rows.some((row) => row.average.sd !== null)) bar.append(make("label", {}, spread, "± over seeds"));
   const grouped = make("input", { type: "checkbox" });
-  if (new Set(section.rows.map(groupOf)).size > 1) bar.append(make("label", {}, grouped, "in groups"));
+  if (present.length > 1) bar.append(make("label", {}, grouped, "in groups"));
   const shown = make("span", { class: "count", role: "status" });
   bar.append(shown);
   const named = Math.max(-1, backbones.indexOf(given.get("backbone")));
   if (named >= 0) backbone.value = String(named);
-  const left = given.get("setting")?.split(",");
+  const left = given.get("condition")?.split(",");
   if (left) boxes.forEach((box) => { box.checked = left.includes(box.value); });
   complete.checked = given.has("complete");
   spread.checked = !given.has("plain");
@@ -47,14 +47,14 @@ function controls(section, apply, given) {
   const state = () => ({
     ...(search.value.trim() ? { method: search.value.trim() } : {}),
     ...(backbone.value === "" ? {} : { backbone: backbones[backbone.value] }),
-    ...(boxes.every((box) => box.checked) ? {} : { setting: boxes.filter((box) => box.checked).map((box) => box.value).join(",") }),
+    ...(boxes.every((box) => box.checked) ? {} : { condition: boxes.filter((box) => box.checked).map((box) => box.value).join(",") }),
     ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked ? { groups: "" } : {}),
   });
   const accepts = () => {
     const texts = search.value.toLowerCase().split(",").map((text) => text.trim()).filter((text) => text);
     const allowed = new Set(boxes.filter((box) => box.checked).map((box) => box.value));
     const matches = (name) => !texts.length || texts.some((text) => name.includes(text));
-    return (row) => matches(row.name.toLowerCase()) && allowed.has(row.setting)
+    return (row) => matches(row.name.toLowerCase()) && allowed.has(conditionOf(row))
       && (backbone.value === "" || row.backbone === backbones[backbone.value])
       && !(complete.checked && row.average.mean === null);
   };
@@ -79,7 +79,8 @@ function buildSection(section, panel, given) {
   const chosen = ticked ? new Set(rows.filter((row) => ticked.includes(row.name))) : startingChoice(rows);
   const before = startingChoice(rows);
   rows.forEach((row) => { if (chosen.has(row)) choose(row, true); });
-  const plots = sectionPlots(section);
+  const { costs, others } = sectionPlots(section);
+  const plots = [...costs, ...others];
   const filter = controls(section, (accepts, spread, grouped, shown) => {
     show(accepts);
     group(grouped);
@@ -108,7 +109,8 @@ function buildSection(section, panel, given) {
       ...(section.legend ? [make("p", { class: "note" }, section.legend)] : [])),
     filter.bar,
     make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table),
-    make("div", { class: "plots" }, ...plots.map((plot) => plot.figure)),
+    ...(costs.length ? [costGroup(section, costs)] : []),
+    make("div", { class: "plots" }, ...others.map((plot) => plot.figure)),
   );
   const gaps = rows.flatMap((row) => row.notes.map((note) => `${row.name}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));
@@ -117,6 +119,7 @@ function buildSection(section, panel, given) {
     ...section.files.flatMap((name) => [make("a", { href: name }, name), ", "]), jsonButton(section), "."));
   panel.append(detail("Made by", make("pre", {}, section.commands.join("\n"))), detail("Environment", list(section.environments)));
   filter.start();
+  panel.redraw = redraw;
   plots.ready = true;
   redraw();
   let width = 0;

@@ -22,6 +22,9 @@ const logTicks = (low, high) => {
   return ticks;
 };
 
+// On the screen a plot has the height given; on paper all plots fit one page.
+const heightOf = (onScreen) => document.body.classList.contains("on-paper") ? 185 : onScreen;
+
 function frame(width, height, label) {
   return draw("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label });
 }
@@ -31,12 +34,14 @@ function yAxis(svg, ticks, y, left, right) {
       draw("text", { class: "tick", x: left - 7, y: y(tick) + 4, "text-anchor": "end" }, String(tick)));
   }
 }
-function marker(setting, x, y) {
+function marker(condition, x, y) {
   const r = 5;
-  if (setting === "supervised") return draw("rect", { class: "mark", x: x - r + .5, y: y - r + .5, width: 2 * r - 1, height: 2 * r - 1 });
-  if (setting === "transductive") return draw("path", { class: "mark", d: `M${x} ${y - r - 1}l${r + 1} ${r + 1}l${-r - 1} ${r + 1}l${-r - 1} ${-r - 1}z` });
-  if (setting === "released") return draw("path", { class: "mark", d: `M${x} ${y - r - 1}l${r + 1} ${2 * r}h${-2 * r - 2}z` });
-  return draw("circle", { class: `mark ${setting}`, cx: x, cy: y, r: setting === "untrained" ? r - .5 : r });
+  const path = (d) => draw("path", { class: "mark", d });
+  if (condition === "supervised") return draw("rect", { class: "mark", x: x - r + .5, y: y - r + .5, width: 2 * r - 1, height: 2 * r - 1 });
+  if (condition === "transductive") return path(`M${x} ${y - r - 1}l${r + 1} ${r + 1}l${-r - 1} ${r + 1}l${-r - 1} ${-r - 1}z`);
+  if (condition === "released") return path(`M${x} ${y - r - 1}l${r + 1} ${2 * r}h${-2 * r - 2}z`);
+  if (condition === "control") return path(`M${x - 2} ${y - 6}h4v4h4v4h-4v4h-4v-4h-4v-4h4z`);
+  return draw("circle", { class: `mark ${condition}`, cx: x, cy: y, r: condition === "untrained" ? r - .5 : r });
 }
 
 // Writes names beside their points; a name that would cover another one or the axis is left out (hovering shows it).
@@ -72,31 +77,37 @@ function renew(holder, children, same) {
   again?.focus({ preventScroll: true });
 }
 const how = (more = "") => make("span", { class: "how" }, ` Drag a rectangle to zoom, or + and −; 0 or a double click goes back.${more}`);
+// All plots of costs, with what they share: how to read them, and the shapes of their points.
+const costGroup = (section, costs) => make("div", { class: "cost-group" },
+  make("h3", {}, "Score against cost"),
+  make("p", { class: "note" }, "Each point is a row; its shape is the row's condition. Dashed: the best average at each cost. "
+    + "Bars: ± one standard deviation over seeds.", how(" Left and right arrow keys move over the points.")),
+  make("ul", { class: "legend" }, ...conditionsIn(section.rows).map((name) => make("li", {}, conditionMark(name)))),
+  make("div", { class: "plots costs" }, ...costs.map((plot) => plot.figure)));
 
-function costPlot(section, { name, title, axis, cost, text, tickText, ticks, cheaper, none }) {
+// Rows whose cost is null are left out, with a note; a cost of 0 stands before the axis, above the word `none`.
+function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text, tickText, ticks, cheaper, none, unknown }) {
   const holder = make("div");
   const zoom = makeZoom(() => { redraw(); figure.dispatchEvent(new Event("zoomed", { bubbles: true })); });
   const below = make("p", { class: "note" });
-  const figure = make("figure", {}, zoom.bar, make("h3", {}, title), make("figcaption", {},
-    "Dashed: the best average at each cost. Bars: ± one standard deviation over seeds.", how(" Left and right arrow keys move over the points.")), holder, below);
-  const settings = Object.keys(SETTINGS).filter((one) => section.rows.some((row) => row.setting === one));
-  figure.append(make("ul", { class: "legend" }, ...settings.map((one) => make("li", {}, make("span", { class: `setting ${one}` }, one)))));
-  const known = (row) => row.average.mean !== null && (cost(row) > 0 || none);
-  if (!section.rows.some((row) => known(row) && cost(row) > 0) || section.rows.filter(known).length < 2) return null;
-  if (section.rows.some((row) => row.average.mean !== null && !known(row))) {
-    figure.append(make("p", { class: "note" }, "Rows without a measured speed are left out."));
-  }
+  const figure = make("figure", {}, zoom.bar, make("h4", {}, title), holder, below);
+  const complete = section.rows.filter((row) => row.average.mean !== null);
+  const known = (row) => row.average.mean !== null && cost(row) !== null;
+  const drawable = complete.filter(known);
+  if (!drawable.some((row) => cost(row) > 0) || drawable.length < 2) return null;
+  const left = complete.length - drawable.length;
+  if (left) figure.append(make("p", { class: "note" }, `${left} row${left > 1 ? "s" : ""} without ${unknown} ${left > 1 ? "are" : "is"} left out.`));
 
   function redraw() {
     const rows = section.rows.filter((row) => row.shown && known(row));
     zoom.bar.hidden = rows.length < 2;
     below.textContent = "";
     const width = Math.max(260, holder.clientWidth);
-    const height = Math.max(270, Math.min(400, width * .66));
+    const height = heightOf(Math.max(270, Math.min(400, width * .7)));
     if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "No complete row to draw."));
-    const svg = frame(width, height, title);
+    const svg = frame(width, height, `Score against ${axis}`);
     const costs = rows.map(cost).filter((value) => value > 0);
-    const free = none && rows.some((row) => !(cost(row) > 0));
+    const free = rows.some((row) => !cost(row));
     const span = costs.length ? [Math.log10(Math.min(...costs) / 1.3), Math.log10(Math.max(...costs) * 1.3)] : [0, 1];
     const lows = rows.map((row) => row.average.mean - (row.average.sd || 0));
     const high = Math.max(...rows.map((row) => row.average.mean + (row.average.sd || 0)));
@@ -121,7 +132,7 @@ function costPlot(section, { name, title, axis, cost, text, tickText, ticks, che
     }
     svg.append(draw("text", { class: "tick", x: (start + width) / 2, y: height - 4, "text-anchor": "middle" }, axis));
 
-    const order = [...rows].sort((a, b) => (cost(a) || 0) - (cost(b) || 0) || a.order - b.order);
+    const order = [...rows].sort((a, b) => cost(a) - cost(b) || a.order - b.order);
     const front = [];
     for (const row of cheaper ? order : [...order].reverse()) {
       if (!front.length || row.average.mean > front[front.length - 1].average.mean) front.push(row);
@@ -133,14 +144,15 @@ function costPlot(section, { name, title, axis, cost, text, tickText, ticks, che
       && (!(cost(row) > 0) || (x(cost(row)) >= start - 4 && x(cost(row)) <= width));
     const seen = order.filter(sees);
     const under = view.chosen ? 0 : rows.filter((row) => row.average.mean < view.y[0]).length;
-    if (under) below.textContent = `${under} row${under > 1 ? "s are" : " is"} far below what is drawn; zoom out to see ${under > 1 ? "them" : "it"}.`;
+    if (under) below.replaceChildren(`${under} row${under > 1 ? "s are" : " is"} far below what is drawn`,
+      make("span", { class: "how" }, `; zoom out to see ${under > 1 ? "them" : "it"}`), ".");
     const taken = seen.map((row) => [x(cost(row)) - 5, y(row.average.mean) - 5, x(cost(row)) + 5, y(row.average.mean) + 5]);
     seen.forEach((row, i) => {
       const [px, py] = [x(cost(row)), y(row.average.mean)];
       const sd = row.average.sd || 0;
-      const point = draw("g", { class: `point ${row.setting} ${row.chosen ? "chosen" : ""}`, tabindex: i ? -1 : 0, role: "img",
+      const point = draw("g", { class: `point ${conditionOf(row)} ${row.chosen ? "chosen" : ""}`, tabindex: i ? -1 : 0, role: "img",
         "aria-label": `${row.name}: ${cellText(row.average)}` },
-      draw("line", { class: "whisker", "clip-path": inner, x1: px, x2: px, y1: y(row.average.mean - sd), y2: y(row.average.mean + sd) }), marker(row.setting, px, py));
+      draw("line", { class: "whisker", "clip-path": inner, x1: px, x2: px, y1: y(row.average.mean - sd), y2: y(row.average.mean + sd) }), marker(conditionOf(row), px, py));
       point.row = row;
       if (row.colour !== undefined) point.style.color = seriesColour(row.colour);
       svg.append(point);
@@ -160,7 +172,7 @@ function costPlot(section, { name, title, axis, cost, text, tickText, ticks, che
       next.focus();
     });
     tips(svg, (element) => element.closest(".point"), ({ row }) => [row.name, `Avg. ${cellText(row.average)}`,
-      `${axis}: ${cost(row) === null ? "none" : text(cost(row))}`, row.setting]);
+      `${axis}: ${cost(row) ? text(cost(row)) : none}`, conditionOf(row)]);
     zoom.listen(svg, [start, 12, width - 8, bottom]);
     renew(holder, [svg], (one, before) => one.row && one.row === before.row);
   }
@@ -185,7 +197,7 @@ function barPlot(section) {
     if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "Tick rows of the table to draw them."));
     const cells = rows.flatMap((row) => row.cells.filter((cell) => cell.mean !== null));
     const room = Math.max(280, holder.clientWidth);
-    const [left, height] = [40, 280];
+    const [left, height] = [40, heightOf(280)];
     const longest = Math.max(...section.columns.map((name) => name.length)) * 7 + 10;
     const group = Math.max((room - left) / section.columns.length, rows.length * 9 + 12, longest);
     const width = left + group * section.columns.length;
@@ -222,7 +234,8 @@ function barPlot(section) {
 // rows: {name, colour, curves: [{seed, points: [[step, score], ...]}]}
 function drawCurves(holder, rows, title = "Dev score during training", zoom = null) {
   const points = rows.flatMap((row) => row.curves.flatMap((curve) => curve.points));
-  const [width, height, left, bottom] = [Math.max(280, holder.clientWidth), 280, 44, 240];
+  const [width, height, left] = [Math.max(280, holder.clientWidth), heightOf(280), 44];
+  const bottom = height - 40;
   const values = points.map(([, value]) => value);
   const pad = (Math.max(...values) - Math.min(...values)) * .08 || 1;
   const whole = { x: [0, Math.max(...points.map(([step]) => step))], y: [Math.min(...values) - pad, Math.max(...values) + pad] };
@@ -262,6 +275,7 @@ function curvePlot(section) {
   const redraw = () => {
     const rows = section.rows.filter((row) => row.chosen && row.shown && drawable(row));
     zoom.bar.hidden = !rows.length;
+    figure.classList.toggle("idle", !rows.length);
     if (rows.length) drawCurves(holder, rows, undefined, zoom);
     else holder.replaceChildren(make("p", { class: "note" }, `Tick one of: ${section.rows.filter(drawable).map((row) => row.name).join(", ")}.`));
   };
@@ -269,12 +283,13 @@ function curvePlot(section) {
 }
 
 function sectionPlots(section) {
-  return [
-    costPlot(section, { name: "training", title: "Quality against training time", axis: "training time", cost: (row) => row.train_seconds,
+  const costs = [
+    costPlot(section, { name: "training", title: "Training time", cost: (row) => row.train_seconds ?? 0,
       text: duration, tickText: (seconds) => duration(seconds).replace(".0", ""), ticks: clockTicks, cheaper: true, none: "none or 0 s" }),
-    costPlot(section, { name: "speed", title: "Quality against encoding speed", axis: "texts per second", cost: (row) => row.texts_per_second,
-      text: count, tickText: count, ticks: logTicks, cheaper: false, none: "" }),
-    barPlot(section),
-    curvePlot(section),
+    costPlot(section, { name: "speed", title: "Encoding speed", axis: "texts per second", cost: (row) => row.texts_per_second,
+      text: count, tickText: count, ticks: logTicks, cheaper: false, unknown: "a measured speed" }),
+    costPlot(section, { name: "weights", title: "Number of weights", cost: (row) => row.parameters,
+      text: count, tickText: short, ticks: logTicks, cheaper: true, none: "none", unknown: "a known number of weights" }),
   ].filter((plot) => plot !== null);
+  return { costs, others: [barPlot(section), curvePlot(section)].filter((plot) => plot !== null) };
 }

@@ -7,19 +7,26 @@ const FIXED = [1, 2]; // rank and method; the checkboxes before them are only fo
 function partsOf(heads, widths) {
   const sum = (columns) => columns.reduce((total, i) => total + widths[i], 0);
   const room = SHEET / SMALLEST - sum(FIXED);
-  const parts = [[]];
-  for (let i = 3; i < heads.length; i++) {
-    const last = parts[parts.length - 1];
-    // The conditions begin a new part, unless all of them fit beside the scores.
-    const rest = heads.slice(i).map((_, k) => i + k);
-    const begins = heads[i].textContent === "Setting" && sum(last) + sum(rest) > room;
-    if (last.length && (begins || sum(last) + widths[i] > room)) parts.push([i]);
-    else last.push(i);
-  }
-  // One or two columns do not make a part: they are added to the previous one, in slightly smaller type.
-  const [before, end] = parts.slice(-2);
-  if (end && end.length < 3 && sum([...FIXED, ...before, ...end]) < SHEET / LEAST) before.push(...parts.pop());
-  return parts.map((columns) => [...FIXED, ...columns]);
+  const split = (columns) => {
+    const parts = [[]];
+    for (const i of columns) {
+      const last = parts[parts.length - 1];
+      if (last.length && sum(last) + widths[i] > room) parts.push([i]);
+      else last.push(i);
+    }
+    // One or two columns do not make a part: they are added to the previous one, in slightly smaller type.
+    const [before, end] = parts.slice(-2);
+    if (end && end.length < 3 && sum([...FIXED, ...before, ...end]) < SHEET / LEAST) before.push(...parts.pop());
+    return parts;
+  };
+  // The facts about the rows begin a new part, unless all of them fit beside the scores.
+  const columns = heads.map((_, i) => i).slice(3);
+  const facts = columns.slice(columns.findIndex((i) => ["Paper", "Learns from"].includes(heads[i].textContent)));
+  const parts = split(columns.slice(0, -facts.length));
+  const last = parts[parts.length - 1];
+  if (sum(last) + sum(facts) <= room) last.push(...facts);
+  else parts.push(...split(facts));
+  return parts.map((part) => [...FIXED, ...part]);
 }
 function copyOf(table, columns) {
   const line = (row) => {
@@ -36,10 +43,13 @@ function copyOf(table, columns) {
   return make("table", { class: table.className }, make("thead", {}, head), make("tbody", {}, ...shown.map(line)));
 }
 
+const redrawPlots = () => document.querySelector("[role=tabpanel]:not([hidden])")?.redraw();
 let beforePrint = null;
 addEventListener("beforeprint", () => {
   if (beforePrint) return;
-  beforePrint = { theme: document.documentElement.dataset.theme, sheets: [] };
+  const folded = [...document.querySelectorAll("details.reading:not([open])")];
+  beforePrint = { theme: document.documentElement.dataset.theme, sheets: [], folded };
+  for (const notes of folded) notes.open = true;
   document.documentElement.dataset.theme = "light"; // paper is white
   for (const table of document.querySelectorAll("[role=tabpanel]:not([hidden]) table[role=grid]")) {
     const heads = [...table.tHead.rows[0].cells];
@@ -53,11 +63,16 @@ addEventListener("beforeprint", () => {
     beforePrint.sheets.push(sheet);
   }
   document.body.classList.add("on-paper");
+  document.querySelector("main").before(document.querySelector("footer")); // at the end it could be alone on a sheet
+  redrawPlots();
 });
 addEventListener("afterprint", () => {
   if (!beforePrint) return;
   document.body.classList.remove("on-paper");
+  document.querySelector("main").after(document.querySelector("footer"));
   beforePrint.sheets.forEach((sheet) => sheet.remove());
+  for (const notes of beforePrint.folded) notes.open = false;
   document.documentElement.dataset.theme = beforePrint.theme;
   beforePrint = null;
+  redrawPlots();
 });

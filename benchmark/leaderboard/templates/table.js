@@ -1,11 +1,16 @@
 // One suite's table: sorting, filtering, choosing rows for the plots, walking over cells with the arrow keys.
-const SETTINGS = {
+const CONDITIONS = {
   untrained: "nothing is trained in this run",
   unsupervised: "trained on sentences without labels",
   supervised: "trained on labelled pairs",
   transductive: "fitted on the test texts themselves",
   released: "finished weights, trained elsewhere, perhaps on labels",
+  control: "what every method is measured against",
 };
+const conditionOf = (row) => row.control === "control" ? "control" : row.setting;
+const conditionsIn = (rows) => Object.keys(CONDITIONS).filter((name) => rows.some((row) => conditionOf(row) === name));
+// A condition is a shape and a word; `text` is a longer word such as "untrained backbone".
+const conditionMark = (name, text = name) => make("span", { class: `condition ${name}` }, text);
 
 function columnsOf(section) {
   const scores = section.columns.map((label, i) => ({
@@ -20,14 +25,14 @@ function columnsOf(section) {
   return [
     { label: "#", kind: "number", value: (row) => row.rank, css: "rank", up: true },
     { label: "Method", kind: "text", value: (row) => row.name, css: "name text" },
+    { label: "Condition", kind: "text", value: (row) => row.control || row.setting, css: "text given" },
+    { label: "Backbone", kind: "text", value: (row) => row.backbone, css: "text given quiet" },
     { label: "Avg.", title: "Average", published: "Avg", kind: "score", value: (row) => row.average.mean, cell: (row) => row.average, css: "average" },
-    ...ends,
     ...scores,
     ...means,
-    { label: "Setting", kind: "text", value: (row) => row.setting, css: "text" },
+    ...ends,
     ...(section.rows.some((row) => row.papers.length)
       ? [{ label: "Paper", kind: "text", value: (row) => data.papers[row.papers[0]]?.short ?? "", css: "text" }] : []),
-    { label: "Backbone", kind: "text", value: (row) => row.backbone, css: "text quiet" },
     { label: "Learns from", kind: "text", value: (row) => row.corpus, css: "text quiet" },
     { label: "Precision", kind: "text", value: (row) => row.precision, css: "text quiet" },
     { label: "Seeds", kind: "number", value: (row) => row.seeds, css: "quiet" },
@@ -59,22 +64,27 @@ function scoreTip(row, column) {
 }
 
 function rowTip(row) {
-  const lines = [row.name, row.conditions, `${row.setting}: ${SETTINGS[row.setting] || ""}`];
+  const lines = [row.name, row.conditions, `${conditionOf(row)}: ${CONDITIONS[conditionOf(row)] || ""}`];
   if (row.marked) lines.push("≈ not told apart from the best");
   lines.push(...row.papers.map((name) => data.papers[name].cited));
   return [...lines, ...row.notes.map((note) => `n/a: ${note}`)];
 }
 
 // A link in a cell is reached through the cell: by the arrow keys, then Enter.
-const link = (attributes, text) => make("a", { tabindex: -1, ...attributes }, text);
+const link = (attributes, ...text) => make("a", { tabindex: -1, ...attributes }, ...text);
+
+const backboneOf = (row) => [make("span", {}, row.backbone || "–"),
+  row.ancestry ? make("span", { class: "ancestry", title: row.ancestry }, row.ancestry.replace(/ \(.*/, "")) : null];
 
 function tableCell(row, column, index) {
   if (index === 1) {
+    const words = row.name.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
     const name = row.page && data.handbook
-      ? link({ class: "whole", href: `${data.handbook}/${row.page}.md`, title: "the handbook's page" }, row.name)
-      : make("span", { class: "whole" }, row.name);
+      ? link({ class: "whole", href: `${data.handbook}/${row.page}.md`, title: "the handbook's page" }, ...words)
+      : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
-      row.control ? make("span", { class: "control" }, row.control) : null,
+      row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
+      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...backboneOf(row)),
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
   const value = column.value(row);
@@ -88,9 +98,10 @@ function tableCell(row, column, index) {
     const mark = make("span", { class: "near" }, "≈", make("span", { class: "unseen" }, " not told apart from the best, rank "));
     return make("td", { class: column.css, tabindex: -1 }, mark, String(value ?? ""));
   }
-  if (column.label === "Setting") {
-    return make("td", { class: column.css, tabindex: -1 }, make("span", { class: `setting ${value}` }, value));
+  if (column.label === "Condition") {
+    return make("td", { class: column.css, tabindex: -1 }, conditionMark(conditionOf(row), value));
   }
+  if (column.label === "Backbone") return make("td", { class: column.css, tabindex: -1 }, ...backboneOf(row));
   if (column.label === "Paper" && value) {
     const { url, cited } = data.papers[row.papers[0]];
     return make("td", { class: column.css, tabindex: -1 }, link({ href: url, rel: "noreferrer", title: cited }, value));
@@ -109,10 +120,6 @@ function sortedRows(rows, column, direction) {
     return sign * (column.kind === "text" ? x.localeCompare(y) : x - y) || a.order - b.order;
   });
 }
-
-// Rows are grouped by condition: rows trained on labels are not compared with others.
-const GROUPS = { ...SETTINGS, controls: "what every method is measured against" };
-const groupOf = (row) => row.control === "control" ? "controls" : row.setting;
 
 function buildTable(section, onChange, remember) {
   const columns = columnsOf(section);
@@ -156,10 +163,11 @@ function buildTable(section, onChange, remember) {
     sorted = { column, direction };
     const lines = sortedRows(rows, column, direction);
     if (!grouped) return body.replaceChildren(...lines.map((row) => row.line));
-    body.replaceChildren(...Object.keys(GROUPS).flatMap((name) => {
-      const own = lines.filter((row) => groupOf(row) === name);
+    // Rows are grouped by condition: rows trained on labels are not compared with others.
+    body.replaceChildren(...conditionsIn(rows).flatMap((name) => {
+      const own = lines.filter((row) => conditionOf(row) === name);
       if (!own.some((row) => row.shown)) return own.map((row) => row.line);
-      const title = make("th", { scope: "rowgroup", colspan: columns.length + 1 }, make("span", {}, `${name}: ${GROUPS[name]}`));
+      const title = make("th", { scope: "rowgroup", colspan: columns.length + 1 }, make("span", {}, `${name}: ${CONDITIONS[name]}`));
       return [make("tr", { class: "group" }, title), ...own.map((row) => row.line)];
     }));
   }
@@ -202,17 +210,18 @@ function buildTable(section, onChange, remember) {
   body.addEventListener("keydown", (event) => {
     const cell = event.target.closest("td, th");
     const lines = [...body.children].filter((line) => line.row && !line.hidden);
-    let [x, y] = [[...cell.parentNode.children].indexOf(cell), lines.indexOf(cell.parentNode)];
+    const cellsOf = (line) => [...line?.children ?? []].filter((one) => one.getClientRects().length); // a phone shows fewer
+    let [x, y] = [cellsOf(cell.parentNode).indexOf(cell), lines.indexOf(cell.parentNode)];
     if (event.key === "ArrowRight") x += 1;
     else if (event.key === "ArrowLeft") x -= 1;
     else if (event.key === "ArrowDown") y += 1;
     else if (event.key === "ArrowUp") y -= 1;
     else if (event.key === "Home") x = 0;
-    else if (event.key === "End") x = columns.length;
+    else if (event.key === "End") x = cellsOf(cell.parentNode).length - 1;
     else if (event.key === "Enter" && event.target === cell && cell.querySelector("a")) return cell.querySelector("a").click();
     else return;
     event.preventDefault();
-    const next = lines[y]?.children[x];
+    const next = cellsOf(lines[y])[x];
     if (next) target(next).focus();
   });
   tips(body, (element) => element.closest?.("tbody tr:not(.group) > :not(.pick)"), (cell) => {

@@ -89,6 +89,74 @@ def test_a_broken_plugin_is_an_error_with_its_line(
     assert listed.code == 2 and str(broken) in listed.err and not listed.out
 
 
+@pytest.mark.parametrize("content", ["import numpy\n\nnumpy.linalg.inv([[0.0]])", "import numpy\n\ndef broken(:\n"])
+def test_a_broken_plugin_is_told_with_its_own_line(content: str, cli: Cli, tmp_path: Path) -> None:
+    """Not with that of the library it calls, or of the loader."""
+    broken = tmp_path / "broken.py"
+    broken.write_text(content)
+    answer = cli("methods", "--plugin", broken)
+    assert f"({broken}:3)" in answer.out + answer.err
+
+
+FAULTS = {  # the body of load, or more of the class -> the words of the check, and the function that they name
+    "raises": ("return int('x')", "ValueError: invalid literal", "load: return int('x')"),
+    "no data": ("return None", "load() must return TaskData, not NoneType", "load"),
+    "no texts": ("data = PocketWords()\n        data.texts = list\n        return data", "texts() must return", ""),
+    "no score": (
+        "data = PocketWords()\n        data.score = lambda _: 1.0\n        return data",
+        "score() must return",
+        "",
+    ),
+    "score by chance": (
+        "data = PocketWords()\n        data.score = lambda _: {'main': np.random.random(), 'main_metric': 'luck'}\n"
+        "        return data",
+        "score() gives another score the second time",
+        "",
+    ),
+}
+ODD_TASK = """
+import numpy as np
+from benchmark.data.sources import DataSource
+from benchmark.tasks import TASKS, Task, register_task
+
+def PocketWords():
+    return TASKS.get("pocket-words").load(DataSource())
+
+@register_task("odd-task")
+class OddTask(Task):
+    title, dataset = "odd", "odd"
+
+    def load(self, data, limit=None):
+        {body}
+"""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_check_tells_what_is_wrong_with_a_task(fault: str, cli: Cli, tmp_path: Path) -> None:
+    body, words, place = FAULTS[fault]
+    plugin = tmp_path / "odd_task.py"
+    plugin.write_text(ODD_TASK.format(body=body))
+    answer = cli("check", "odd-task", "--plugin", plugin)
+    found = next(line for line in answer.out.splitlines() if line.startswith("FAIL"))
+    assert answer.code == 1 and words in found and (not place or f"in {place})" in found)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [("return int('x')", "odd_task.py:14, in load: return int('x')"), ("return None", "not NoneType")],
+)
+def test_a_task_without_data_is_a_failed_cell(body: str, words: str, cli: Cli, tmp_path: Path) -> None:
+    """Named with its line, while the tasks beside it are scored."""
+    plugin = tmp_path / "odd_task.py"
+    plugin.write_text(ODD_TASK.format(body=body))
+    run = ("run", "--plugin", plugin, "--methods", "random", "--tasks", "odd-task,pocket-words", "--seeds", "1")
+    answer = cli(*run, "--out", tmp_path / "out", *FAST)
+    assert answer.code == 1 and "Traceback" not in answer.err and words in answer.err
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "out" / "records").rglob("*.json")]
+    statuses = {record["task"]["name"]: record["status"] for record in found if record["method"]["name"] == "random"}
+    assert statuses == {"odd-task": "failed", "pocket-words": "ok"}
+
+
 def test_a_class_of_another_kind_is_refused_with_its_place(cli: Cli, tmp_path: Path) -> None:
     """Wrong base class: using it is an error that names the file; others are not touched."""
     plugin = tmp_path / "odd.py"

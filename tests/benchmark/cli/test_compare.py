@@ -15,6 +15,7 @@ import pytest
 from fakes import Cli, failed, make_record
 from scipy import stats
 
+from benchmark.api import compare
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import williams
 from benchmark.records.query import scored_pairs
@@ -96,9 +97,11 @@ def _expected(line: dict[str, Any], pairs_error: float, by_seed: np.ndarray) -> 
     assert line["pairs_error"] == pytest.approx(pairs_error, rel=0.12)
     assert line["seeds_error"] == pytest.approx(np.sqrt(seeds))
     pairs = line["pairs_error"] ** 2
-    df = (pairs + seeds) ** 2 / (pairs**2 / (line["pairs"] - 1) + seeds**2 / (len(by_seed) - 1))
-    assert line["df"] == pytest.approx(df)
-    margin = stats.t.ppf(0.975, df) * np.sqrt(pairs + seeds)
+    share = seeds / (pairs + seeds)
+    margin = (1 - share) * stats.t.ppf(0.975, line["pairs"] - 1) + share * stats.t.ppf(0.975, len(by_seed) - 1)
+    df = line["df"]
+    assert stats.t.ppf(0.975, df) == pytest.approx(margin)
+    margin *= np.sqrt(pairs + seeds)
     assert (line["low"], line["high"]) == (
         pytest.approx(line["difference"] - margin),
         pytest.approx(line["difference"] + margin),
@@ -160,16 +163,49 @@ def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
     assert "A: good [" in child.stdout and ", 2 seeds\n" in child.stdout and ", no seed\n" in child.stdout
 
 
-def test_one_seed_is_said(store: Records, cli: Cli) -> None:
-    """Trained once: its interval is that of the pairs, and the output says so."""
-    store.write(make_record("once", "MEN", 0, main=rho(scores_of("same", "MEN", 0), GOLD["MEN"])),
-                (scores_of("same", "MEN", 0), GOLD["MEN"]))  # fmt: skip
+def test_one_seed_has_no_p(store: Records, cli: Cli) -> None:
+    """Trained once: no interval and no p in any form, and the output says why."""
+    _once(store, "once", (0,))
     words = ("once", "bad", "--results", store.folder, "--task", "MEN")
     content = compared(cli, *words)
     (line,) = content["comparisons"][0]["lines"]
-    assert (content["seeds"]["a"], line["seeds_error"], line["df"]) == ("one", 0, pytest.approx(119))
+    assert content["seeds"]["a"] == "one"
+    assert {line[name] for name in ("seeds_error", "df", "low", "high", "p", "williams")} == {None}
     shown = cli("compare", *words).out
-    assert re.search(r"A: once \[\w+\], one seed: what other seeds would give is not known", shown)
+    assert re.search(r"A: once \[\w+\], one seed: its noise is not known, .*run --seeds 3", shown)
+    *_, row = [one.split() for one in shown.splitlines() if one.split()[:1] == ["MEN"]]
+    assert row[-2:] == ["n/a", "n/a"]
+    found = compare("once", "bad", results=store.folder, tasks="MEN")
+    assert found.to_frame()[["Low", "High", "p", "Williams' p"]].isna().all(axis=None)
+
+
+def test_the_noise_of_other_rows_is_borrowed(store: Records, cli: Cli) -> None:
+    """The pooled variance of the rows of the same backbone that have seeds; without such rows there is none."""
+    backbone = {"backbone": {"name": "small"}}
+    _once(store, "once", (0,), backbone)
+    words = ("once", "bad", "--results", store.folder, "--task", "MEN", "--borrow-seed-noise")
+    (line,) = compared(cli, *words)["comparisons"][0]["lines"]
+    assert line["p"] is None
+    seeds = {"several": (1, 2), "more": (3, 4, 5)}
+    for name, of_row in seeds.items():
+        _once(store, name, of_row, backbone)
+    _once(store, "elsewhere", (6, 7), {"backbone": {"name": "large"}})
+    content = compared(cli, *words)
+    (line,) = content["comparisons"][0]["lines"]
+    by_row = [[100 * rho(scores_of("same", "MEN", seed), GOLD["MEN"]) for seed in of_row] for of_row in seeds.values()]
+    pooled = (np.var(by_row[0], ddof=1) + 2 * np.var(by_row[1], ddof=1)) / 3
+    assert line["seeds_error"] == pytest.approx(np.sqrt(pooled))
+    assert line["low"] < line["difference"] < line["high"] and 0 < line["p"] < 1
+    told = "one seed; in place of its noise stands the pooled variance over seeds of the 2 other trained rows"
+    assert content["borrowed_seed_noise"]["a"].startswith(told) and told in cli("compare", *words).out
+
+
+def _once(store: Records, name: str, seeds: tuple[int, ...], sources: Any = None) -> None:
+    """Write records of MEN, by default without a backbone."""
+    for seed in seeds:
+        predicted = scores_of("same", "MEN", seed)
+        record = make_record(name, "MEN", seed, main=rho(predicted, GOLD["MEN"]))
+        store.write({**record, "method": {**record["method"], "sources": sources or {}}}, (predicted, GOLD["MEN"]))
 
 
 @pytest.mark.slow

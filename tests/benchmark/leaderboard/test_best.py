@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -116,12 +117,50 @@ def test_noise_of_seeds_keeps_a_row_in(tmp_path: Path) -> None:
         assert among(table_of(store)) == {"best": True, "seeds": name == "apart"}
 
 
-def test_one_seed_is_said(store: Records) -> None:
-    """A trained row of one seed is compared by its pairs, and named; a row without seeds is not."""
-    add(store, "one seed", 1.05, (0,), base=60)
+def test_one_seed_has_no_mark(store: Records) -> None:
+    """A row of one seed is named with the reason, even above all others; those are compared with one another."""
+    add(store, "once", 0.1, (0,), base=60)
     table = table_of(store)
-    assert "one seed, so that the noise of theirs is not in it: one seed." in table.legend
-    assert "near" not in table.legend
+    assert among(table) == {"once": None, "best": True, "near": True, "far": False}
+    assert [row.place() for row in table.rows] == ["1", "≈2", "≈3", "4"]
+    reason = "One seed: its noise is not known, so that these have no mark; run --seeds 3: once."
+    for text in (table.legend, markdown(table), latex(table).replace("-{}", "-"), printed(table)):
+        assert reason in text
+    assert "want of comparable" not in table.legend
+
+
+def test_only_rows_of_one_seed_have_no_marks(tmp_path: Path) -> None:
+    store = Records(tmp_path)
+    for name, noise in (("a", 1.0), ("b", 1.1)):
+        add(store, name, noise, (0,))
+    table = table_of(store)
+    assert among(table) == {"a": None, "b": None}
+    assert table.legend == "One seed: its noise is not known, so that these have no mark; run --seeds 3: a, b."
+
+
+def test_the_noise_of_a_backbone_s_rows_is_borrowed(store: Records) -> None:
+    """Only where it is asked for and another row of the same backbone has seeds; the legend says so."""
+    add(store, "once", 1.0, (0,), base=60)
+    method = {**store.all()[0]["method"], "sources": {"backbone": {"name": "small"}}}
+    for record in store.all():
+        if record["method"]["name"] in ("best", "once"):
+            named = {**method, **record["method"], "sources": method["sources"]}
+            store.write({**record, "method": named}, store.pair_scores(record))
+    assert among(table_of(store))["once"] is None
+    (table,) = build_tables(store.all(), [WORDS], store, borrow_seed_noise=True)
+    assert among(table)["once"] is True
+    by_seed = [np.mean([stats.spearmanr(scores_of(t, 1.0, n), GOLD[t]).statistic for t in TASKS]) for n in (10, 11)]
+    assert f"once ({100 * np.std(by_seed, ddof=1):.2f}, 1 degrees of freedom)" in table.legend
+    assert "has no mark" not in table.legend
+
+
+def test_power_is_below_the_table(store: Records) -> None:
+    """From the spread of the rows with seeds; in every text."""
+    table = table_of(store)
+    (found,) = re.findall(r"with 3 seeds each, a difference of ([\d.]+) between two rows is found", table.legend)
+    assert 5 < float(found) < 40
+    assert "1.0 is not found so often even with 100 seeds." in table.legend
+    assert all("Power: with 3 seeds each" in text for text in (markdown(table), latex(table), printed(table)))
 
 
 def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:

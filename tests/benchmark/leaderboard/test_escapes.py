@@ -52,6 +52,40 @@ def test_no_text_becomes_html(text: str) -> None:
     assert "\n" not in markdown_row([text, text])
 
 
+def links(markdown: str) -> list[str]:
+    """The targets of links that a CommonMark parser finds which lets every scheme pass."""
+    parser = MarkdownIt("commonmark")
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]
+    tokens = parser.parse(f"- x {markdown}\n- {markdown}\n")
+    return [str(p.attrGet("href")) for t in tokens for p in (t.children or ()) if p.type == "link_open"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a](javascript:x)",
+        "[a]( JaVaScript:x)",
+        "[a](java&#115;cript&#58;x)",
+        "[a](data:text/html,x)",
+        "[a]: javascript:x",
+    ],
+)
+def test_no_link_runs_a_program(text: str) -> None:
+    assert links(text)
+    assert not links(markdown_text(text))
+
+
+@given(st.text(alphabet="[]()<>:&#;!\\`ja x/", max_size=40))
+@example("![a](javascript:x)")
+def test_no_text_links_to_another_scheme(text: str) -> None:
+    assert not [target for target in links(markdown_text(text)) if ":" in target or "%3A" in target]
+
+
+def test_links_to_pages_and_files_stay() -> None:
+    for text in ("[a](https://example.org/x)", "[a](../docs/a.md#b)"):
+        assert markdown_text(text) == text
+
+
 def test_a_template_in_backticks_is_as_it_was() -> None:
     assert markdown_text("`<X> means [MASK]`") == "`<X> means [MASK]`"
 

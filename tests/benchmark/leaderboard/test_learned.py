@@ -55,7 +55,7 @@ def store(tmp_path: Path) -> Records:
     folder = Records(tmp_path)
     add(folder, "random", 2.0, (0, 1, 2))
     add(folder, "far-above", 0.5, (0, 1, 2))
-    add(folder, "equal", 2.0, (0, 1))
+    add(folder, "equal", 2.0, (0, 1, 2))
     add(folder, "below-it", 9.0)
     return folder
 
@@ -91,6 +91,17 @@ def test_rows_alone_or_without_a_control(tmp_path: Path) -> None:
     _, two = said(store, "one-row", "near-row")
     text = " ".join(two.sentences)
     assert "the two best of this run, are not told apart: the difference is" in text and "other" not in text
+
+
+def test_one_seed_has_no_interval(store: Records) -> None:
+    """Rows trained once are named with their difference and the reason why no interval stands beside it."""
+    add(store, "once-only", 1.2, (0,))
+    _, one = said(store, "far-above", "once-only")
+    text = " ".join(one.sentences)
+    assert "; of one seed: once-only with a difference of" in text
+    assert "above once-only, the next of this run's rows. In parentheses:" in text
+    assert text.endswith("no interval, because its noise is not known: run --seeds 3.")
+    assert len(gaps(text)) == 1 and "nan" not in text
 
 
 def test_tasks_without_pairs_have_no_interval(tmp_path: Path) -> None:

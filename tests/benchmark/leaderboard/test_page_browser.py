@@ -75,7 +75,7 @@ def test_sorting_by_keyboard(browser: Browser, wide: Path) -> None:
     """Tab reaches the buttons of the head one after the other; Enter and Space sort; the focus stays and is seen."""
     browser.open(wide)
     browser.run("arguments[0].focus()", browser.head("Method"))
-    ActionChains(browser.driver).send_keys(Keys.TAB, Keys.TAB, Keys.ENTER).perform()
+    ActionChains(browser.driver).send_keys(*[Keys.TAB] * 4, Keys.ENTER).perform()
     values = numbers(browser.column("task-0"))
     assert values == sorted(values, reverse=True)
     assert browser.run("return document.activeElement.textContent") == "task-0"

@@ -102,7 +102,7 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
     assert "1 row is far below" in browser.one("figure:first-child").text
     script = """
     const [svg, inner, ...labels] = ["svg", "clipPath rect", ".label"].flatMap(
-      (what) => [...document.querySelectorAll(`figure:first-child ${what}`)]).map((one) => {
+      (what) => [...document.querySelectorAll(`.costs figure:first-child ${what}`)]).map((one) => {
       const { x, y, width, height } = one.matches("svg") ? { x: 0, y: 0, width: 0, height: 0 } : one.getBBox();
       return { left: x, right: x + width, top: y, bottom: y + height };
     });

@@ -190,10 +190,19 @@ def test_a_damaged_pack_stops_what_would_be_wrong(results: Path, cli: Cli, tmp_p
     path.write_bytes(zipped({name: content for name, content in members.items() if name != pairs}))
     answer = cli("leaderboard", "--results", results, "--out", tmp_path / "out")
     assert answer.code == 0 and Path(pairs).name in (tmp_path / "out" / "relatedness.md").read_text("utf-8")
+    answer = cli("leaderboard", "--results", results, "--out", tmp_path / "out", "--strict")
+    assert answer.code == 1 and Path(pairs).name in answer.err
     assert cli("pack", results).code == 0  # nothing new: nothing is written
     Records(results).write(make_record("new", TASKS[1]))
     assert cli("pack", results).code == 1
     assert len(list((results / "records").rglob("*.json"))) == 1
+
+
+def test_the_unfinished_pack_of_a_killed_process_is_removed(results: Path) -> None:
+    orphan = results / f".{RECORDS}.abcd1234.tmp"
+    orphan.write_bytes(b"half")
+    pack(results)
+    assert not orphan.exists() and (results / RECORDS).is_file()
 
 
 @pytest.mark.parametrize("kind", ["gone", "damaged", "other gold"])

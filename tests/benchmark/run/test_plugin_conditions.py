@@ -56,9 +56,17 @@ class Built(Average):
     Recipe: ClassVar[type] = OursRecipe
 
 
+class Uncounted(Built):
+    """On a method of ours, with an encoding of its own that it does not count."""
+
+    def _encode_unique(self, texts: list[str]) -> Any:
+        time.sleep(0.02)
+        return np.array([[len(text), text.count("a"), *[1.0] * (self.dim - 2)] for text in texts], np.float32)
+
+
 @pytest.fixture
 def registered(clean_registries: None) -> None:
-    for name, cls in (("silent", Silent), ("declared", Declared), ("built", Built)):
+    for name, cls in (("silent", Silent), ("declared", Declared), ("built", Built), ("uncounted", Uncounted)):
         METHODS.register(name)(cls)
 
 
@@ -94,6 +102,8 @@ def test_the_run_times_what_counts_nothing(registered: None) -> None:
     encoding = record["encoding"]
     assert encoding["texts"] == record["coverage"]["texts"] and encoding["seconds"] >= 0.02
     assert encoding["texts_per_second"] == pytest.approx(encoding["texts"] / encoding["seconds"], rel=0.05)
+    half_counted = measured("uncounted")[0]["encoding"]
+    assert half_counted["texts"] == encoding["texts"] and half_counted["texts_per_second"] > 0
     started = time.perf_counter()
     counted, _ = measured("avg-last")
     assert 0 < counted["encoding"]["seconds"] <= time.perf_counter() - started and counted["encoding"]["tokens"]

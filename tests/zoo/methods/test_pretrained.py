@@ -102,7 +102,9 @@ def test_a_model_without_transformer_goes_through_the_library(tiny_bert: Path, t
     tokenizer = AutoTokenizer.from_pretrained(tiny_bert)
     static = modules.StaticEmbedding(tokenizer, embedding_dim=8)
     st.SentenceTransformer(modules=[static], device="cpu").save(str(tmp_path / "m"))
-    assert assert_same(tmp_path / "m").dim == 8
+    encoder = assert_same(tmp_path / "m")
+    cost = encoder.encoding_stats()
+    assert encoder.dim == 8 and cost["texts"] == len(set(TEXTS)) and cost["seconds"] > 0
 
 
 def in_subfolder(folder: Path) -> Path:

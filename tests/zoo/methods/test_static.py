@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
 from zoo.encoder import Corpus, Run, Runtime
+from zoo.engine.tokens import MEMORY
 from zoo.errors import ContractError, UsageError
 from zoo.methods.static import STAGES, Static
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
@@ -98,6 +99,18 @@ def row(folder: Path, token: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stage", STAGES)
+def test_encoding_is_timed_with_its_tokenising(tiny_bert: Path, stage: str) -> None:
+    """Also where another encoder has made the tokens before: they are not free for the one that comes second."""
+    texts = [f"{text} {i}" for i in range(40) for text in TEXTS]
+    first, second = (Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime()) for _ in range(2))
+    first.encode(texts)
+    second.encode(texts)
+    assert second.stats.texts == len(texts) and second.stats.seconds > 0
+    if stage == "none":  # the other stages tokenise in their own way and share no tokens
+        assert second.stats.seconds > MEMORY.tokenise(first.backbone.tokenizer, texts, max_length=None).seconds > 0
+
+
 @pytest.mark.parametrize("stage", STAGES[1:])
 def test_a_text_with_nothing_left_is_pad_for_bert(tiny_bert: Path, stage: str) -> None:
     vectors = Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime()).encode(
