@@ -391,7 +391,7 @@ def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
         )
 
 
-def _with_model(item: str, recipes: Mapping[str, RecipeSpec]) -> str:
+def with_model(item: str, recipes: Collection[str]) -> str:
     """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
     name, pairs = parts_of(item)
     if name == "pretrained":
@@ -414,7 +414,7 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
         if not item:
             continue
         is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
-        item = item if is_file_of_recipe else _with_model(item, recipes)
+        item = item if is_file_of_recipe else with_model(item, recipes)
         name, overrides = split_overrides(item, "--methods")
         if is_file_of_recipe:
             specs = [read_recipe(Path(name))]

@@ -34,8 +34,9 @@ def command(
     """
     load_plugins(plugins)
     failures = 0
-    if all(name in TASKS for name in names.split(",")):
-        for name in names.split(","):
+    tasks = [TASKS.canonical(name.strip()) for name in names.split(",")]
+    if all(name in TASKS for name in tasks):
+        for name in tasks:
             for what, problem in check_task(TASKS.get(name), DataSource.from_options(data)):
                 failures += _told(name, what, problem)
         return 1 if failures else 0

@@ -77,10 +77,12 @@ def command(
 
 
 def _chooser(methods: str | None, tasks: str | None, suites: str | None) -> Callable[[Record], bool]:
+    from benchmark.tasks import TASKS
     from benchmark.tasks.suites import suites_named
 
     named = None if suites is None else {task for suite in suites_named(suites) for task in suite.tasks}
     globs = [None if given is None else [one.strip() for one in given.split(",")] for given in (methods, tasks)]
+    globs[1] = globs[1] and [TASKS.canonical(one) for one in globs[1]]
 
     def chosen(record: Record) -> bool:
         names = (record["method"]["name"], record["task"]["name"])

@@ -10,6 +10,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -27,6 +28,7 @@ from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.recipe import with_model
 
 Split = Literal["all", "train", "dev", "test"]
 Ranks = NDArray[np.float64]
@@ -53,6 +55,8 @@ def rows_named(found: Sequence[Record], name: str, folder: Path, tasks: Collecti
         raise UsageError(f"no records in {folder}; make some with `zoo-bench run`, or name a folder with --results.")
     called = printed_names(record["method"]["name"] for record in found)
     wanted, key = split_label(name)
+    with suppress(UsageError):  # a path without a model is no name of a row either
+        name = with_model(name, called)
     rows: dict[tuple[str, str], list[Record]] = {}
     for record in found:
         method = record["method"]["name"]

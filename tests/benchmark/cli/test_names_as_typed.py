@@ -150,6 +150,10 @@ def test_a_model_s_folder_is_measured_once(tiny_bert: Path, cli: Cli, tmp_path: 
     options = {"tasks": "pocket-words", "limit": 20, "precision": "fp32", "device": "cpu", "results": tmp_path}
     kept = benchmark.evaluate(f"{tiny_bert}:pooling=mean", **options).outcome
     assert (kept.measured, kept.kept) == (0, 1)
+    assert cli("run", "--methods", "random", "--seeds", 1, *words).code == 0
+    for row in (f"{tiny_bert}:pooling=mean", "pretrained:tiny-bert:pooling=mean"):
+        assert cli("compare", row, "random", "--results", tmp_path, "--tasks", "Pocket_Words").code == 0
+    assert "1 records" in cli("pack", "--results", tmp_path, "--tasks", "POCKET-WORDS", "--methods", "random").out
 
 
 @pytest.mark.usefixtures("fakes")
