@@ -1,9 +1,45 @@
-"""python -m tests.torture: kills, processes, disk, flips, bulk, plugins, fuzz. Exit code 1 when one did not hold."""
+"""python -m tests.torture: kills, processes, disk, flips, bulk, plugins, fuzz, or all. Exit code 1 when one did not hold."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import sys
+import time
+from pathlib import Path
+
+PARTS = [
+    *("kills 200", "kills 50 --of pretrain", "kills 50 --of pack", "kills 50 --of leaderboard"),
+    *("flips 1000", "flips 1000 --seed 1", "disk 50", "processes 20", "bulk 1000000", "plugins 300"),
+    *(f"fuzz 20000 --part {number}/72" for number in range(1, 73)),  # a reader each
+]
+"""What `all` runs, one after the other; none takes more than half an hour on two cores."""
+
+
+def all_parts(file: Path, minutes: float) -> int:
+    """Run the parts that the file does not hold, each in a process, and add a line of JSON for each that ended.
+
+    Ends after so many minutes; the same command goes on. Exit code 1 where a part did not hold.
+    """
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.is_file() else []
+    started, done = time.monotonic(), {line["part"] for line in lines}
+    for part in PARTS:
+        if part in done or time.monotonic() - started > 60 * minutes:
+            continue
+        begun = time.monotonic()
+        ended = subprocess.run(
+            [sys.executable, "-m", "tests.torture", *part.split()], stdout=subprocess.PIPE, text=True
+        )
+        said = ended.stdout.strip().splitlines()
+        line = {"part": part, "code": ended.returncode, "seconds": round(time.monotonic() - begun), "said": said[-1:]}
+        lines.append(line)
+        with file.open("a", encoding="utf-8") as kept:
+            kept.write(json.dumps(line) + "\n")
+        print(json.dumps(line), flush=True)
+    wrong = [line["part"] for line in lines if line["code"]]
+    print(f"{len(lines)} of {len(PARTS)} parts, {len(wrong)} did not hold{': ' if wrong else ''}{', '.join(wrong)}")
+    return int(bool(wrong) or len(lines) < len(PARTS))
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,16 +58,23 @@ def main(arguments: list[str] | None = None) -> int:
         one = commands.add_parser(name, help=help_text)
         one.add_argument("count", type=int, nargs="?", default=count)
         one.add_argument("--seed", type=int, default=0)
+        if name == "kills":
+            one.add_argument("--of", default="run", choices=["run", "pretrain", "pack", "leaderboard"])
         if name in ("flips", "fuzz"):
             one.add_argument("--only", help="only what has this in its name (fuzz: or one of these, a,b,c)")
         if name == "fuzz":
             one.add_argument("--part", default="1/1", help="2/4: the second quarter of the readers")
             one.add_argument("--minutes", type=float, default=1e9, help="end after so many, slow readers last")
+    every = commands.add_parser("all", help="all of it at full size, in parts that add up in a file")
+    every.add_argument("--file", type=Path, default=Path("torture.jsonl"))
+    every.add_argument("--minutes", type=float, default=1e9, help="begin no other part after so many")
     options = parser.parse_args(arguments)
+    if options.what == "all":
+        return all_parts(options.file, options.minutes)
     if options.what == "kills":
         from tests.torture.kills import kills
 
-        return kills(options.count, options.seed)
+        return kills(options.count, options.seed, options.of)
     if options.what == "processes":
         from tests.torture.processes import processes
 

@@ -152,7 +152,8 @@ def forked(
             killed = True
         time.sleep(0.002)
     seconds = time.monotonic() - started
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in (out, err)]
+    # A child that is killed at once has written neither.
+    texts = [path.read_text(encoding="utf-8", errors="replace") if path.exists() else "" for path in (out, err)]
     if killed and kill_after is None:
         texts[1] += f"\nTraceback (most recent call last): it did not end within {most_seconds} s"
     return Ended(os.waitstatus_to_exitcode(status), texts[0], texts[1], seconds, used.ru_maxrss / 1024)

@@ -1,4 +1,7 @@
-"""Kill a run with SIGKILL at random instants and before random file operations; resumed, it ends as if unbroken."""
+"""Kill with SIGKILL at random instants and before random file operations: what is done again ends as if unbroken.
+
+Killed are a run that trains, a pretraining, the packing of records, and the making of tables.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,12 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.torture.common import (
+    ROOT,
     Verdict,
     command,
     differences,
@@ -53,28 +59,80 @@ def file_operations(
     return watched
 
 
-def kills(count: int, seed: int) -> int:
-    """Kill `count` times; every run that then ends must have the results of the unbroken one."""
-    verdict = Verdict("kills")
+@dataclass(frozen=True)
+class Work:
+    """What is killed: the work on a folder, what is compared of the folder at its end, and what lies in it before."""
+
+    do: Callable[[Path], Callable[[], object]]
+    results: Callable[[Path], Any]
+    before: Path | None = None  # a folder that is copied
+
+
+def works(folder: Path, model: Path) -> dict[str, Work]:
+    """Return what can be killed, by name."""
+    kept = folder / "rehearsal"
+
+    def packed(out: Path) -> Any:
+        from benchmark.records.store import Records
+
+        store = Records(out)
+        records = store.all()
+        scores = [store.pair_scores(record)[0].tolist() for record in records if store.has_pairs(record)]
+        return [[record["key"] for record in records], scores, [reason for _, reason in store.corrupt]]
+
+    def pretraining(out: Path) -> Callable[[], object]:
+        def train() -> None:
+            from tests.zoo.pretraining.small_pretraining import POCKET, SMALL
+            from zoo.encoder import Run, Runtime
+            from zoo.pretraining.pretrain import PlainTexts, Wishes, pretrain
+
+            texts = PlainTexts([POCKET], lambda path: path.read_text(encoding="utf-8").splitlines(), out / "tokens")
+            run = Run(out / "model" / "training", SMALL.seed, checkpoint_steps=3)
+            pretrain(SMALL, texts, out / "model", runtime=Runtime(), run=run, wishes=Wishes())
+
+        return train
+
+    def weights(out: Path) -> Any:
+        from zoo.files import read_tensors
+
+        return {name: tensor.tolist() for name, tensor in read_tensors(out / "model" / "model.safetensors")[0].items()}
+
+    def tables(out: Path) -> Any:
+        return {path.name: path.read_text(encoding="utf-8") for path in sorted(out.glob("*.*")) if path.is_file()}
+
+    return {
+        "run": Work(lambda out: command(*training_run(model, out), checkpoint_steps=1), results_of),
+        "pretrain": Work(pretraining, weights),
+        "pack": Work(lambda out: command("pack", out), packed, kept),
+        "leaderboard": Work(lambda out: command("leaderboard", "--results", out), tables, kept),
+    }
+
+
+def kills(count: int, seed: int, what: str = "run") -> int:
+    """Kill `count` times; what then ends must have the results of the unbroken one."""
+    verdict = Verdict(f"kills of {what}")
     rng = random.Random(seed)
+    sys.path.insert(0, str(ROOT / "tests" / "zoo" / "pretraining"))
     with workplace() as folder:
         preload(folder / "first")
         model = tiny_bert(folder / "model")
         preload(folder / "first", command(*training_run(model, folder / "rehearsal")))
+        work = works(folder, model)[what]
         logs, whole, cut = folder / "logs", folder / "whole", folder / "cut"
         tell = folder / "operations"
 
         def run(out: Path, kill_before: int | None = None, kill_after: float | None = None):  # type: ignore[no-untyped-def]
-            work = command(*training_run(model, out), checkpoint_steps=1)
-            work = file_operations(out, work, kill_before=kill_before, tell=tell)
-            return forked(work, logs, kill_after=kill_after)
+            if work.before is not None and not out.exists():
+                shutil.copytree(work.before, out)
+            watched = file_operations(out, work.do(out), kill_before=kill_before, tell=tell)
+            return forked(watched, logs, kill_after=kill_after)
 
         first = run(whole)
         if first.code != 0:
             verdict.fault(f"the unbroken run failed: {first.err[-1000:]}")
             return verdict.end()
-        wanted, operations = results_of(whole), int(tell.read_text(encoding="utf-8"))
-        print(f"the unbroken run: {operations} file operations in its folder, {first.seconds:.1f} s", flush=True)
+        wanted, operations = work.results(whole), int(tell.read_text(encoding="utf-8"))
+        print(f"unbroken: {operations} file operations in its folder, {first.seconds:.1f} s", flush=True)
         rounds, seconds = 0, first.seconds
         while verdict.tried < count:
             by_time = rng.random() < 0.3
@@ -91,18 +149,18 @@ def kills(count: int, seed: int) -> int:
                 continue
             rounds += 1
             seconds = min(seconds, ended.seconds)  # the first is slow where it imports, or beside other work
-            _compare(verdict, cut, wanted, ended.code, ended.err)
+            _compare(verdict, cut, wanted, work, ended.code, ended.err)
             shutil.rmtree(cut, ignore_errors=True)
         last = run(cut)
-        _compare(verdict, cut, wanted, last.code, last.err)
+        _compare(verdict, cut, wanted, work, last.code, last.err)
         verdict.notes["runs ended and compared"] = rounds + 1
     return verdict.end()
 
 
-def _compare(verdict: Verdict, cut: Path, wanted: object, code: int, errors: str) -> None:
+def _compare(verdict: Verdict, cut: Path, wanted: Any, work: Work, code: int, errors: str) -> None:
     if code != 0:
         verdict.fault(f"a resumed run failed with exit code {code}: {errors[-1000:]}")
-    found = differences(wanted, results_of(cut))
+    found = differences(wanted, work.results(cut))
     if found:
         verdict.fault("results differ: " + "; ".join(found[:5]))
     left = [path for path in cut.rglob("*") if path.suffix == ".corrupt" or path.name.endswith(".damaged")]
