@@ -1,4 +1,4 @@
-"""python -m tests.torture: kills, processes, disk, flips, bulk, plugins, fuzz, or all; exit code 1 if one did not hold."""
+"""python -m tests.torture: kills, processes, disk, flips, bulk, plugins, fuzz, or all; exits with 1 if one gave way."""
 
 from __future__ import annotations
 
