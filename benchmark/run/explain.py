@@ -90,6 +90,7 @@ def conditions_of(traits: Traits) -> list[str]:
         "A development set picks its checkpoint (--dev).": traits.picks_checkpoint,
         "Its vectors depend on the seed (--seeds).": traits.stochastic,
         "A task with a text that it does not know is n/a.": traits.needs_every_text,
+        "Two single words have no similarity for it.": traits.needs_several_words,
         "Tasks that fine-tune the encoder can train it.": traits.fine_tunes,
         "`zoo-bench export` writes it for sentence-transformers.": traits.exports,
         f"It computes in {traits.precision} whatever --precision says.": traits.precision is not None,
