@@ -135,7 +135,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
     if row.rank is None:
         standing = f"Not ranked: {row.average.reason}."
     else:
-        near = ", not told apart from the best" if row.mark else ""
+        near = ", may truly be the best" if row.mark else ""
         standing = f"Rank {row.rank} of {ranked} in {table.suite.name}{near}."
     return {
         "title": table.suite.title,

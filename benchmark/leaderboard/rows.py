@@ -22,8 +22,8 @@ class Row:
     about: dict[str, Any]
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
-    among_best: bool | None = None  # not told apart from the best; None: not compared, because pair scores are missing
-    mark: str = ""  # "≈" if this row is one of several that are not told apart from the best
+    among_best: bool | None = None  # may truly be the best; None: not compared, because pair scores are missing
+    mark: str = ""  # "≈" if this row is one of several that may truly be the best
     means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
@@ -35,7 +35,7 @@ class Row:
         return self.method or self.name
 
     def place(self) -> str:
-        """Return the printed rank: "3", "≈3" for a row that is not told apart from the best, "" without a rank."""
+        """Return the printed rank: "3", "≈3" for a row that may truly be the best, "" without a rank."""
         return self.mark + str(self.rank or "")
 
 

@@ -108,7 +108,7 @@ def _about_one_seed(alone: Sequence[Row], noise: Mapping[str, SeedNoise]) -> str
     parts = []
     if alone:
         names = ", ".join(row.name for row in alone)
-        parts.append(f"One seed: its noise is not known, so that these have no mark; run --seeds 3: {names}.")
+        parts.append(f"One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): {names}.")
     borrowed = [
         f"{name} ({100 * one.variance**0.5:.2f}, {one.df:.0f} degrees of freedom)"
         for name, one in noise.items()
@@ -174,14 +174,14 @@ def _legend(compared: Sequence[Row]) -> str:
     parts = []
     if any(row.mark for row in compared):
         parts.append(
-            f"≈: not told apart from the best. With {1 - LEVEL:.0%} confidence the truly best of the rows compared is"
-            " among those marked so: all rows were compared with the best at once, with the noise of pairs (from"
-            f" {RESAMPLES:,} bootstrap resamples, in which a pair of several tasks is drawn for all of them) and that"
-            " of seeds."
+            f"≈: may truly be the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is one of"
+            " those with this mark. All rows were compared with the best at once. The comparison contains the noise of"
+            f" pairs ({RESAMPLES:,} bootstrap resamples; a pair that is in several tasks is drawn for all of them) and"
+            " the noise of seeds."
         )
     unknown = [row.name for row in compared if row.among_best is None]
     if unknown:
-        parts.append(f"Not compared with the best, for want of comparable pair scores: {', '.join(unknown)}.")
+        parts.append(f"Not compared, because comparable pair scores are missing: {', '.join(unknown)}.")
     return " ".join(parts)
 
 

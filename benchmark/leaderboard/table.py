@@ -38,7 +38,7 @@ def build_tables(
 ) -> list[Table]:
     """Return a table for each suite that has records, and a separate one for its trial (--limit) records.
 
-    With `store`, the folder of the records, rows not told apart from the best are marked. `aggregation` chooses the
+    With `store`, the folder of the records, rows that may truly be the best are marked. `aggregation` chooses the
     score of tasks with subsets. With `by_condition`, each table is split by the rows' condition group, and each part
     has its own ranks and marks. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
     noise of the seeds of their backbone's other rows.

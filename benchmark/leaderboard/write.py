@@ -76,7 +76,7 @@ def markdown(table: Table) -> str:
     if table.legend:
         lines += ["", markdown_text(table.legend)]
     if extremes:
-        lines += ["", "Min. and Max.: the least and the largest average of a seed."]
+        lines += ["", "Min. and Max.: the lowest and the highest average of a seed."]
     if CONTROL not in map(role, table.rows):
         lines += ["", _NO_CONTROLS]
     lines += ["", *_cost(table)]
@@ -114,7 +114,7 @@ def _cost(table: Table) -> list[str]:
         cells = [number(row.about[name], _without_cost(name, row.about)) for name in used.values()]
         lines.append(markdown_row([row.name, *cells, row.about["device"]]))
     note = (
-        "Times and speeds: means over seeds; a transductive row is fitted to the texts of each task, beside or instead"
+        "Times and speeds are means over seeds. A transductive row is fitted to each task's texts, after or instead"
         " of a training. Peak: the most memory of the process while the row was trained and measured."
         " –: none; n/a: not in the records."
     )

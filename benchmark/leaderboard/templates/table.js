@@ -65,7 +65,7 @@ function scoreTip(row, column) {
 
 function rowTip(row) {
   const lines = [row.name, row.conditions, `${conditionOf(row)}: ${CONDITIONS[conditionOf(row)] || ""}`];
-  if (row.marked) lines.push("≈ not told apart from the best");
+  if (row.marked) lines.push("≈ may truly be the best");
   lines.push(...row.papers.map((name) => data.papers[name].cited));
   return [...lines, ...row.notes.map((note) => `n/a: ${note}`)];
 }
@@ -95,7 +95,7 @@ function tableCell(row, column, index) {
       mean === null ? "n/a" : score(mean), make("span", { class: "sd" }, sd === null ? "" : `±${score(sd)}`));
   }
   if (column.label === "#" && row.marked) {
-    const mark = make("span", { class: "near" }, "≈", make("span", { class: "unseen" }, " not told apart from the best, rank "));
+    const mark = make("span", { class: "near" }, "≈", make("span", { class: "unseen" }, " may truly be the best, rank "));
     return make("td", { class: column.css, tabindex: -1 }, mark, String(value ?? ""));
   }
   if (column.label === "Condition") {

@@ -1,4 +1,4 @@
-"""Rows not told apart from the best: against resamples by hand, unknown without pair scores, cached, in every form."""
+"""Rows that may truly be the best: against resamples by hand, unknown without pair scores, cached, in every form."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_one_seed_has_no_mark(store: Records) -> None:
     table = table_of(store)
     assert among(table) == {"once": None, "best": True, "near": True, "far": False}
     assert [row.place() for row in table.rows] == ["1", "≈2", "≈3", "4"]
-    reason = "One seed: its noise is not known, so that these have no mark; run --seeds 3: once."
+    reason = "One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): once."
     for text in (table.legend, markdown(table), latex(table).replace("-{}", "-"), printed(table)):
         assert reason in text
     assert "want of comparable" not in table.legend
@@ -135,7 +135,7 @@ def test_only_rows_of_one_seed_have_no_marks(tmp_path: Path) -> None:
         add(store, name, noise, (0,))
     table = table_of(store)
     assert among(table) == {"a": None, "b": None}
-    assert table.legend == "One seed: its noise is not known, so that these have no mark; run --seeds 3: a, b."
+    assert table.legend == "One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): a, b."
 
 
 def test_the_noise_of_a_backbone_s_rows_is_borrowed(store: Records) -> None:
@@ -276,17 +276,17 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)
     lines = (tmp_path / "words.md").read_text(encoding="utf-8").partition("## Cost")[0].splitlines()
     assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["≈1", "≈2", "3"]
-    assert any(line.startswith("≈: not told apart from the best.") for line in lines)
+    assert any(line.startswith("≈: may truly be the best.") for line in lines)
     with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
         assert [row["among best"] for row in csv.DictReader(file)] == ["True", "True", "False"]
     content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
     assert [row["among_best"] for row in content["rows"]] == [True, True, False]
-    assert content["legend"].startswith("≈: not told apart from the best.")
+    assert content["legend"].startswith("≈: may truly be the best.")
     tex = (tmp_path / "words.tex").read_text(encoding="utf-8")
     assert [line.split("$")[0] for line in tex.splitlines() if "& $\\approx$ " in line] == ["best", "near"]
-    assert "$\\approx$: not told apart from the best." in tex
+    assert "$\\approx$: may truly be the best." in tex
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('"marked":true') == 2 and '"legend":"\\u2248: not told apart' in page
+    assert page.count('"marked":true') == 2 and '"legend":"\\u2248: may truly be' in page
 
 
 def test_the_terminal_has_the_mark(store: Records) -> None:
@@ -294,12 +294,12 @@ def test_the_terminal_has_the_mark(store: Records) -> None:
     table = table_of(store)
     shown = printed(table)
     assert [place in shown for place in (" ≈1 ", " ≈2 ", " 3 ")] == [True, True, True]
-    assert "≈: not told apart from the best." in shown
+    assert "≈: may truly be the best." in shown
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     print_table(table, stream)
     stream.seek(0)
     plain = stream.read()
-    assert "| ~1 |" in plain and "~: not told apart from the best." in plain
+    assert "| ~1 |" in plain and "~: may truly be the best." in plain
 
 
 def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:

@@ -135,12 +135,12 @@ def test_rows_not_told_apart_from_the_best_are_marked() -> None:
     """With what the mark means below; without such a row the table has neither."""
     (table,) = build_tables(conditioned(), [suite("sts")])
     assert "approx" not in latex(table)
-    table.legend = "≈: not told apart from the best."
+    table.legend = "≈: may truly be the best."
     table.rows[0].mark = table.rows[2].mark = "≈"
     text = latex(table)
     rows = dict(zip(names(check_syntax(text)), check_syntax(text), strict=True))
     assert [name for name, row in rows.items() if row[-1].startswith(r"$\approx$ ")] == ["also-plain", "on-test"]
-    assert r"\par{\footnotesize $\approx$: not told apart from the best.}" in text
+    assert r"\par{\footnotesize $\approx$: may truly be the best.}" in text
 
 
 def test_what_is_missing_is_a_dash_with_its_reason() -> None:

@@ -182,10 +182,10 @@ def test_systems_that_are_only_cited_stand_below(browser: Browser, small: Path) 
 def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: Path) -> None:
     """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
     browser.open(small)
-    assert browser.column("#") == ["1", "≈ not told apart from the best, rank 2", "–"]
-    assert "≈: not told apart from the best." in [note.text for note in browser.all("p.note")]
+    assert browser.column("#") == ["1", "≈ may truly be the best, rank 2", "–"]
+    assert "≈: may truly be the best." in [note.text for note in browser.all("p.note")]
     browser.run("arguments[0].focus()", browser.all("tbody th")[1])
-    assert "≈ not told apart from the best" in browser.tip().splitlines()
+    assert "≈ may truly be the best" in browser.tip().splitlines()
 
 
 def test_a_bar_below_zero_ends_above_the_names(browser: Browser, tmp_path: Path) -> None:
