@@ -192,7 +192,7 @@ def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
     table = table_of(store)
     unknown = {"old": None, "other pairs": None, "gone": None, "damaged": None}
     assert among(table) == {"best": True, "near": True, "far": False, **unknown}
-    compared, _, missing = table.legend.partition("Not compared with the best")
+    compared, _, missing = table.legend.partition("Not compared")
     assert all(f" {name}" in missing and f" {name}" not in compared for name in unknown)
     notes = {row.name: row.notes for row in table.rows}
     assert len(notes.pop("damaged")) == 2
