@@ -25,7 +25,7 @@ FLOORS = {
     ],
     "benchmark": [
         ["benchmark.__main__"],
-        ["benchmark.cli", "benchmark.speed"],
+        ["benchmark.cli"],
         ["benchmark"],
         ["benchmark.api"],
         ["benchmark.template_search", "benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],

@@ -5,7 +5,7 @@ set -u
 data=$1 text=$2
 here=$(dirname "$0")
 device=${DEVICE:-cuda}
-speed() { python -m "benchmark.speed.$1" "${@:2}" --device "$device" || echo "failed: $1" >&2; }
+speed() { python -m "speed.$1" "${@:2}" --device "$device" || echo "failed: $1" >&2; }
 
 python -m pytest -q tests -k "gpu or cuda" # the tests that skip, or pretend, without one
 speed encoding --data "$data" --base --out "$here/encoding-bert-base-shape-$device.csv"

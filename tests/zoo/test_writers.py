@@ -30,5 +30,4 @@ REASONS = {
 def test_no_other_file_writes_on_its_own() -> None:
     files = [file for room in ("zoo", "benchmark") for file in sorted((ROOT / room).rglob("*.py"))]
     raw = {str(f.relative_to(ROOT)) for f in files if _RAW.search(f.read_text(encoding="utf-8"))}
-    raw = {name for name in raw if not name.startswith("benchmark/speed/")}  # measurements, which nothing reads
     assert raw == set(REASONS), raw ^ set(REASONS)

@@ -1,6 +1,6 @@
 """Measures unsupervised SimCSE training by this project and by sentence-transformers, alternating in one run.
 
-python -m benchmark.speed.training --text FILE [--backbone zoo-small] [--steps 40] [--rounds 3] [--out speed.csv]
+python -m speed.training --text FILE [--backbone zoo-small] [--steps 40] [--rounds 3] [--out speed.csv]
 
 Both train the same weights on the same sentences with the same loss (in-batch InfoNCE of two dropout views, cosine,
 temperature 0.05), batch, length, learning rate and number of steps, without evaluation. Each side runs in float32 and
@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from benchmark.data.readers.pairs import iterate_text
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
+from speed.script import run
+from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.hardware import choose_device, choose_precision

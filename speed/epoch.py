@@ -1,6 +1,6 @@
 """Measures the cost of training: sentences per second, the time of a million sentences, and the MFU.
 
-python -m benchmark.speed.epoch --text FILE [--methods simcse,ptbert] [--base] [--steps 100] [--device cuda]
+python -m speed.epoch --text FILE [--methods simcse,ptbert] [--base] [--steps 100] [--device cuda]
 
 Each method trains for some steps with its own settings (batch, length, queue), without dev scores. An epoch of a
 million sentences (the corpus of SimCSE, PT-BERT and PromptBERT) is computed from the sentences per second. MFU is the
@@ -23,9 +23,9 @@ import click
 import numpy as np
 
 from benchmark.data.readers.pairs import iterate_text
-from benchmark.speed.encoding import base_weights
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
+from speed.encoding import base_weights
+from speed.script import run
+from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
 from zoo.hardware import choose_device, choose_precision, matrix_speed

@@ -1,6 +1,6 @@
 """Measures how the cost of encoding grows with the number of texts: seconds, and memory beside the vectors.
 
-python -m benchmark.speed.scaling --text FILE [--method avg-last] [--sizes 1000,10000,100000] [--out FILE.csv]
+python -m speed.scaling --text FILE [--method avg-last] [--sizes 1000,10000,100000] [--out FILE.csv]
 
 Every size runs in a process of its own, so that none inherits another's peak. The size of the vectors is subtracted
 from the peak; the rest should not grow. The texts are distinct lines; tokenisation is included, loading excluded.
@@ -18,8 +18,8 @@ from typing import Any
 import click
 
 from benchmark.data.readers.pairs import iterate_text
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
+from speed.script import run
+from speed.table import conditions, write_csv
 from zoo.hardware import choose_device, choose_precision
 
 
@@ -72,7 +72,7 @@ def main(text: Path, method: str, sizes: str, device: str, precision: str, out: 
     rows = []
     for size in sizes.split(","):
         options = ["--text", text, "--method", method, "--device", device, "--precision", precision, "--one", size]
-        command = [sys.executable, "-m", "benchmark.speed.scaling", *map(str, options)]
+        command = [sys.executable, "-m", "speed.scaling", *map(str, options)]
         answer = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         rows.append(json.loads(answer.splitlines()[-1]))
         print(", ".join(f"{name} {value:,}" for name, value in rows[-1].items()), flush=True)

@@ -1,6 +1,6 @@
 """Measures the encoding of STS texts by this project's engine and by sentence-transformers, alternating in one run.
 
-python -m benchmark.speed.encoding --data FOLDER [--model MODEL] [--base] [--pairs N] [--rounds 3] [--out FILE.csv]
+python -m speed.encoding --data FOLDER [--model MODEL] [--base] [--pairs N] [--rounds 3] [--out FILE.csv]
 
 Both encode STS12-16, STS-B and SICK-R with the same weights, tokenisation included, loading excluded. The peer encodes
 both columns of every task, as evaluations with it do, at its defaults (float32, batches of 32) and in bfloat16. Ours
@@ -24,11 +24,11 @@ import numpy as np
 
 from benchmark.data.sources import DataSource
 from benchmark.run.vectors import VectorStore
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import all_suites
+from speed.script import run
+from speed.table import conditions, write_csv
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.tokens import MEMORY

@@ -1,8 +1,8 @@
 """Measures this project's probes against SentEval's own code on the transfer tasks, on the same vectors, alternating.
 
-python -m benchmark.speed.transfer compare --data DIR --senteval FOLDER [--tasks TREC,MRPC,CR] [--setting full]
-python -m benchmark.speed.transfer alone --data DIR [--method RECIPE] [--setting full] [--device cuda]
-python -m benchmark.speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
+python -m speed.transfer compare --data DIR --senteval FOLDER [--tasks TREC,MRPC,CR] [--setting full]
+python -m speed.transfer alone --data DIR [--method RECIPE] [--setting full] [--device cuda]
+python -m speed.transfer memory [--setting full] [--rows 10662] [--dim 768]
 
 `compare` encodes every sentence once; then each side reads the task's files, looks up its vectors, trains and scores.
 By default both run on one thread, and process time is compared, so that other work on the machine does not count. With
@@ -30,8 +30,8 @@ from benchmark.data.sources import DataSource
 from benchmark.interop.senteval import senteval_parameters
 from benchmark.metrics.probe.protocol import EXACT, FAST, FULL, nested
 from benchmark.run.vectors import VectorStore
-from benchmark.speed.script import run
 from benchmark.tasks import TASKS
+from speed.script import run
 from zoo.encoder import Runtime
 from zoo.files import write_json
 from zoo.hardware import choose_device, environment, peak_memory_mb

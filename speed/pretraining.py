@@ -1,6 +1,6 @@
 """Measures pretraining with full softmax and last layer against the recipe's shortcuts, alternating in one run.
 
-python -m benchmark.speed.pretraining --text FILE [--recipe zoo-mini] [--steps 50] [--rounds 6] [--profile]
+python -m speed.pretraining --text FILE [--recipe zoo-mini] [--steps 50] [--rounds 6] [--profile]
 
 Both sides start from the same weights and train on the same rows in the same order, in the project's own loop. `before`
 is the recipe with vocabulary_loss=full:last_layer=everywhere. Each round trains each side for some more steps; CPU time
@@ -20,8 +20,8 @@ from typing import Any
 import click
 
 from benchmark.data.readers.pairs import iterate_text
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
+from speed.script import run
+from speed.table import conditions, write_csv
 from zoo.encoder import Run, Runtime
 from zoo.hardware import choose_device, choose_precision
 from zoo.paths import cache_folder

@@ -1,6 +1,6 @@
 """Measures `zoo-bench leaderboard` for many records with pair scores: all tables, marks and the page.
 
-python -m benchmark.speed.tables RESULTS [--records 10000] [--rounds 3] [--out FILE.csv]
+python -m speed.tables RESULTS [--records 10000] [--rounds 3] [--out FILE.csv]
 
 Whole rows of a packed results folder, in an order drawn from a fixed seed, are packed into a temporary folder until it
 has N records; pair scores are copied completely. Then the command runs in a process of its own. `first`: the cache is
@@ -22,9 +22,9 @@ import numpy as np
 
 from benchmark.records.pack import write_pack
 from benchmark.records.packed import Pack, read_pack
-from benchmark.speed.script import run
-from benchmark.speed.startup import measure
-from benchmark.speed.table import conditions, median_times, write_csv
+from speed.script import run
+from speed.startup import measure
+from speed.table import conditions, median_times, write_csv
 from zoo.errors import UsageError
 
 

@@ -1,6 +1,6 @@
 """Measures commands that have nothing to compute: help, lists, a leaderboard, a run whose vectors are all cached.
 
-python -m benchmark.speed.startup [--results FOLDER] [--data FOLDER] [--rounds 7] [--out FILE.csv]
+python -m speed.startup [--results FOLDER] [--data FOLDER] [--rounds 7] [--out FILE.csv]
 
 Each command is a process of its own, run once to warm the disk and then `rounds` times, alternating. Printed: medians
 of wall and CPU time and the limit, which is meant for an idle machine; if wall time is much longer than CPU time, the
@@ -21,8 +21,8 @@ from typing import Any
 
 import click
 
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, median_times, write_csv
+from speed.script import run
+from speed.table import conditions, median_times, write_csv
 
 LIMITS = {"--help": 0.3, "methods": 0.6, "tasks": 0.6, "leaderboard": 0.6, "run": 3.0}
 """Seconds."""

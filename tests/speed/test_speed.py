@@ -11,17 +11,21 @@ import pytest
 from transformers import AutoTokenizer
 
 from benchmark.data.sources import DataSource
-from benchmark.speed.encoding import layer_flops, our_side, peer_side, scores
-from benchmark.speed.epoch import measure as epoch
-from benchmark.speed.scaling import main as scaling
-from benchmark.speed.scaling import measure
-from benchmark.speed.script import run
-from benchmark.speed.table import conditions, write_csv
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError
 from zoo.recipe import all_recipes, parse_methods
+
+# Beside the packages, so that an installed project has it only where the tests stand in a clone.
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+
+from speed.encoding import layer_flops, our_side, peer_side, scores
+from speed.epoch import measure as epoch
+from speed.scaling import main as scaling
+from speed.scaling import measure
+from speed.script import run
+from speed.table import conditions, write_csv
 
 pytestmark = pytest.mark.slow
 
