@@ -205,12 +205,12 @@ def _written_docstring(target: str) -> str | None:
     return None if found is None else ast.get_docstring(found)
 
 
-def _raised_in(error: BaseException, file: Path | None = None) -> str:
+def _raised_in(error: BaseException, file: str | None = None) -> str:
     """Return the place where an error was raised: the last line in `file` on the way there, where there is one."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     frames = list(traceback.extract_tb(error.__traceback__))
-    frames = [frame for frame in frames if file is not None and frame.filename == str(file)] or frames
+    frames = [frame for frame in frames if frame.filename == file] or frames
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
@@ -322,7 +322,7 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
         raise
     except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
-        reason = f"{said(error)} ({_raised_in(error, path)})"
+        reason = f"{said(error)} ({_raised_in(error, spec.origin)})"
         for registry in registries:
             registry.mark_broken(str(path), reason)
         return reason

@@ -8,16 +8,17 @@ import torch
 from numpy.typing import NDArray
 
 from zoo import Corpus, DevScore, FitReport, Run, Runtime, Traits, register_method
-from zoo.encoder import Vectors
+from zoo.encoder import Start, Vectors
 from zoo.engine.backbone import Backbone
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.methods.pooled import pooled_start
 
 
 @dataclass(frozen=True, kw_only=True)
 class MyMethodRecipe(BackboneRecipe):
     """The settings, beside those of every backbone; a run changes one with my-method:directions=2."""
 
-    directions: int = 1  # how many are removed; the paper's rule is the dimensions / 100, for word vectors
+    directions: int = 1  # how many are removed; the paper removes dim / 100 from word vectors
 
 
 @register_method("my-method")
@@ -50,6 +51,11 @@ class MyMethod(BackboneEncoder[MyMethodRecipe]):
     def traits(cls, recipe: MyMethodRecipe) -> Traits:
         """Return what a run has to know: `fit` needs sentences without labels, and nothing depends on the seed."""
         return Traits(needs_corpus=True)
+
+    @classmethod
+    def start(cls, recipe: MyMethodRecipe) -> Start | None:
+        """Return what `fit` starts from, the average itself: a run measures it too and prints what was gained."""
+        return pooled_start(recipe, "last")
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Learn the map from the corpus; `run.seed` and `dev_score(self)` are for methods that train by steps."""

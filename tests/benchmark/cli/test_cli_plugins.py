@@ -74,7 +74,7 @@ def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
     ids=["raises", "import", "syntax", "after registering", "in a library", "exits"],
 )
 def test_a_broken_plugin_is_an_error_with_its_line(
-    content: str, line: int, reason: str, cli: Cli, tmp_path: Path
+    content: str, line: int, reason: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """File, line and reason in one sentence, exit 2, before anything is run: the user asked for this file."""
     broken, good = tmp_path / "broken.py", tmp_path / "good.py"
@@ -84,6 +84,8 @@ def test_a_broken_plugin_is_an_error_with_its_line(
     answer = cli(*words, "--out", tmp_path / "out", *FAST)
     assert answer.code == 2
     assert f"{broken}:{line})" in answer.err and reason in answer.err
+    monkeypatch.chdir(tmp_path)
+    assert f"{broken}:{line})" in cli("check", "good-bag", "--plugin", "broken.py").err
     assert not (tmp_path / "out").exists()
     listed = cli("methods", "--plugin", broken)
     assert listed.code == 2 and str(broken) in listed.err and not listed.out
