@@ -15,6 +15,7 @@ from benchmark.leaderboard.links import links_of, papers_named
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.table import set_ranks
 from benchmark.leaderboard.values import Value
+from benchmark.records.names import short_name
 from benchmark.records.schema import Record, main_score
 from zoo import __version__
 from zoo.files import slug, write_text
@@ -195,6 +196,8 @@ def _row(row: Row, tasks: Sequence[str], seeds: dict[str, Any], curves: dict[Any
         "conditions": conditions(row),
         "notes": row.notes,
         **links_of(row),
+        **({"ancestry": about["ancestry"]} if about["ancestry"] else {}),
+        **({"recipe": short_name(row.recipe)} if row.recipe else {}),
         "average": _cell(row.average, {}),
         "cells": [_cell(row.values[task], seeds.get(task, {})) for task in tasks],
         "means": [_cell(value, {}) for value in row.means.values()],

@@ -84,7 +84,7 @@ function tableCell(row, column, index) {
       : make("span", { class: "whole" }, ...words);
     return make("th", { scope: "row", class: column.css, tabindex: -1 }, name,
       row.recipe ? make("span", { class: "recipe" }, row.recipe) : null,
-      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...backboneOf(row)),
+      make("span", { class: "brief" }, conditionMark(conditionOf(row), row.control || row.setting), ...(row.backbone ? backboneOf(row) : [])),
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
   const value = column.value(row);
@@ -167,7 +167,7 @@ function buildTable(section, onChange, remember) {
     body.replaceChildren(...conditionsIn(rows).flatMap((name) => {
       const own = lines.filter((row) => conditionOf(row) === name);
       if (!own.some((row) => row.shown)) return own.map((row) => row.line);
-      const title = make("th", { scope: "rowgroup", colspan: columns.length + 1 }, make("span", {}, `${name}: ${CONDITIONS[name]}`));
+      const title = make("th", { scope: "rowgroup", colspan: columns.length + 1 }, make("span", {}, conditionMark(name), `: ${CONDITIONS[name]}`));
       return [make("tr", { class: "group" }, title), ...own.map((row) => row.line)];
     }));
   }

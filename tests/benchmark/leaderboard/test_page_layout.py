@@ -86,7 +86,7 @@ def test_a_condition_is_a_word_and_a_shape(browser: Browser, mixed: Path) -> Non
 def test_condition_and_backbone_are_in_sight_on_a_laptop(browser: Browser, mixed: Path) -> None:
     """1,440 pixels: they and all seven tasks, beside a long name and the backbone's ancestry; nothing is cut."""
     browser.open(mixed, 1440)
-    assert set(browser.column("Backbone")) == {"zoo-small"}
+    assert set(browser.column("Backbone")) == {"zoo-smalllabelled ancestry"}
     right = "return arguments[0].getBoundingClientRect().right"
     box = browser.one(".box")
     limit = browser.run("return arguments[0].getBoundingClientRect().left + arguments[0].clientWidth", box)
@@ -100,12 +100,21 @@ def test_a_phone_shows_them_below_the_name(browser: Browser, mixed: Path) -> Non
     """390 pixels: the average is in sight too, and the arrow keys step over what is not shown."""
     browser.open(mixed, 390)
     briefs = [one.text.split("\n") for one in browser.all("tbody .brief")]
-    assert ["unsupervised", "zoo-small"] in briefs
+    assert ["unsupervised", "zoo-small", "labelled ancestry"] in briefs
     average = browser.head("Avg.")
     assert browser.run("return arguments[0].getBoundingClientRect().right", average) <= 390
     browser.run("arguments[0].focus()", browser.one("tbody th"))
     ActionChains(browser.driver).send_keys(Keys.ARROW_RIGHT).perform()
     assert "Average" in browser.tip().splitlines()[0]
+
+
+def test_a_row_with_a_label_names_its_recipe(browser: Browser, tmp_path: Path) -> None:
+    records = method_records("mine", 0.4)
+    for record in records:
+        record["method"]["recipe_name"] = "simcse:epochs=2"
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    browser.open(tmp_path / "page.html", 1440)
+    assert browser.one("tbody th .recipe").text == "simcse:epochs=2"
 
 
 def test_the_last_sheet_of_paper_is_not_nearly_empty(browser: Browser, mixed: Path, wide: Path) -> None:
