@@ -9,7 +9,7 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "pooling": ("a backbone's states pooled, nothing is trained", ("cls", "avg", "max")),
     "words": (
         "static token embeddings and word vectors, averaged",
-        ("static", "wordvectors", "sif", "sif-tokens", "static-contrastive"),
+        ("static", "wordvectors", "sif", "sif-tokens", "model2vec", "static-contrastive"),
     ),
     "transforms": ("a linear map or a flow fitted on vectors", ("whitening", "flow")),
     "prompts": ("a template and its [MASK] state", ("prompt", "promptbert", "optiprompt")),

@@ -208,7 +208,7 @@ HANDBOOK: dict[str, tuple[str, ...]] = {
     "sbert": ("sbert",),
     "simcse": ("simcse",),
     "static": ("static",),
-    "static-contrastive": ("static-contrastive",),
+    "static-contrastive": ("static-contrastive", "model2vec"),
     "two-views": ("twoviews", "consert-joint", "consert-continued"),
     "whitening": ("whitening",),
     "word-vectors": ("wordvectors", "sif", "sif-tokens"),

@@ -229,6 +229,7 @@ METHODS: Registry[type[Encoder]] = Registry(
         "wordvectors": "zoo.methods.wordvectors:WordVectors",
         "sif": "zoo.methods.sif:SIF",
         "sif-tokens": "zoo.methods.sif_tokens:TokenSIF",
+        "model2vec": "zoo.methods.model2vec:Model2Vec",
         "static-contrastive": "zoo.methods.static_contrastive:StaticContrastive",
         "whitening": "zoo.methods.whitening:Whitening",
         "flow": "zoo.methods.flow:Flow",

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 
 RECIPES = all_recipes()
 # One recipe of each method on a backbone, and what differs in the parts of a backbone that it reads.
-CHECKED = """cls avg-top2 max static-avg static-freq static-head sif-tokens static-contrastive
+CHECKED = """cls avg-top2 max static-avg static-freq static-head sif-tokens static-contrastive model2vec
     whitening flow simcse simcse-sup simcse-mlm moco
     esimcse ptbert ptbert-repo ct isbert consert consert-joint consert-sup clear sbert burt infersent prompt
     prompt-top200 prompt-denoise promptbert promptbert-same-template promptbert-sup-repo optiprompt

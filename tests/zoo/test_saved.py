@@ -26,6 +26,7 @@ ONE_RECIPE_A_METHOD = {
     "sif": "sif",
     "sif-tokens": "usif-tokens",
     "static-contrastive": "static-contrastive:steps=2",
+    "model2vec": "model2vec:dim=8",
     "whitening": "whitening:k=8",
     "flow": "flow-nli-h0",
     "simcse": "simcse-sup",

@@ -9,15 +9,15 @@ import torch
 
 from zoo.errors import UsageError
 
-Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max"]
+Pooling = Literal["cls", "last", "first-last-h0", "first-last-h1", "top2", "mean", "max", "sif"]
 
 NEEDS_ALL_LAYERS = frozenset({"first-last-h0", "first-last-h1", "top2"})
 
 
 def masked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Mean over the positions with mask 1: states (n, length, dim), mask (n, length) -> (n, dim)."""
+    """Mean over positions, weighted by the mask (1 or 0, or any weights): (n, length, dim), (n, length) -> (n, dim)."""
     weights = mask.unsqueeze(-1).to(torch.float32)
-    return (states.float() * weights).sum(1) / weights.sum(1).clamp(min=1.0)
+    return (states.float() * weights).sum(1) / weights.sum(1).clamp(min=1e-12)
 
 
 def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> torch.Tensor:
@@ -26,11 +26,12 @@ def pool(hidden: Sequence[torch.Tensor], mask: torch.Tensor, how: Pooling) -> to
     "last" (= "mean") is the mean of the last layer over the mask, [CLS] and [SEP] included; "first-last-h0" of the
     embedding layer and the last, as in published "first-last avg." numbers; "first-last-h1" of layer 1 and the last
     (SimCSE's code since 2022, BERT-whitening); "top2" of the last two layers. "cls" is the last layer's [CLS]; "max"
-    its maximum over the mask. Raises UsageError for another name, which a plugin may pass.
+    its maximum over the mask; "sif" is the mean of the last layer over a mask of token weights. Raises UsageError for
+    another name, which a plugin may pass.
     """
     if how == "cls":
         return hidden[-1][:, 0].float()
-    if how in ("last", "mean"):
+    if how in ("last", "mean", "sif"):
         return masked_mean(hidden[-1], mask)
     if how == "max":
         return hidden[-1].float().masked_fill(mask.unsqueeze(-1) == 0, float("-inf")).amax(1)

@@ -79,10 +79,14 @@ def token_states(
 def pooled(
     model: PreTrainedModel, input_ids: torch.Tensor, attention_mask: torch.Tensor, how: Pooling, **embedding: object
 ) -> torch.Tensor:
-    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32."""
+    """Token ids and mask (n, length), padded on the right -> pooled states (n, dim), float32.
+
+    "sif" weights each token by the model's buffer `token_weights` (vocabulary,), which zoo.modules.pooler gives it.
+    """
     first = input_ids.new_zeros(len(input_ids)) if how == "cls" else None
-    every = how in NEEDS_ALL_LAYERS
-    return pool(token_states(model, input_ids, attention_mask, every=every, at=first, **embedding), attention_mask, how)
+    states = token_states(model, input_ids, attention_mask, every=how in NEEDS_ALL_LAYERS, at=first, **embedding)
+    weights = model.get_buffer("token_weights")[input_ids] * attention_mask if how == "sif" else attention_mask
+    return pool(states, weights, how)
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,14 @@ def clean_text(text: object, index: int) -> str:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def frame_of(tokenizer: PreTrainedTokenizerBase) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the special tokens that a tokenizer puts before and after a text, such as [CLS] and [SEP]."""
+    found = tokenizer("a", return_special_tokens_mask=True)
+    special, ids = np.array(found["special_tokens_mask"], np.bool_), np.array(found["input_ids"], np.int32)
+    begin = int(np.argmin(special))
+    return ids[:begin], ids[begin:][special[begin:]]
+
+
 def tokenise(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, max_length: int | None, add_special_tokens: bool = True
 ) -> TokenTable:

@@ -22,7 +22,7 @@ from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, St
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.methods.pooled import pooled_start
 from zoo.modules.heads import TanhHead
-from zoo.modules.pooler import POOLINGS, Pooler
+from zoo.modules.pooler import POOLINGS, Pooler, TokenWeights
 from zoo.recipe import added
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
@@ -81,10 +81,11 @@ class ContrastiveRecipe(TrainedRecipe):
     pooler: Pooler = "cls"
     mlp_only_train: bool = True  # the test vector is [CLS] without the MLP (SimCSE table 6: 82.5 against 81.7)
     optimizer: Literal["adamw", "transformers-adamw"] = added("adamw")  # the latter as in released code of 2021
+    sif_a: float = added(1e-3)  # of the pooler "sif": a token weighs a / (a + p), p counted in the training text
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "temperature", "accumulate", "chunk_rows")
+        check_positive(self, "temperature", "accumulate", "chunk_rows", "sif_a")
 
 
 TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
@@ -105,6 +106,8 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
+        poolers = recipe.pooler, getattr(recipe, "train_pooler", None)
+        self.token_weights = TokenWeights(self.backbone.model) if "sif" in poolers else None
         self.mlp: nn.Module | None = None
         if recipe.pooler == "cls" and not recipe.mlp_only_train:
             with torch.random.fork_rng(devices=[]):
@@ -189,6 +192,8 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
                 f" {self.backbone.source.name!r} has none here: both would be equal. Give it some, dropout=0.1, say."
             )
         self.trained = True
+        if self.token_weights is not None:
+            self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
         if self.mlp is not None:
             self.mlp = self.new_head().to(self.runtime.device)
         collate, rows = self.training_rows(corpus, run)
@@ -208,8 +213,9 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         return nn.ModuleList([self.backbone.model, *self.parts().values()])
 
     def parts(self) -> dict[str, nn.Module]:
-        """Return the MLP if the recipe keeps it at test."""
-        return {} if self.mlp is None else {"mlp": self.mlp}
+        """Return the MLP if the recipe keeps it at test, and the token weights if its pooler has some."""
+        parts = {"mlp": self.mlp, "token_weights": self.token_weights}
+        return {name: part for name, part in parts.items() if part is not None}
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """Return the collate function and the number of rows; subclasses may override."""

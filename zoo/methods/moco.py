@@ -62,6 +62,8 @@ class MoCoRecipe(ContrastiveRecipe):
             raise ValueError(f"key_mlp: query has no effect, for the pooler {self.pooler!r} has no MLP")
         if self.queue_drops == "first" and self.positives == "momentum":
             raise ValueError("queue_drops: first is for positives: query, where the queue holds past keys alone")
+        if self.key_start == "random" and self.pooler == "sif":
+            raise ValueError("key_start: random makes a model without the token weights that the pooler sif reads")
         if self.keeps < 0:
             raise ValueError(f"keeps must not be below 0, not {self.keeps}")
 

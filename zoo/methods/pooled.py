@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from zoo.encoder import Start, Traits
+from torch import nn
+
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
+from zoo.engine.backbone import Backbone
 from zoo.engine.pooling import Pooling
+from zoo.errors import ContractError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
-from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe
+from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
+from zoo.modules.pooler import TokenWeights
+from zoo.recipe import added
 
 
 class Cls(BackboneEncoder[BackboneRecipe]):
@@ -59,11 +65,16 @@ class Maximum(BackboneEncoder[BackboneRecipe]):
 class AverageRecipe(BackboneRecipe):
     """Which layers are averaged, over all tokens with [CLS] and [SEP]."""
 
-    layers: Literal["last", "first-last-h0", "first-last-h1", "top2"] = "last"
+    layers: Literal["last", "first-last-h0", "first-last-h1", "top2", "sif"] = "last"  # sif: the last, tokens weighted
+    sif_a: float = added(1e-3)  # of "sif": a token weighs a / (a + p), p counted in the training text
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "sif_a")
 
 
 class Average(BackboneEncoder[AverageRecipe]):
-    """Mean over tokens of the last layer, of the first and last (in two meanings), or of the last two layers.
+    """Mean over tokens of the last layer (also by SIF), of the first and last (in two meanings), or of the last two.
 
     The published "first-last avg." 56.70 of BERT-base counts the embedding layer as the first (`first-last-h0`);
     SimCSE's code since 2022 and BERT-whitening count the first Transformer layer (`first-last-h1`).
@@ -76,6 +87,10 @@ class Average(BackboneEncoder[AverageRecipe]):
 
     Recipe: ClassVar[type] = AverageRecipe
 
+    def __init__(self, recipe: AverageRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        self.token_weights = TokenWeights(self.backbone.model) if recipe.layers == "sif" else None
+
     @property
     def pooling(self) -> Pooling:
         """The recipe's layers."""
@@ -83,8 +98,28 @@ class Average(BackboneEncoder[AverageRecipe]):
 
     @classmethod
     def traits(cls, recipe: AverageRecipe) -> Traits:
-        """Nothing is trained."""
-        return Traits(untrained=True, fine_tunes=True, exports=recipe.layers in EXPORTED_POOLINGS)
+        """Nothing is trained; SIF counts the tokens of a corpus."""
+        counts = recipe.layers == "sif"
+        exports = recipe.layers in EXPORTED_POOLINGS
+        return Traits(needs_corpus=counts, untrained=not counts, fine_tunes=True, exports=exports)
+
+    @classmethod
+    def start(cls, recipe: AverageRecipe) -> Start | None:
+        """Return the plain mean of the last layer, if tokens are counted."""
+        return pooled_start(recipe, "last") if recipe.layers == "sif" else None
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Count the corpus's tokens for SIF's weights."""
+        if self.token_weights is None:
+            return FitReport()
+        if corpus is None:
+            raise ContractError("avg with layers: sif counts tokens in a corpus; pass --corpus FILE.")
+        self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
+        return FitReport(fitted=True, sentences=len(corpus.sentences))
+
+    def parts(self) -> dict[str, nn.Module]:
+        """Return SIF's token weights."""
+        return {} if self.token_weights is None else {"token_weights": self.token_weights}
 
 
 def pooled_start(recipe: BackboneFields, pooling: Pooling) -> Start:
@@ -92,4 +127,4 @@ def pooled_start(recipe: BackboneFields, pooling: Pooling) -> Start:
     own: dict[str, Any] = {name: getattr(recipe, name) for name in ("backbone", "revision", "max_length")}
     if pooling in ("cls", "max"):
         return Start(pooling, BackboneRecipe(**own))
-    return Start("avg", AverageRecipe(**own | {"layers": "last" if pooling == "mean" else pooling}))
+    return Start("avg", AverageRecipe(**own | {"layers": "last" if pooling in ("mean", "sif") else pooling}))

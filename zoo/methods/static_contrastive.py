@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import find_backbone
-from zoo.engine.tokens import clean_text, sif_weights
+from zoo.engine.tokens import TokenTable, clean_text, sif_weights
 from zoo.errors import ContractError
 from zoo.methods.bagofwords import BagOfWordsRecipe
 from zoo.methods.base import WIDEST, check_at_most, check_positive
@@ -58,9 +59,9 @@ class TableObjective(Objective):
         super().__init__()
         self.bag, self.temperature = bag, temperature
 
-    def forward(self, *views: torch.Tensor) -> torch.Tensor:
-        """Ids and offsets of the first views, then of the second -> scalar loss."""
-        return info_nce(self.bag(*views[:2]), self.bag(*views[2:]), self.temperature)
+    def forward(self, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        """Token ids and where each text begins, n first views and then n second ones -> scalar loss."""
+        return info_nce(*self.bag(ids, offsets).chunk(2), self.temperature)
 
 
 class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
@@ -119,7 +120,7 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
         """Train the table on the corpus and keep that of the best dev score (without dev score, the last)."""
         if corpus is None:
             raise ContractError("static-contrastive is trained and needs a corpus; pass --corpus FILE.")
-        recipe = self.recipe
+        recipe, started = self.recipe, time.perf_counter()
         torch.manual_seed(run.seed)
         table = self.tokens.table([clean_text(text, i) for i, text in enumerate(corpus.sentences)])
         pairs = PositivePairs(corpus, table.first(recipe.train_max_length), recipe.positives)
@@ -127,17 +128,12 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
 
         def collate(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             views = pairs.views(pairs.rows[rows], generator(run.seed, int(rows[0])))  # the same in a resumed run
-            return tuple(part for view in views for part in bags(view))
+            return bags(TokenTable.joined(views))
 
-        settings = TrainSettings(
-            batch_size=recipe.batch_size,
-            learning_rate=recipe.learning_rate,
-            epochs=1,
-            steps=recipe.steps,
-            eval_every=recipe.eval_every,
-            max_grad_norm=float("inf"),  # no clipping: Adam alone scales the steps
-        )
-        return train(
+        same = {name: getattr(recipe, name) for name in ("batch_size", "learning_rate", "steps", "eval_every")}
+        settings = TrainSettings(epochs=1, max_grad_norm=float("inf"), **same)  # no clipping: Adam scales the steps
+        before = round(time.perf_counter() - started, 1)  # tokens, counts, PPMI
+        report = train(
             TableObjective(self.bag, recipe.temperature),
             collate,
             len(pairs.rows),
@@ -147,3 +143,4 @@ class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
             backbone=self.bag,
             dev_score=None if dev_score is None else lambda: dev_score(self),
         )
+        return replace(report, facts={"seconds_before_training": before})

@@ -1,21 +1,24 @@
-"""The poolers of SimCSE's code, and a module of a transformer with one of them, for training."""
+"""The poolers of SimCSE's code and SIF's weighted mean; a module of a transformer with one of them, for training."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import nn
 
+from zoo.engine.backbone import token_embeddings
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
+from zoo.engine.tokens import sif_weights, tokenise
 from zoo.modules.heads import TanhHead
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last"]
-"""The five poolers of SimCSE's code; only "cls" has an MLP."""
+Pooler = Literal["cls", "cls_before_pooler", "avg", "avg_top2", "avg_first_last", "sif"]
+"""The five poolers of SimCSE's code, of which only "cls" has an MLP, and SIF's mean of the last layer."""
 
 POOLINGS: dict[str, Pooling] = {
     "cls": "cls",
@@ -23,11 +26,28 @@ POOLINGS: dict[str, Pooling] = {
     "avg": "last",
     "avg_top2": "top2",
     "avg_first_last": "first-last-h1",  # as in the code since 2022; the published numbers used the embedding layer
+    "sif": "sif",
 }
 
 
+class TokenWeights(nn.Module):
+    """SIF's weight a / (a + p) of each token, which the pooling "sif" of a model reads; 1 until they are counted."""
+
+    weights: torch.Tensor
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        super().__init__()
+        self.register_buffer("weights", torch.ones(token_embeddings(model).num_embeddings, device=model.device))
+        model.register_buffer("token_weights", self.weights, persistent=False)  # the same tensor, saved here alone
+
+    def count(self, tokenizer: PreTrainedTokenizerBase, sentences: Sequence[str], a: float) -> None:
+        """Count the tokens of the training text, with the special ones: they are states of every text too."""
+        ids = tokenise(tokenizer, sentences, max_length=None).ids
+        self.weights.copy_(sif_weights(ids, len(self.weights), a))
+
+
 class TrainedPooler(nn.Module):
-    """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the five poolers, and its MLP."""
+    """Token ids and mask (n, length) -> vectors (n, dim): a transformer, one of the poolers, and its MLP."""
 
     def __init__(self, model: PreTrainedModel, pooler: Pooler, mlp: nn.Module | None = None) -> None:
         super().__init__()

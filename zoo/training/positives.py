@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoo.encoder import Corpus
-from zoo.engine.tokens import TokenTable, tokenise
+from zoo.engine.tokens import TokenTable, frame_of, tokenise
 from zoo.errors import TrainingError
 from zoo.training.augment import generator
 
@@ -87,10 +87,7 @@ def paired_rows(
 
     A view has at most `longest` tokens, those included that the tokenizer puts around a text.
     """
-    frame = backbone.tokenizer("a", return_special_tokens_mask=True)
-    special, ids = np.array(frame["special_tokens_mask"], np.bool_), np.array(frame["input_ids"], np.int32)
-    begin = int(np.argmin(special))
-    start, end = ids[:begin], ids[begin:][special[begin:]]
+    start, end = frame_of(backbone.tokenizer)
     inner = longest - len(start) - len(end)
     table = tokenise(backbone.tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
     pairs = PositivePairs(corpus, table.first(inner), how)

@@ -1,0 +1,99 @@
+"""model2vec: each token alone through the encoder, PCA, and weights by rank, as the package of that name distils."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.encoder import Runtime, Traits
+from zoo.engine.backbone import Backbone, find_backbone
+from zoo.engine.batching import EncodingStats, encode_table
+from zoo.engine.states import pooled
+from zoo.engine.tokens import TokenTable, frame_of
+from zoo.methods.base import WIDEST, BackboneRecipe, check_at_most, check_positive
+from zoo.methods.token_table import TokenTableEncoder, tokenizer_of
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+_REMOVED = re.compile(r"\[unused\d+\]")  # tokens without a text of their own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model2VecRecipe:
+    """The package's defaults (model2vec 0.10)."""
+
+    backbone: str = BackboneRecipe.backbone
+    revision: str | None = None
+    dim: int = 256  # principal components; at most the backbone's width
+    a: float | None = 1e-4  # weights a / (a + p), p by Zipf's law from a token's rank in the vocabulary; None: 1
+
+    def __post_init__(self) -> None:
+        check_positive(self, "dim", "a")
+        check_at_most(self, WIDEST, "dim")
+
+
+def kept_tokens(tokenizer: Tokenizer) -> NDArray[np.int64]:
+    """Return the ids that have a vector, ascending: without unused tokens and all special ones but padding, unknown."""
+    special = {id_: token.content for id_, token in tokenizer.get_added_tokens_decoder().items()}
+    names = sorted((id_, token) for token, id_ in tokenizer.get_vocab().items())
+    kept = [i for i, name in names if not _REMOVED.match(name) and (i not in special or re.search("(?i)pad|unk", name))]
+    return np.array(kept)
+
+
+def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
+    """Return the first `dim` principal components (n, dim); each has its largest value positive."""
+    centred = vectors - vectors.mean(axis=0)
+    _, directions = np.linalg.eigh(centred.T @ centred / (len(vectors) - 1))  # ascending
+    scores: NDArray[np.float32] = centred @ directions[:, ::-1][:, :dim]
+    return scores * np.sign(scores[np.abs(scores).argmax(axis=0), range(scores.shape[1])])
+
+
+class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
+    """A static table distilled from an encoder without any text.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> Model2Vec(Model2Vec.Recipe(backbone="zoo-mini", dim=64), Runtime()).encode(["a small dog"]).shape
+        (1, 64)
+    """
+
+    Recipe: ClassVar[type[Any]] = Model2VecRecipe
+
+    def __init__(self, recipe: Model2VecRecipe, runtime: Runtime) -> None:
+        exact = replace(runtime, precision="fp32")
+        backbone = Backbone.load(recipe.backbone, recipe.revision, exact)
+        tokenizer = tokenizer_of(backbone.source)
+        kept = kept_tokens(tokenizer)
+        alone = TokenTable(kept.astype(np.int32), np.arange(len(kept) + 1))
+        states = encode_table(
+            alone.framed(*frame_of(backbone.tokenizer)),
+            lambda ids, mask: pooled(backbone.model, ids, mask, "mean"),
+            dim=backbone.dim,
+            pad_id=backbone.pad_id,
+            runtime=exact,
+            stats=EncodingStats(),
+        )
+        vectors = principal(states, recipe.dim)
+        if recipe.a is not None:
+            shares = 1 / np.arange(2, len(kept) + 2)
+            vectors = vectors * (recipe.a / (recipe.a + shares / shares.sum()))[:, None]
+        table = torch.zeros(tokenizer.get_vocab_size(), vectors.shape[1])
+        table[kept] = torch.from_numpy(vectors).float()
+        super().__init__(recipe, runtime, tokenizer, table)
+
+    @classmethod
+    def traits(cls, recipe: Model2VecRecipe) -> Traits:
+        """Nothing is trained; the states are computed in float32."""
+        return Traits(exports=True, precision="fp32")
+
+    @classmethod
+    def sources(cls, recipe: Model2VecRecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the identity of the backbone's files."""
+        found = find_backbone(recipe.backbone, recipe.revision, allow_pickle=runtime.allow_pickle)
+        return {"backbone": found.identity()}
