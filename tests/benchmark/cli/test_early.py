@@ -10,7 +10,7 @@ import pytest
 from fakes import Cli
 
 
-def test_an_interrupt_while_the_command_is_loaded_is_one_sentence() -> None:
+def test_an_interrupt_while_loading_is_one_sentence() -> None:
     code = (
         "import builtins, runpy, sys\n"
         "load = builtins.__import__\n"

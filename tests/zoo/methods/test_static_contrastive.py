@@ -96,7 +96,7 @@ def test_the_start_is_ppmi_times_sif(tiny_bert: Path) -> None:
     assert np.allclose(plain, vectors, atol=1e-6)
 
 
-def test_a_backbones_table_is_the_start_scaled_and_cut_to_its_first_directions(tiny_bert: Path) -> None:
+def test_a_backbones_table_is_scaled_and_cut_to_start_from(tiny_bert: Path) -> None:
     table = Backbone.load(str(tiny_bert), None, Runtime()).token_vectors
     whole = made(tiny_bert, tiny_bert, a=None)
     (unknown,) = whole.tokens.dropped

@@ -55,7 +55,7 @@ def test_halves_divide_the_tokens_of_a_sentence_at_random() -> None:
     assert again == [rows_of(first), rows_of(second)]  # the same draw, so that a resumed training goes on
 
 
-def test_crops_are_pieces_of_up_to_three_sentences_of_one_document() -> None:
+def test_crops_are_up_to_three_sentences_of_one_document() -> None:
     text, table = corpus()
     pairs = PositivePairs(text, table, "crops")
     stretches = {0: (0, 1, 2), 1: (1, 2), 2: (2,), 3: (3, 4, 5), 4: (4, 5), 5: (5,), 6: (6, 7), 7: (7,)}
