@@ -193,6 +193,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             )
         self.trained = True
         if self.token_weights is not None:
+            assert isinstance(self.recipe, ContrastiveRecipe)  # other recipes cannot choose their pooler
             self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
         if self.mlp is not None:
             self.mlp = self.new_head().to(self.runtime.device)

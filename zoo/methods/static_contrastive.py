@@ -61,7 +61,8 @@ class TableObjective(Objective):
 
     def forward(self, ids: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
         """Token ids and where each text begins, n first views and then n second ones -> scalar loss."""
-        return info_nce(*self.bag(ids, offsets).chunk(2), self.temperature)
+        first, second = self.bag(ids, offsets).chunk(2)
+        return info_nce(first, second, self.temperature)
 
 
 class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
