@@ -305,6 +305,7 @@ def evaluate(
     tasks: str | Sequence[str] = "pocket",
     *,
     name: str | None = None,
+    version: str | None = None,
     results: str | Path | None = None,
     quiet: bool = False,
     **options: Any,
@@ -314,8 +315,9 @@ def evaluate(
     `encoder` is a recipe as for `--methods` (it is trained if it needs training), a `zoo.Encoder`, a
     sentence-transformers model, or a function that takes a list of texts and returns an array (n, dim). `tasks` names
     suites or tasks, also with globs. `options` are the fields of `RunOptions`: data, seeds, backbone, corpus,
-    train_sentences, device, precision, limit ... With `results`, records are kept in that folder, and cells that are
-    already measured there are not measured again. Progress goes to standard error unless `quiet`.
+    train_sentences, device, precision, limit ... With `results`, records are kept in that folder, and cells of a recipe
+    that are already measured there are not measured again. An object is measured anew in every call, unless `version`
+    (any text, changed by hand) says that it is the same as before. Progress goes to standard error unless `quiet`.
 
     Raises UsageError for unknown names, MissingError where nothing could be measured, and ZooError with the reason of
     the first failed cell.
@@ -353,7 +355,9 @@ def evaluate(
             raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
         prepared, finished = run(chosen, command=["benchmark.evaluate"])
     else:
-        prepared = prepare(chosen, given=given_encoder, name=name, progress=Progress.silent() if quiet else None)
+        prepared = prepare(
+            chosen, given=given_encoder, name=name, version=version, progress=Progress.silent() if quiet else None
+        )
         finished = execute(prepared, chosen, command=["benchmark.evaluate"])
         forget(prepared.deaths)
     if finished.outcome.failed:

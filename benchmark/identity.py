@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from inspect import isfunction
 from typing import Any
@@ -51,9 +51,9 @@ def _parts(value: Any) -> Iterator[Any]:
             yield from _parts([cell.cell_contents for cell in value.__closure__ or ()])
 
 
-def cell_key(encoder_key: str, task: TaskIdentity) -> str:
-    """Return the key of a cell: of its encoder and its task."""
-    return sha256_json({"encoder": encoder_key, "task": task})
+def cell_key(encoder_key: str, task: TaskIdentity, vectors: str | None = None) -> str:
+    """Return the key of a cell: of its encoder, its task, and a plugin's or an object's vectors of the task's texts."""
+    return sha256_json({"encoder": encoder_key, "task": task} | ({} if vectors is None else {"vectors": vectors}))
 
 
 @functools.cache
@@ -65,6 +65,24 @@ def libraries() -> dict[str, str]:
 def without_times(scores: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return what two measurements of the same vectors agree on: their scores without the seconds that they took."""
     return None if scores is None else {k: v for k, v in scores.items() if not k.endswith("seconds")}
+
+
+def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[str]) -> str:
+    """Return a digest of the vectors that a plugin or an object gives texts: what it is known by.
+
+    It changes with weights that are loaded in any way. Where encoding fails, as untrained, it is "none: ERROR".
+    """
+    try:
+        vectors = np.asarray(encode(list(texts)), np.float32)
+        told = np.asarray(sketch(vectors))[:, 0] / (
+            float(np.linalg.norm(vectors.astype(np.float64), axis=1).mean()) or 1.0
+        )
+    except (Exception, SystemExit) as error:  # the measurement fails again and reports the reason
+        return f"none: {type(error).__name__}"
+    if not np.isfinite(told).all():
+        return "none: not finite"
+    # Rounded, and one number for each text, so that the number of threads nearly never changes the digest.
+    return sha256_json({"shape": list(vectors.shape), "values": (np.round(told, 3) + 0.0).tolist()})
 
 
 def sketch(vectors: Vectors) -> list[list[float]]:

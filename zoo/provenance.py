@@ -1,4 +1,4 @@
-"""The code behind numbers, for records and keys: the commit, a digest of code, a digest of probe vectors."""
+"""The code behind numbers, for records and keys: the commit, a digest of code."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ import functools
 import hashlib
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoo.files import sha256_json
-
-if TYPE_CHECKING:
-    from zoo.encoder import Encoder
 
 _ROOT = Path(__file__).resolve().parent
 _OURS = ("zoo", "benchmark")
@@ -42,24 +39,27 @@ def _git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
 
-def code_digest(*roots: object) -> str:
+def code_digest(*roots: object, own: bool = False) -> str:
     """Return a sha256 over the code of classes and functions, and of all of zoo, benchmark or their own package that
     this code names: without comments, docstrings, annotations, and the names of files and modules.
+
+    `own` leaves out zoo and benchmark.
     """
-    return _digest(tuple(roots))
+    return _digest(roots, own)
 
 
 @functools.cache
-def _digest(roots: tuple[object, ...]) -> str:
+def _digest(roots: tuple[object, ...], own: bool) -> str:
     left = [place for root in roots for place in _places(root)]
-    own, seen = set(left), dict[tuple[Path, str], str]()
+    first, seen = set(left), dict[tuple[Path, str], str]()
+    ours = [_ROOT.parent / package for package in _OURS] if own else []
     while left:
         path, name = place = left.pop()
-        if place in seen:
+        if place in seen or any(folder in path.parents for folder in ours):
             continue
         definition = _definition(path, name)
         # The name of a class or function under which its code was found is not a part of it.
-        code = definition.code.replace(repr(name), "'_'") if place in own else definition.code
+        code = definition.code.replace(repr(name), "'_'") if place in first else definition.code
         seen[place] = hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest() if code else ""
         left += [(path, ""), *_named(path, definition)]
     return sha256_json(sorted(set(seen.values())))
@@ -211,24 +211,3 @@ def _file_of(module: str, path: Path) -> Path | None:
             if file.is_file():
                 return file
     return None
-
-
-def probe_digest(make: Callable[[], Encoder]) -> str:
-    """Return a digest of the vectors of fixed texts from the untrained encoder that `make` returns.
-
-    It changes with weights that a plugin loads on its own. For an encoder that fails untrained it is "none: ERROR".
-    """
-    import numpy as np
-
-    from zoo.conformance import PROBES
-
-    try:
-        vectors = np.asarray(make().encode(list(PROBES)), dtype=np.float64)
-    except (Exception, SystemExit) as error:  # the measurement fails again and reports the reason
-        return f"none: {type(error).__name__}"
-    if not np.isfinite(vectors).all():
-        return "none: not finite"
-    scale = float(np.abs(vectors).max()) if vectors.size else 0.0
-    # Rounded, so that the number of threads and the batch shape nearly never change the digest.
-    rounded = np.round(vectors / scale, 3) + 0.0 if scale else vectors
-    return sha256_json({"shape": list(vectors.shape), "values": rounded.ravel().tolist()})

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.errors import UsageError, did_you_mean, said
 from zoo.exits import told_exits
-from zoo.files import sha256_file
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -284,15 +283,18 @@ No file is looked up by them any more. A method that is not listed here has its 
 """
 
 
-def method_identity(cls: type[Encoder]) -> str:
-    """Return a method's identity in keys: its registered name and version; for a plugin also its file's sha256."""
+def method_identity(cls: type[Encoder], *, code: bool = True) -> str:
+    """Return a method's identity in keys: its registered name and version; with `code` also a plugin's code.
+
+    Names of classes, modules and files, comments and docstrings are no part of it.
+    """
     name = METHODS.name_of(cls)
     if name is not None and METHODS.is_builtin(name):
         known = _NAMES_IN_KEYS.get(name, name)
         return known if cls.version == 1 else f"{known}, version {cls.version}"
-    source = inspect.getsourcefile(cls)
-    code = sha256_file(Path(source)) if source else cls.__module__
-    return f"{name or cls.__qualname__}, version {cls.version}:{code}"
+    from zoo.provenance import code_digest
+
+    return f"{name or 'object'}, version {cls.version}" + (f":{code_digest(cls, own=True)}" if code else "")
 
 
 def register_method(name: str) -> Callable[[type[Encoder]], type[Encoder]]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
-from benchmark.run.given import given_method
+from benchmark.run.objects import method_of
 from benchmark.tasks.mteb_model import TextModel
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
@@ -42,7 +42,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
                 " folder below encoders/ that a run wrote."
             )
     else:
-        method = given_method(encoder, name, runtime)
+        method = method_of(encoder, name, runtime, ())
         made, called = method.cls(method.recipe, runtime), method.name
     if type(made).traits(made.recipe).transductive:
         raise UsageError(

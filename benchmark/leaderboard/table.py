@@ -160,6 +160,8 @@ def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregatio
     good = [r for r in records if r["status"] == "ok"]
     if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
         return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
+    if len({(r["seed"], r["key"]) for r in good}) > len({r["seed"] for r in good}):
+        return {}, Value(None, None, 0, "conflict: records of different vectors; keep one kind in the folder")
     by_seed = {r["seed"]: 100 * score for r in good if (score := _score(r, aggregation)) is not None}
     missing = [seed for seed in seeds if seed not in by_seed]
     if missing:

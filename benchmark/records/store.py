@@ -13,7 +13,7 @@ import json
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -229,6 +229,14 @@ class Records:
                 continue
             except CorruptError as error:
                 self.corrupt.append((path, str(error)))
+
+    def of_method(self, name: str) -> list[Record]:
+        """Return the readable records of a method in files of their own."""
+        found = []
+        for path in sorted((self.folder / "records" / slug(name)).glob("*.json")):
+            with suppress(MissingError, CorruptError):  # what reads it next reports the damage
+                found.append(_read(path))
+        return [record for record in found if record["method"]["name"] == name]
 
     def _from_pack(self) -> Iterator[Found]:
         pack = self.packed()

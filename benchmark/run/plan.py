@@ -14,17 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchmark.data.catalog import catalog
-from benchmark.identity import cell_key, scorer_digest
+from benchmark.identity import cell_key, scorer_digest, vectors_digest
 from benchmark.records.names import printed_names
 from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
 from benchmark.run.marks import Asked
 from benchmark.tasks.loaded import LoadedTask, TaskIdentity
-from zoo.conformance import checked_start, checked_traits
+from zoo.conformance import PROBES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
-from zoo.provenance import code_digest, probe_digest
+from zoo.provenance import code_digest
 from zoo.recipe import RecipeSpec, added_at_default, portable_recipe
 from zoo.registry import METHODS, method_identity
 
@@ -39,6 +39,7 @@ class ResolvedMethod:
     traits: Traits
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
+    anew: bool = False  # measured again in every run, and never from the embedding cache: an object without a version
     failed: str | None = None  # the error that asking for its recipe, traits or start raised
     start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
     control: bool = False  # added to the run, so that the others are compared with it
@@ -84,6 +85,8 @@ class EncoderPlan:
     called: str = ""  # the printed name, where that is shorter
     control: bool = False  # added to the run, so that the others are compared with it
     start: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
+    anew: bool = False  # see ResolvedMethod
+    vectors: str | None = None  # digest of a plugin's vectors of the tasks' texts; None for a built-in method
 
     @property
     def shown(self) -> str:
@@ -172,7 +175,8 @@ def encoder_inputs(
     fields = portable_recipe(recipe, named)
     return {
         "protocol": PROTOCOL_VERSION,
-        "code": method_identity(cls),
+        # The vectors of a plugin say what it is, but not how it learns.
+        "code": method_identity(cls, code=traits.needs_corpus or traits.needs_pairs),
         "recipe": {k: v for k, v in fields.items() if k not in left_out},
         "sources": named,
         "corpus": None if corpus is None else _without_own_text(corpus),
@@ -207,12 +211,19 @@ def _checked_sources(sources: Any) -> dict[str, Any]:
     raise ContractError(f"sources() must return names with their identity in plain values, not {sources!r:.100}.")
 
 
-def _plugin_probe(method: ResolvedMethod, runtime: Runtime) -> str | None:
-    """Return the digest of a plugin's vectors for fixed texts, before training; None for a built-in method."""
-    if _is_builtin(method.cls):
-        return None
+def _known_by(method: ResolvedMethod, runtime: Runtime, tasks: Sequence[LoadedTask]) -> tuple[str, list[str | None]]:
+    """Return digests of a plugin's vectors, before training: of fixed texts, and of 64 texts of each task with data."""
+    made: list[Encoder] = []
+
+    def encode(texts: Sequence[str]) -> object:
+        if not made:
+            made.append(method.cls(method.recipe, runtime))
+        return made[0].encode(texts)
+
     with contained():
-        return probe_digest(lambda: method.cls(method.recipe, runtime))
+        return vectors_digest(encode, PROBES), [
+            None if task.data is None else vectors_digest(encode, task.sample) for task in tasks
+        ]
 
 
 def text_kind(traits: Traits) -> str:
@@ -252,7 +263,7 @@ def make_plan(
         sources, missing, failed = {}, texts[kind].missing, method.failed
         text, identity = texts[kind].corpus, None
         row_key = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
-        code = row_key
+        code, known = row_key, list[str | None]([None] * len(tasks))
         noted = ExitStack()
         try:
             if (
@@ -270,6 +281,7 @@ def make_plan(
                 sources = _checked_sources(method.cls.sources(method.recipe, runtime))
             except MissingError as error:
                 missing = str(error)
+            parts_of = method.cls.code_parts(method.recipe)
             inputs = encoder_inputs(
                 method.cls,
                 method.recipe,
@@ -280,10 +292,10 @@ def make_plan(
                 precision=method.traits.precision or runtime.precision,
                 limit=limit,
             )
-            if missing is None and failed is None and (probed := _plugin_probe(method, runtime)) is not None:
-                inputs["probe"] = probed
+            if missing is None and failed is None and not all(map(_is_builtin, parts_of)):
+                inputs["probe"], known = _known_by(method, runtime, tasks)
             row_key = sha256_json(inputs)
-            code = code_digest(*method.cls.code_parts(method.recipe))
+            code = code_digest(*parts_of)
         except ZooError as error:
             if _is_builtin(method.cls) and not isinstance(error, CorruptError):
                 raise  # the request itself is wrong; this is not merely one damaged model
@@ -296,7 +308,8 @@ def make_plan(
         for seed in seeds if method.traits.stochastic else [None]:
             key = sha256_json({"row": row_key, "seed": seed})
             cells = tuple(
-                Cell(task, cell_key(key, task.identity()), scorer) for task, scorer in zip(tasks, scorers, strict=True)
+                Cell(task, cell_key(key, task.identity(), vectors), scorer)
+                for task, scorer, vectors in zip(tasks, scorers, known, strict=True)
             )
             plan.encoders.append(
                 EncoderPlan(
@@ -318,6 +331,8 @@ def make_plan(
                     unstated=method.unstated,
                     called=called[method.name],
                     control=method.control,
+                    anew=method.anew,
+                    vectors=sha256_json(known) if any(known) else None,
                 )
             )
     starts = {key: _row_key_of(method.start, methods, row_keys) for method, key in zip(methods, row_keys, strict=True)}

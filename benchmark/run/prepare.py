@@ -40,12 +40,14 @@ def prepare(
     write: bool = True,
     given: object = None,
     name: str | None = None,
+    version: str | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
     With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` is an
-    encoder object that replaces the methods; its rows have the name `name`.
+    encoder object that replaces the methods; its rows have the name `name`. It is measured anew in every call, unless
+    `version` says that it is the same as before.
     """
     part, parts = options.part()
     options.trackers()  # raises before any work if one is not installed
@@ -66,18 +68,20 @@ def prepare(
         check_writable(options.results)
     runtime = make_runtime(options.device, options.precision, allow_pickle=options.allow_pickle)
     if not options.allow_missing:  # a misspelt text would pass in silence where nothing is trained
-        for text, kinds in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
-            check_texts(text, kinds)
+        for text, allowed in ((options.corpus, CORPUS), (options.pairs, PAIRS)):
+            check_texts(text, allowed)
     if progress is not None:
         runtime = replace(runtime, progress=progress)
+    loaded = load_tasks(names, data, options.limit)
     if given is not None:
-        from benchmark.run.given import given_method  # imports torch
+        from benchmark.run.objects import method_of  # imports torch
 
-        methods = [given_method(given, name, runtime)]
+        asked_precision = None if options.precision == "auto" else runtime.precision
+        texts = [text for task in loaded for text in (*task.sample, *task.longest)]
+        methods = [method_of(given, name, runtime, texts, version=version, precision=asked_precision)]
     used = [getattr(method.recipe, "backbone", None) for method in methods]
     if options.backbone and options.backbone in used and not options.allow_missing:
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
-    loaded = load_tasks(names, data, options.limit)
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
     read = {text_kind(method.traits) for method in methods}

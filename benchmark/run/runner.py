@@ -155,6 +155,8 @@ class Runner:
     def pending(self, plan: EncoderPlan, cells: Sequence[Cell]) -> list[Cell]:
         """Return the cells that have no score yet, and count the others as kept."""
         pending, self._changed = [], []
+        if plan.anew:
+            return list(cells)
         for cell in cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
             if record is None:
@@ -179,6 +181,22 @@ class Runner:
                 self._changed.append((cell, record))
             self._forget_damage(plan, cell)
         return pending
+
+    def _set_aside_changed(self, plan: EncoderPlan) -> None:
+        """Rename the records of a plugin or object of this name that gave other vectors: a row is of one encoder."""
+        of_name = self.records.of_method(plan.name)
+        mine = [record for record in of_name if record["encoder_key"] == plan.key and record["status"] == "ok"]
+        keys = {(cell.task.name, cell.task.identity()["sha256"]): cell.key for cell in plan.cells}
+        now = [keys.get((record["task"]["name"], record["task"]["sha256"])) for record in mine]
+        if all(key in (None, record["key"]) for key, record in zip(now, mine, strict=True)):
+            return
+        fit = self.records.encoder_folder(plan.name, plan.key) / "fit.json"
+        for path in (*(self.records.path(plan.name, r["task"]["name"], r["key"]) for r in mine), fit):
+            with suppress(FileNotFoundError):
+                path.replace(path.with_name(path.name + ".before"))
+        self.runtime.progress.say(
+            f"{plan.shown}: its vectors have changed: {len(mine)} records of before were set aside (*.json.before)."
+        )
 
     def _forget_damage(self, plan: EncoderPlan, cell: Cell) -> None:
         """Delete the record that says that this cell's data was damaged, now that it is not."""
@@ -215,6 +233,8 @@ class Runner:
         say = self.runtime.progress.say
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
+        if plan.vectors is not None:
+            self._set_aside_changed(plan)
         pending = self.pending(plan, plan.cells)
         fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
         self._compare_vectors(plan, fitter)

@@ -14,6 +14,7 @@ from zoo.conformance import own_line
 from zoo.errors import CorruptError, MissingError, said
 
 _SAMPLE = 64
+_LONGEST = 8
 
 
 class TaskIdentity(TypedDict):
@@ -52,6 +53,12 @@ class LoadedTask:
         """64 of its texts, or all: those of smallest digest, so that their order does not matter."""
         texts = set(self.data.texts()) if self.data is not None else ()
         return sorted(texts, key=lambda text: sha256(text.encode("utf-8", "surrogatepass")).digest())[:_SAMPLE]
+
+    @property
+    def longest(self) -> list[str]:
+        """Its longest texts, the first that an encoder cuts."""
+        texts = self.data.texts() if self.data is not None else []
+        return sorted(set(texts), key=lambda text: (-len(text), text))[:_LONGEST]
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:

@@ -60,7 +60,10 @@ def test_a_function_is_timed_and_identified_by_its_vectors(tmp_path: Path) -> No
     (record,) = first.records
     assert record["method"]["name"] == "lengths" and record["encoding"]["seconds"] >= 0
     again = benchmark.evaluate(lengths, results=tmp_path, **WORDS)
-    assert (again.outcome.measured, again.outcome.kept) == (0, 1)
+    assert (again.outcome.measured, again.outcome.kept) == (1, 0) and again.records[0]["key"] == record["key"]
+    assert record["precision"] == "fp32" and "precision" in record["method"]["unstated"]
+    versions = [benchmark.evaluate(lengths, version="1", results=tmp_path, **WORDS).outcome.kept for _ in range(2)]
+    assert versions == [0, 1]
     other = benchmark.evaluate(lambda texts: lengths(texts)[:, ::-1] ** 2, name="lengths", results=tmp_path, **WORDS)
     assert other.records[0]["key"] != record["key"]
 

@@ -17,6 +17,7 @@ from zoo.engine.tokens import clean_text
 from zoo.files import sha256_json
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import method_identity
 
 _WORD = re.compile(r"\w+")
 
@@ -84,4 +85,4 @@ class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
 
     def fingerprint(self) -> str:
         """Return a sha256 over class and recipe."""
-        return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.recipe)])
+        return sha256_json([method_identity(type(self)), asdict(self.recipe)])

@@ -21,6 +21,7 @@ from zoo.engine.tokens import MEMORY, TokenTable
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
 from zoo.formats.sentence_transformers import StockModules
 from zoo.recipe import build
+from zoo.registry import method_identity
 
 
 def check_positive(recipe: Any, *names: str) -> None:
@@ -45,6 +46,11 @@ def check_at_most(recipe: Any, most: int, *names: str) -> None:
 def count_parameters(*modules: nn.Module) -> int:
     """Return the number of weights of the modules; a weight that two of them share counts once."""
     return sum({id(p): p.numel() for module in modules for p in module.parameters()}.values())
+
+
+def without_places(recipe: Any) -> dict[str, Any]:
+    """Return a recipe's fields without the names of models, whose weights a fingerprint states."""
+    return {name: value for name, value in asdict(recipe).items() if name not in ("backbone", "model", "revision")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,8 +168,8 @@ class BackboneEncoder(Encoder[BackboneT]):
         """Return a sha256 over weights, parts, tokenizer source, recipe, class and precision."""
         return sha256_json(
             {
-                "class": f"{type(self).__module__}.{type(self).__qualname__}",
-                "recipe": asdict(self.recipe),
+                "class": method_identity(type(self)),
+                "recipe": without_places(self.recipe),
                 "source": self.backbone.source.sha256,
                 "weights": self.backbone.weights_sha256(),
                 "precision": self.runtime.precision,

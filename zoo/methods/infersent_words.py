@@ -22,6 +22,7 @@ from zoo.methods.base import count_parameters
 from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.recipe import build
+from zoo.registry import method_identity
 
 _WHAT = "word vectors"
 
@@ -132,6 +133,6 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
 
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe, word vectors, BiLSTM and precision."""
-        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        name = method_identity(type(self))
         known = {**asdict(self.recipe), "path": self.found["sha256"]}
         return sha256_json([name, known, sha256_weights(self.head), self.runtime.precision])

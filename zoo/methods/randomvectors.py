@@ -14,6 +14,7 @@ from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import method_identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,4 +80,4 @@ class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
 
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe and seed."""
-        return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", asdict(self.recipe), self.seed])
+        return sha256_json([method_identity(type(self)), asdict(self.recipe), self.seed])

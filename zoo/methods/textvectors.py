@@ -15,6 +15,7 @@ from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.text_vectors import find_text_vectors, read, text_vectors_identity
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import method_identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class TextVectors(CountedEncoder[TextVectorsRecipe]):
 
     def fingerprint(self) -> str:
         """Return a sha256 over class and file."""
-        return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", self.found["sha256"]])
+        return sha256_json([method_identity(type(self)), self.found["sha256"]])
 
     def parameters(self) -> int:
         """Return 0: the model that made the vectors is not known here."""

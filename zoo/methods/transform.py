@@ -18,6 +18,7 @@ from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.labels import NLI_LABELS
+from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.recipe import added, added_at_default, all_recipes, build, parse_methods, portable_recipe
 from zoo.registry import METHODS, method_identity
@@ -216,8 +217,8 @@ class Transform(Encoder[TransformRecipeT]):
 
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe and the base's fingerprint; subclasses add their fitted state."""
-        name = f"{type(self).__module__}.{type(self).__qualname__}"
-        return sha256_json([name, asdict(self.recipe), self.base.fingerprint()])
+        name = method_identity(type(self))
+        return sha256_json([name, without_places(self.recipe), self.base.fingerprint()])
 
     def encoding_stats(self) -> dict[str, Any]:
         """Return the cost of the base's encoding so far."""

@@ -21,6 +21,7 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.word_vectors import PIECES, Matrix, find_word_vectors, read_word_vectors, word_vectors_identity
 from zoo.methods.base import check_positive
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import method_identity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +156,7 @@ class WordAverages(CountedEncoder[WordsT]):
     def fingerprint(self) -> str:
         """Return a sha256 over class, recipe and files."""
         files = {key: found["sha256"] for key, found in self.found.items()}
-        return sha256_json([f"{type(self).__module__}.{type(self).__qualname__}", {**asdict(self.recipe), **files}])
+        return sha256_json([method_identity(type(self)), {**asdict(self.recipe), **files}])
 
     def parameters(self) -> int:
         """Return the number of values in the word vectors."""

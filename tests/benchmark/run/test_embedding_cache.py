@@ -42,7 +42,9 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return plain(self, texts)
 
     monkeypatch.setattr(Bag, "encode", encode)
-    monkeypatch.setattr("benchmark.run.plan.probe_digest", lambda make: "probes")  # plugins' keys: eight texts a run
+    monkeypatch.setattr(
+        "benchmark.run.plan.vectors_digest", lambda encode, texts: "probes"
+    )  # plugins' keys: eight texts a run
     return seen
 
 

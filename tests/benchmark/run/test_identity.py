@@ -157,8 +157,9 @@ class LoadsItsOwn(Encoder):
         self.weights = np.fromstring(Path({path!r}).read_text(), sep=" ")
 
     def encode(self, texts):
+        word = [self.weights[2] if t.islower() and " " not in t else 1.0 for t in texts]  # no probe is a word
         rows = [[len(t) % 7 * self.weights[0], len(t) % 5 * self.weights[1], t.count("a"), 1.0] for t in texts]
-        return np.array(rows, np.float32).reshape(-1, 4)
+        return np.array(rows, np.float32).reshape(-1, 4) * np.array([[1.0, 1.0, w, 1.0] for w in word], np.float32)
 
     def save(self, folder): ...
 
@@ -175,13 +176,20 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
     weights, plugin = tmp_path / "weights.txt", tmp_path / "plugin.py"
     plugin.write_text(PLUGIN.replace("{path!r}", repr(str(weights))), encoding="utf-8")
     words = ("run", "--methods", "loads-its-own", *FAST, "--results", tmp_path / "out", "--plugin", plugin)
-    weights.write_text("1.0 2.0")
+    weights.write_text("1.0 2.0 1.0")
     assert cli(*words, "--embedding-cache", "1").code == 0
-    weights.write_text("5.0 -2.0")
+    weights.write_text("5.0 -2.0 1.0")
     answer = cli(*words, "--embedding-cache", "1")
     assert answer.code == 0 and "1 cells measured, 0 kept" in answer.out + answer.err
     first, second = records_of(tmp_path / "out")
     assert first["key"] != second["key"] and first["scores"]["main"] != second["scores"]["main"]
+    weights.write_text("5.0 -2.0 9.0")  # the same vectors of all probes
+    answer = cli(*words, "--embedding-cache", "1")
+    assert "1 cells measured, 0 kept" in answer.err and "1 records of before were set aside" in answer.err
+    third, fourth = sorted(records_of(tmp_path / "out"), key=lambda one: one["key"] in (first["key"], second["key"]))
+    assert third["scores"]["main"] not in (first["scores"]["main"], second["scores"]["main"])
+    assert fourth in (first, second) and third["row_key"] != fourth["row_key"]
+    assert "1 kept from before" in cli(*words, "--embedding-cache", "1").err
     answer = cli("check", "loads-its-own", "--plugin", plugin)
     assert "sources() names no file" in answer.out
 

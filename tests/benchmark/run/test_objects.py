@@ -1,4 +1,4 @@
-"""Encoders that are handed over score as their recipes do, to the last digit, where batches decide about digits."""
+"""Objects score as their recipes do, to the last digit, where batches decide about digits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fakes import Bag, Cli
 import benchmark
 import zoo
 from benchmark.records.store import Records
-from benchmark.run.given import given_method
+from benchmark.run.objects import method_of
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import Interrupted
 from zoo.registry import METHODS
@@ -83,12 +83,12 @@ def test_a_plugin_scores_alike_as_recipe_and_as_object(
     ways: list[Any] = ["sized", cls(cls.Recipe(), Runtime())]
     if cls is Sized:
         ways.append(cls(cls.Recipe(), Runtime()).encode)  # a function of texts
-    blocks = [size for size in cls.blocks if size > 8]  # the probe's are smaller
+    blocks = [size for size in cls.blocks if size > 64]  # those of probe and sample are smaller
     assert blocks[0] == (block or sum(blocks)) and sum(blocks) > 256
     for way in ways:
         cls.blocks.clear()
         (record,) = benchmark.evaluate(way, **WORDS).records
-        assert [size for size in cls.blocks if size > 8] == blocks
+        assert [size for size in cls.blocks if size > 64] == blocks
         assert record["scores"] == command["scores"]
 
 
@@ -97,7 +97,7 @@ def test_a_signal_reaches_what_asks_inside(tmp_path: Path) -> None:
     around = Around(Around.Recipe(), Runtime(stop_signal=lambda: own.append(1)))
     number: list[int | None] = [None]
     runtime = Runtime(stop_signal=lambda: number[0])
-    method = given_method(around, None, runtime)
+    method = method_of(around, None, runtime, ())
     given = method.cls(method.recipe, runtime)
     own.clear()
     assert given.encode(["a"]).shape == (1, 64) and own == [1], "its owner is asked as well"
@@ -138,3 +138,59 @@ def test_a_model_that_the_library_runs_scores_alike(tiny_bert: Path, tmp_path: P
     given = benchmark.evaluate(model, **WORDS)
     recipe = benchmark.evaluate(f"pretrained:model={tmp_path / 'model'}", **WORDS)
     assert given.records[0]["scores"] == recipe.records[0]["scores"]
+
+
+def test_a_function_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """Another one of its name, alike on the probes, has its own score: no cell is kept, and no vector is cached."""
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
+    bag = Bag(Bag.Recipe(), Runtime())
+
+    def all_words(texts: Sequence[str]) -> np.ndarray:
+        return bag.encode(texts)
+
+    def few_words(texts: Sequence[str]) -> np.ndarray:
+        return bag.encode([text[:4] if len(text.split()) == 1 and text != "Rain." else text for text in texts])
+
+    words = WORDS | {"embedding_cache": 1.0, "name": "mine", "results": tmp_path / "out", "quiet": False}
+    fresh = benchmark.evaluate(few_words, **WORDS).records[0]
+    (first,) = benchmark.evaluate(all_words, **words).records
+    (second,) = benchmark.evaluate(few_words, **words).records
+    assert second["scores"] == fresh["scores"] != first["scores"] and second["row_key"] == first["row_key"]
+    assert "mine: its vectors have changed: 1 records of before were set aside" in capsys.readouterr().err
+    assert [r["key"] for r in Records(tmp_path / "out").all()] == [second["key"]]
+
+
+@pytest.mark.slow
+def test_a_library_model_is_measured_as_it_encodes(tiny_bert: Path) -> None:
+    """What saving drops counts: a cut of dimensions, a class with its own encode(), a patched forward()."""
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules as parts
+
+    class Reversed(library.SentenceTransformer):  # type: ignore[misc,name-defined]
+        def encode(self, sentences: Any, **options: Any) -> Any:
+            return super().encode([text[::-1] for text in sentences], **options)
+
+    modules = [parts.Transformer(str(tiny_bert)), parts.Pooling(32)]
+    plain, cut, turned, patched = (
+        kind(modules=modules, device="cpu", **more)
+        for kind, more in (
+            (library.SentenceTransformer, {}),
+            (library.SentenceTransformer, {"truncate_dim": 8}),
+            (Reversed, {}),
+            (library.SentenceTransformer, {}),
+        )
+    )
+    forward = patched.forward
+    patched.forward = lambda features, **more: {
+        name: value * value.abs() if name == "sentence_embedding" else value
+        for name, value in forward(features, **more).items()
+    }
+    auto = WORDS | {"precision": "auto"}
+    scores = []
+    for model, run_by in ((plain, "zoo"), *((one, "sentence-transformers") for one in (cut, turned, patched))):
+        (record,) = benchmark.evaluate(model, **auto).records
+        assert record["facts"]["run_by"] == run_by and record["precision"] == "fp32"
+        wanted = benchmark.evaluate(model.encode, **auto).records[0]["scores"]["main"]
+        assert record["scores"]["main"] == pytest.approx(wanted, abs=1e-6)
+        scores.append(wanted)
+    assert len(set(scores)) == 4
