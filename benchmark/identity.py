@@ -23,6 +23,7 @@ from zoo.files import sha256_json
 from zoo.provenance import code_digest
 
 SKETCHED = 16  # texts of a task whose vectors a record keeps in short
+_AT_ONCE = 8  # texts that a plugin is asked to encode at a time, so that a signal is soon obeyed
 _DIRECTIONS = 4  # numbers that are kept of each vector
 SAME = {"fp32": 1e-5, "bf16": 2e-2}  # difference of vectors, relative to their length, that rounding alone can make
 
@@ -73,7 +74,8 @@ def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[st
     It changes with weights that are loaded in any way. Where encoding fails, as untrained, it is "none: ERROR".
     """
     try:
-        vectors = np.asarray(encode(list(texts)), np.float32)
+        some = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
+        vectors = np.concatenate([np.asarray(encode(list(few)), np.float32) for few in some])
         told = np.asarray(sketch(vectors))[:, 0] / (
             float(np.linalg.norm(vectors.astype(np.float64), axis=1).mean()) or 1.0
         )

@@ -83,12 +83,12 @@ def test_a_plugin_scores_alike_as_recipe_and_as_object(
     ways: list[Any] = ["sized", cls(cls.Recipe(), Runtime())]
     if cls is Sized:
         ways.append(cls(cls.Recipe(), Runtime()).encode)  # a function of texts
-    blocks = [size for size in cls.blocks if size > 64]  # those of probe and sample are smaller
+    blocks = [size for size in cls.blocks if size > 8]  # the probes are smaller
     assert blocks[0] == (block or sum(blocks)) and sum(blocks) > 256
     for way in ways:
         cls.blocks.clear()
         (record,) = benchmark.evaluate(way, **WORDS).records
-        assert [size for size in cls.blocks if size > 64] == blocks
+        assert [size for size in cls.blocks if size > 8] == blocks
         assert record["scores"] == command["scores"]
 
 
