@@ -24,6 +24,7 @@ from zoo.formats.sentence_transformers import StaticModules
 from zoo.methods.counted import CountedEncoder
 from zoo.methods.wordvectors import any_row
 from zoo.recipe import build
+from zoo.registry import method_identity
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -135,7 +136,7 @@ class TokenTableEncoder(CountedEncoder[TableT]):
 
     def fingerprint(self) -> str:
         """Return a sha256 over class, tokenizer and table."""
-        name = f"{type(self).__module__}.{type(self).__qualname__}"
+        name = method_identity(type(self))
         return sha256_json([name, tokenizer_sha256(self.tokens.tokenizer), sha256_weights(self.bag)])
 
     def parameters(self) -> int:

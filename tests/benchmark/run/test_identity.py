@@ -93,7 +93,7 @@ def test_the_code_digest_follows_what_a_method_imports(tmp_path: Path, monkeypat
         code = pooling.read_text("utf-8")
         pooling.write_text(code.replace("\n    return ", "\n    # a comment\n    return "), encoding="utf-8")
         assert digest() == before
-        pooling.write_text(code.replace("min=1.0", "min=2.0"), encoding="utf-8")
+        pooling.write_text(code.replace("min=1e-12", "min=2.0"), encoding="utf-8")
         assert digest() != before
     finally:
         forget_code()
