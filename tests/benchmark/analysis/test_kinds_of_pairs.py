@@ -52,7 +52,8 @@ def store(tmp_path: Path) -> Records:
 
 def tables(cli: Cli, store: Records, *words: object) -> dict[str, Any]:
     """Return the JSON tables of `analyze pairs`."""
-    answer = cli("analyze", "pairs", "--results", store.folder, *PLAIN, *words)
+    chosen = ("--no-plots",) if "--tasks" in words else PLAIN
+    answer = cli("analyze", "pairs", "--results", store.folder, *chosen, *words)
     assert answer.code == 0, answer.err
     content = json.loads((store.folder / "analysis" / "pairs.json").read_text("utf-8"), parse_constant=pytest.fail)
     return dict(content["tables"])
@@ -208,7 +209,7 @@ def test_what_is_missing_is_said(cli: Cli, store: Records, tmp_path: Path) -> No
         (("--methods", "good", "--tasks", "STS12"), 1, "has no score of STS12 (not run)"),
         (("--methods", "good", "--suite", "stts"), 2, "unknown suite"),
     ):
-        arguments = words if "--suite" in words else (*PLAIN, *words)
+        arguments = words if {"--suite", "--tasks"} & {*words} else (*PLAIN, *words)
         answer = cli("analyze", "pairs", "--results", store.folder, "--out", tmp_path / "o", "--no-plots", *arguments)
         assert (answer.code, text in answer.err) == (code, True), answer.err
         assert not (tmp_path / "o" / "pairs.md").exists()
