@@ -136,7 +136,7 @@ def test_a_cluster_with_nothing_to_compute_with_is_refused() -> None:
 
 @pytest.mark.parametrize("executor", ["slurm", "ray://", "ray:1", ""])
 def test_another_executor_is_refused(executor: str) -> None:
-    with pytest.raises(UsageError, match="give ray, or ray://HOST:PORT|executor is empty"):
+    with pytest.raises(UsageError, match=r"give ray, or ray://HOST:PORT|executor is empty"):
         RunOptions(methods="cls", executor=executor).ray_address()
     assert RunOptions(methods="cls", executor="ray").ray_address() is None
     assert RunOptions(methods="cls", executor="ray://h:1").ray_address() == "ray://h:1"
