@@ -109,8 +109,8 @@ function buildSection(section, panel, given) {
       ...(section.legend ? [make("p", { class: "note" }, section.legend)] : [])),
     filter.bar,
     make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table),
-    ...(costs.length ? [costGroup(section, costs)] : []),
-    make("div", { class: "plots" }, ...others.map((plot) => plot.figure)),
+    make("div", { class: "sheet-of-plots" }, costs.length ? costGroup(section, costs) : null,
+      make("div", { class: "plots" }, ...others.map((plot) => plot.figure))),
   );
   const gaps = rows.flatMap((row) => row.notes.map((note) => `${row.name}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));
