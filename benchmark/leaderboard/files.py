@@ -86,11 +86,12 @@ class Leaderboard:
     def show(self, row_keys: Collection[str] | None = None) -> None:
         """Print the tables, with the characters that the terminal can show, and the paths of the written files.
 
-        With the keys of a run's rows: only the tables that have one of them, without the failures of other rows.
+        With the keys of a run's rows: only the tables that have one of them, without the failures of other rows. Where
+        no table has one (machines of a cluster may compute in another precision), all are printed.
         """
-        for table in self.tables:
-            if row_keys is None or any(row.row_key in row_keys for row in table.rows):
-                print_table(table, row_keys=row_keys)
+        own = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
+        for table in own or self.tables:
+            print_table(table, row_keys=row_keys if own else None)
         print_safe(self._places(), sys.stdout)
 
     def _places(self) -> str:

@@ -157,7 +157,7 @@ def test_a_model_s_folder_is_measured_once(tiny_bert: Path, cli: Cli, tmp_path: 
 
 
 @pytest.mark.usefixtures("fakes")
-def test_a_run_prints_what_concerns_its_own_rows(cli: Cli, tmp_path: Path) -> None:
+def test_a_run_prints_what_concerns_its_own_rows(cli: Cli, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Scores of earlier rows stay in the table; their reasons for n/a, rows without scores and other tables do not."""
     run = ("run", "--results", tmp_path, "--precision", "fp32", "--device", "cpu")
     failed = cli(*run, "--methods", "crash-in-fit,bag:salt=3", "--tasks", "pocket-words", "--seeds", 1)
@@ -172,3 +172,6 @@ def test_a_run_prints_what_concerns_its_own_rows(cli: Cli, tmp_path: Path) -> No
     assert "TRIAL" not in later.out and "a-plugin-s-task" not in later.out
     whole = cli("leaderboard", "--results", tmp_path)
     assert "exploded" in whole.out and "TRIAL" in whole.out and "a-plugin-s-task" in whole.out
+    capsys.readouterr()
+    benchmark.leaderboard(tmp_path).show({"the key of a row that another machine measured under another key"})
+    assert capsys.readouterr().out == whole.out
