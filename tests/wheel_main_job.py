@@ -16,8 +16,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# The README promises seven minutes on two cores without bfloat16; twice that fails here, since a shared machine may be
-# half as fast.
+# The README promises about four minutes on two cores; a machine without bfloat16, or one that others share, may take
+# nearly four times as long.
 LIMIT_SECONDS = 900
 
 
