@@ -41,7 +41,7 @@ def expected(folder: Path, texts: list[str], a: float) -> np.ndarray:
     return np.array(rows)
 
 
-def test_the_mean_is_weighted_by_the_counts_of_the_training_text(tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_mean_is_weighted_by_counts_of_the_training_text(tiny_bert: Path, tmp_path: Path) -> None:
     encoder = Average(Average.Recipe(backbone=str(tiny_bert), layers="sif", sif_a=0.01), Runtime())
     plain = Average(Average.Recipe(backbone=str(tiny_bert)), Runtime())
     texts = [*TEXTS[:3], "a word that is not in them", "river"]
