@@ -456,6 +456,9 @@ def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
     exact = [value for name, value in known.items() if name.lower() == lower]
     if not exact:
         hint = separated(pattern, known) or did_you_mean(pattern[:200], known)
+        base = re.split(r"[\s=]", lower)[0]
+        if kind == "method" and "=" in lower and base in known:
+            hint = f" Settings follow a colon, as in {base}:key=value."
         if kind == "method" and pattern.endswith(".py"):
             hint = f" Name the file with --plugin {pattern:.200}, and here the method that it registers."
         raise UsageError(f"unknown {kind} {pattern!r:.200}.{hint} `zoo-bench {kind}s` lists them all.")

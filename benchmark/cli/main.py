@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
@@ -112,7 +113,10 @@ def main(arguments: list[str] | None = None) -> None:
             error.show()
         else:
             text = text.replace("valid integer range", "whole number").replace("valid float range", "number")
-            where = getattr(getattr(error, "ctx", None), "command_path", "zoo-bench")
+            context = getattr(error, "ctx", None)
+            where = context.command_path if context else "zoo-bench"
+            if "extra argument" in text and any(Path(word).is_dir() for word in words):
+                text += ". Folders are named with options, as in --results FOLDER"
             complain(f"{text}{'' if text.endswith(('.', '?')) else '.'} See `{where} --help`.")
     except SystemExit as leaving:
         if "_ZOO_BENCH_COMPLETE" in os.environ:

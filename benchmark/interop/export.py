@@ -45,6 +45,8 @@ def export_encoder(
     them; `push_to_hub` is the repository for the upload. Raises MissingError where the results hold no such encoder,
     UsageError where sentence-transformers cannot express it, ZooError where the hub refuses it.
     """
+    if private and push_to_hub is None:
+        raise UsageError("--private goes with --push-to-hub OWNER/NAME: a folder on this machine is yours alone.")
     store = Records(results)
     found = read_records(store)
     row = [record for record in row_named(found, method, results) if record["status"] == "ok"]

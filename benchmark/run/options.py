@@ -100,6 +100,10 @@ class RunOptions:
     def trackers(self) -> Trackers | None:
         """Return the trackers to report to; raises UsageError or MissingError for one that is not available."""
         if self.tracker is None:
+            if self.tracker_folder is not None:
+                raise UsageError(
+                    f"--tracker-folder {self.tracker_folder}: name the tracker too, as --tracker tensorboard."
+                )
             return None
         from benchmark.run.tracking import find_trackers
 
@@ -110,6 +114,8 @@ class RunOptions:
         kind, _, address = (self.executor or "").partition("://")
         if kind != "ray" or (self.executor != "ray" and not address):
             raise UsageError(f"--executor {self.executor}: give ray, or ray://HOST:PORT.")
+        if self.workers > 1:
+            raise UsageError(f"--workers {self.workers}: a Ray cluster has its own; give --executor or --workers.")
         return self.executor if address else None
 
     def recipe_defaults(self) -> dict[str, str]:

@@ -80,6 +80,8 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
     given = user_path(name)
     named = named_folder(name)
     local = named is None and is_dir(given)
+    if revision is not None and (named is not None or local):
+        raise UsageError(f"backbone {name!r} is a folder; a revision ({revision}) goes with a hub id (owner/name).")
     if named is not None:
         folder = named
     elif local:
