@@ -66,8 +66,8 @@ def sample(
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
     `one_seed` has the places of methods trained with one seed, and the noise that stands in for theirs, if any is
-    known; other methods with one score have no seeds. Raises ContractError unless at least two resamples have a value
-    for every method.
+    known; other methods with one score have no seeds. Several that borrow may share one noise, so that each has half
+    its degrees of freedom. Raises ContractError unless at least two resamples have a value for every method.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
@@ -76,7 +76,7 @@ def sample(
     variance = np.array([one.var(ddof=1) / len(one) if len(one) > 1 else 0.0 for one in scores])
     df = np.array([len(one) - 1.0 for one in scores])
     for place, noise in (one_seed or {}).items():
-        variance[place], df[place] = noise.variance, noise.df
+        variance[place], df[place] = noise.variance, noise.df / min(len(one_seed or ()), 2)
     return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs)
 
 

@@ -26,7 +26,7 @@ from calibration import (
 )
 from scipy import stats
 
-from benchmark.metrics.significance import Noise, Sample, detectable, seeds_needed
+from benchmark.metrics.significance import Noise, Sample, detectable, differences, pooled_noise, sample, seeds_needed
 
 
 @pytest.fixture
@@ -124,6 +124,20 @@ def test_equal_recipes_differ_seldom(seeds: str) -> None:
     share = equal_share(EQUAL[seeds], 0.2, 1000, np.random.default_rng(1))
     assert share <= 0.07
     assert (share == 0) == seeds.startswith("1/")
+
+
+@pytest.mark.parametrize("other", [0, 1, 3])
+def test_equal_recipes_with_borrowed_noise_differ_seldom(other: int) -> None:
+    """One seed against none, one or three, with the noise of five other rows of three seeds: at most 7%."""
+    generator, found = np.random.default_rng(4), []
+    for _ in range(1000):
+        noise = pooled_noise([generator.normal(size=3) for _ in range(5)])
+        second = generator.normal(size=other) if other else np.zeros(1)
+        by_seed = [generator.normal(size=1), second]
+        alone = {0: noise, 1: noise} if other == 1 else {0: noise}
+        drawn = np.array([[one.mean()] for one in by_seed]) + 0.05 * generator.normal(size=(2, 100))
+        found.append(differences(sample(by_seed, drawn, 5000, alone)).p[0, 1] < 0.05)
+    assert np.mean(found) <= 0.07
 
 
 @pytest.mark.parametrize("rows", ["3 seeds", "3 seeds, half of spread 0.1, half of 1.2"])
