@@ -162,9 +162,11 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
     except RecursionError as error:
-        raise CorruptError(f"{path} is not valid JSON (nested too deeply); delete it to have it made again.") from error
+        raise CorruptError(
+            f"{path} is not valid JSON (nested too deeply); restore it, or delete it if a run made it."
+        ) from error
     except ValueError as error:  # UnicodeDecodeError is one
-        raise CorruptError(f"{path} is not valid JSON ({error}); delete it to have it made again.") from error
+        raise CorruptError(f"{path} is not valid JSON ({error}); restore it, or delete it if a run made it.") from error
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def test_no_call_may_run_a_models_own_code() -> None:
     """In the whole source: each from_pretrained says on its own line that the folder's code is refused."""
     lines = [line for room in ("zoo", "benchmark") for file in (ROOT / room).rglob("*.py") for line in open(file)]  # noqa: SIM115, PTH123
     calls = [line for line in lines if "from_pretrained(" in line and not line.lstrip().startswith(('"', "#", "'"))]
+    calls = [line for line in calls if "torch.nn.EmbeddingBag." not in line]  # it loads no folder, but a tensor
     assert calls, "the helper is gone"
     assert all("trust_remote_code=False" in line or "`" in line for line in calls), calls
 
