@@ -79,18 +79,10 @@ def _ordered(pairs: Pairs) -> tuple[Pairs, list[int]]:
 
 # SentEval's files keep the case; the hub's `sickr-sts` is another test set with 9,927 pairs. SentEval itself calls the
 # regressors SICKRelatedness and STSBenchmark; typed, these names are the tasks scored by cosine, as in SimCSE's code.
+_test = partial(three_splits, splits=sick_splits)
 ROWS = (
-    TaskRow(
-        "SICK-R",
-        "SICK relatedness, test",
-        "SICK",
-        partial(three_splits, splits=sick_splits),
-        "tokenised",
-        aliases=("SICKRelatedness",),
-    ),
-    TaskRow(
-        "SICK-R-raw", "SICK relatedness, test, untokenised", "SICK", partial(three_splits, splits=sick_splits), "raw"
-    ),
+    TaskRow("SICK-R", "SICK relatedness, test", "SICK", _test, "tokenised", aliases=("SICKRelatedness",)),
+    TaskRow("SICK-R-raw", "SICK relatedness, test, untokenised", "SICK", _test, "raw"),
     *(
         TaskRow(
             f"{name}-regressor",

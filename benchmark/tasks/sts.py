@@ -122,6 +122,8 @@ _YEARS = {2012: "STS 2012", 2013: "STS 2013 (without SMT)", 2014: "STS 2014", 20
 
 # SentEval itself trains a regressor under the name STS Benchmark. Here dev pairs pick checkpoints; ablations of papers
 # score them, but not in one table with test scores.
+_test = partial(three_splits, splits=stsb_splits)
+_dev = partial(three_splits, splits=stsb_splits, use=cosine_of_dev)
 ROWS = (
     *(
         TaskRow(f"STS{y % 100}", title, f"STS{y % 100}", year, "tokenised", aliases=(f"STS{y}",))
@@ -137,22 +139,8 @@ ROWS = (
         )
         for y in _YEARS
     ),
-    TaskRow(
-        "STS-B",
-        "STS Benchmark, test",
-        "STSBenchmark",
-        partial(three_splits, splits=stsb_splits),
-        "tokenised",
-        aliases=("STSBenchmark",),
-    ),
-    TaskRow(
-        "STS-B-dev",
-        "STS Benchmark, dev",
-        "STSBenchmark",
-        partial(three_splits, splits=stsb_splits, use=cosine_of_dev),
-        "tokenised",
-        aliases=("STSBenchmark-dev",),
-    ),
+    TaskRow("STS-B", "STS Benchmark, test", "STSBenchmark", _test, "tokenised", aliases=("STSBenchmark",)),
+    TaskRow("STS-B-dev", "STS Benchmark, dev", "STSBenchmark", _dev, "tokenised", aliases=("STSBenchmark-dev",)),
     *(
         TaskRow(name, f"STS Benchmark, dev without test pairs of STS12-16{more}", "STSBenchmark", disjoint, form)
         for name, more, form in (
@@ -161,11 +149,6 @@ ROWS = (
         )
     ),
     TaskRow(
-        "STS-B-raw",
-        "STS Benchmark, test, untokenised",
-        "STSBenchmark",
-        partial(three_splits, splits=stsb_splits),
-        "raw",
-        aliases=("STSBenchmark-raw",),
+        "STS-B-raw", "STS Benchmark, test, untokenised", "STSBenchmark", _test, "raw", aliases=("STSBenchmark-raw",)
     ),
 )
