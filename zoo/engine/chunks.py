@@ -45,11 +45,16 @@ class ChunkTokens:
         tokenizer.no_padding()
         self.tokenizer, self.dropped = tokenizer, dropped
         self.by_part = splits_at_blanks(tokenizer)
+        # Plain words and single signs of the vocabulary are their own token, in BERT's tokenizers.
+        vocabulary = tokenizer.get_vocab() if self.by_part else {}
+        plain = [token for token in vocabulary if token.isascii() and (len(token) == 1 or token.isalnum())]
+        self._known = [token for token in plain if token == token.lower() and vocabulary[token] not in dropped]
+        self._ids = np.array([vocabulary[token] for token in self._known], np.int32)
         self._forget()
 
     def _forget(self) -> None:
-        self._numbers = _Numbers()
-        self._parts = TokenTable.joined([])
+        self._numbers = _Numbers(zip(self._known, range(len(self._known)), strict=True))
+        self._parts = TokenTable(self._ids, np.arange(len(self._ids) + 1))
 
     def table(self, texts: Sequence[str]) -> TokenTable:
         """Return the token ids of valid Unicode texts."""

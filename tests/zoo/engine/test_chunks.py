@@ -27,12 +27,13 @@ def tokenizer() -> Tokenizer:
 def texts() -> list[str]:
     rng = np.random.default_rng(0)
     random = ["".join(rng.choice(SIGNS, int(rng.integers(0, 30)))) for _ in range(500)]
-    return [*PROBES, *(clean_text(text, 0) for text in ODD_TEXTS), *random]
+    every = sorted(tokenizer().get_vocab())
+    return [*PROBES, *(clean_text(text, 0) for text in ODD_TEXTS), *random, *every, " ".join(every)]
 
 
 def test_the_ids_are_the_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_SLICE", 100)
-    monkeypatch.setattr(chunks, "_MOST", 300)  # the memory is emptied between slices
+    monkeypatch.setattr(chunks, "_MOST", 24_000)  # the memory is emptied between slices
     plain = tokenizer()
     plain.no_truncation()
     wanted = [encoding.ids for encoding in plain.encode_batch(texts(), add_special_tokens=False)]
