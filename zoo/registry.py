@@ -252,51 +252,6 @@ METHODS: Registry[type[Encoder]] = Registry(
 )
 
 
-_NAMES_IN_KEYS = {
-    "random": "zoo.methods.randomvectors.RandomVectors",
-    "bag-of-words": "zoo.methods.bagofwords.BagOfWords",
-    "cls": "zoo.methods.pooled.Cls",
-    "avg": "zoo.methods.pooled.Average",
-    "static": "zoo.methods.static.Static",
-    "wordvectors": "zoo.methods.wordvectors.WordVectors",
-    "sif": "zoo.methods.sif.SIF",
-    "sif-tokens": "zoo.methods.sif_tokens.TokenSIF",
-    "whitening": "zoo.methods.whitening.Whitening",
-    "flow": "zoo.methods.flow.Flow",
-    "simcse": "zoo.methods.simcse.SimCSE",
-    "moco": "zoo.methods.moco.MoCo",
-    "ptbert": "zoo.methods.ptbert.PTBert",
-    "ct": "zoo.methods.ct.CT",
-    "isbert": "zoo.methods.isbert.ISBert",
-    "twoviews": "zoo.methods.twoviews.TwoViews",
-    "sbert": "zoo.methods.sbert.SBERT",
-    "burt": "zoo.methods.burt.BURT",
-    "infersent": "zoo.methods.infersent.InferSent",
-    "prompt": "zoo.methods.prompt.Prompt",
-    "promptbert": "zoo.methods.promptbert.PromptBERT",
-    "optiprompt": "zoo.methods.optiprompt.OptiPrompt",
-    "pretrained": "zoo.methods.pretrained.Pretrained",
-}
-"""The names of these methods in keys. They were module paths once, and stay so that measured cells keep their keys.
-
-No file is looked up by them any more. A method that is not listed here has its registered name in keys.
-"""
-
-
-def method_identity(cls: type[Encoder], *, code: bool = True) -> str:
-    """Return a method's identity in keys: its registered name and version; with `code` also a plugin's code.
-
-    Names of classes, modules and files, comments and docstrings are no part of it.
-    """
-    name = METHODS.name_of(cls)
-    if name is not None and METHODS.is_builtin(name):
-        known = _NAMES_IN_KEYS.get(name, name)
-        return known if cls.version == 1 else f"{known}, version {cls.version}"
-    from zoo.provenance import code_digest
-
-    return f"{name or 'object'}, version {cls.version}" + (f":{code_digest(cls, own=True)}" if code else "")
-
-
 def register_method(name: str) -> Callable[[type[Encoder]], type[Encoder]]:
     """Class decorator for a plugin: register an Encoder subclass as a method (and as a recipe of that name)."""
     return METHODS.register(name)

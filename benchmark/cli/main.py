@@ -22,6 +22,7 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",
     "doctor": "Show versions, devices, precision, data, cache and disk.",
+    "explain": "Say in words how two measured cells differ.",
     "export": "Write a trained METHOD as a new sentence-transformers FOLDER with a model card.",
     "leaderboard": "Make the tables and the page from the records.",
     "methods": "List the recipes that --methods takes.",

@@ -20,7 +20,6 @@ from zoo.files import sha256_json
 
 SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_VERSION = 1
-PROTOCOL_VERSION = 1  # increased whenever the same vectors on the same data would score differently
 
 MOST_BYTES = 1 << 24  # of a record's JSON; the largest one that a run has written has 40 kB
 _DEEPEST = 40  # levels of nested lists and objects; a run writes seven

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.identity import libraries
+from benchmark.identity import cache_key
 from benchmark.records.schema import plain
 from zoo.encoder import Vectors
 from zoo.errors import UsageError, ZooError
-from zoo.files import atomic_path, sha256_json
+from zoo.files import atomic_path
 from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
@@ -65,14 +65,14 @@ class EmbeddingCache:
         self.most_bytes = int(gigabytes * 10**9)
         self.say = say
 
-    def entry(self, encoder_key: str, code: str, fitted: dict[str, str] | None, device: str) -> Entry:
-        """Return the entry of an encoder; `code` is the digest of the code that makes its vectors.
+    def entry(
+        self, encoder: str, code: str, fitted: dict[str, str] | None, device: str, vectors: str | None = None
+    ) -> Entry:
+        """Return the entry of an encoder, from its key; `code` is the digest of the code that makes its vectors.
 
-        `fitted` has the sha256 of each file of a fitted encoder; None where nothing was fitted.
+        `fitted` has the sha256 of each file of a fitted encoder; `vectors` is the digest by which a plugin is known.
         """
-        place = {"encoder": encoder_key, "code": code, "fitted": fitted, "device": device.partition(":")[0]}
-        inputs = {**place, **libraries()}
-        return Entry(self, self.folder / sha256_json(inputs)[:32])
+        return Entry(self, self.folder / cache_key(encoder, vectors, code, fitted, device)[:32])
 
     def make_room(self) -> None:
         """Delete the least recently used segments until the rest is within the limit."""

@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import cast
 
+from benchmark.identity import PROTOCOL_VERSION
 from benchmark.records.schema import (
-    PROTOCOL_VERSION,
     SCHEMA_VERSION,
     Environment,
     MeasuredPart,
@@ -21,7 +21,7 @@ from benchmark.run.plan import EncoderPlan
 from zoo import __version__
 from zoo.encoder import Runtime
 from zoo.hardware import utc_now
-from zoo.provenance import commit
+from zoo.identity import commit
 from zoo.recipe import portable_recipe
 
 

@@ -24,7 +24,7 @@ from benchmark.tasks.base import PairScores
 from zoo.conformance import probe
 from zoo.encoder import Corpus, Encoder, Run
 from zoo.errors import Interrupted, MissingError, ZooError, said
-from zoo.files import sha256_json, slug
+from zoo.files import slug
 from zoo.hardware import forget_peak_memory, peak_memory_mb
 
 
@@ -117,8 +117,7 @@ class EncoderMeasurement:
         if self._cache is None:
             return None
         fitted = (read_fit(self.folder) or {}).get("files")
-        key = self.plan.key if self.plan.vectors is None else sha256_json([self.plan.key, self.plan.vectors])
-        return self._cache.entry(key, self.plan.code, fitted, self._fitter.runtime.device)
+        return self._cache.entry(self.plan.key, self.plan.code, fitted, self._fitter.runtime.device, self.plan.vectors)
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""

@@ -24,9 +24,9 @@ from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.batching import EncodingStats
 from zoo.errors import ContractError, UsageError, ZooError, said
+from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
-from zoo.registry import method_identity
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

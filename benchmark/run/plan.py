@@ -1,10 +1,4 @@
-"""Makes a plan: methods x seeds x tasks give cells with content keys. Nothing is trained here.
-
-A key is a sha256 over the method's name and version, the resolved recipe, the sha256 of weights, texts and data, the
-seed, the precision and the protocol. It contains no path and no name of a user's file. A finished cell is not run
-again; a changed input gives another cell. The code is not part of the key: records hold a digest of it, and a run
-reports where it differs.
-"""
+"""Makes a plan: methods x seeds x tasks give cells with content keys (benchmark.identity). Nothing is trained here."""
 
 from __future__ import annotations
 
@@ -13,20 +7,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmark.data.catalog import catalog
-from benchmark.identity import cell_key, scorer_digest, vectors_digest
+from benchmark.identity import cell_key, encoder_key, ingredients, scorer_digest, vectors_digest
 from benchmark.records.names import printed_names
-from benchmark.records.schema import PROTOCOL_VERSION
 from benchmark.run.contain import contained
 from benchmark.run.marks import Asked
-from benchmark.tasks.loaded import LoadedTask, TaskIdentity
+from benchmark.tasks.loaded import LoadedTask
 from zoo.conformance import PROBES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
-from zoo.provenance import code_digest
-from zoo.recipe import RecipeSpec, added_at_default, portable_recipe
-from zoo.registry import METHODS, method_identity
+from zoo.identity import code_digest
+from zoo.recipe import RecipeSpec
+from zoo.registry import METHODS
 
 
 @dataclass(frozen=True)
@@ -158,48 +150,6 @@ def _is_builtin(cls: type[Encoder]) -> bool:
     return name is not None and METHODS.is_builtin(name)
 
 
-def encoder_inputs(
-    cls: type[Encoder],
-    recipe: Any,
-    traits: Traits,
-    sources: dict[str, Any],
-    *,
-    corpus: dict[str, Any] | None,
-    dev: TaskIdentity | None,
-    precision: str,
-    limit: int | None,
-) -> dict[str, Any]:
-    """Return the inputs except the seed on which an encoder's vectors depend; its key is a hash of these."""
-    left_out = added_at_default(recipe)
-    named = {kind: _without_own_name(source) for kind, source in sources.items()}
-    fields = portable_recipe(recipe, named)
-    return {
-        "protocol": PROTOCOL_VERSION,
-        # The vectors of a plugin say what it is, but not how it learns.
-        "code": method_identity(cls, code=traits.needs_corpus or traits.needs_pairs),
-        "recipe": {k: v for k, v in fields.items() if k not in left_out},
-        "sources": named,
-        "corpus": None if corpus is None else _without_own_text(corpus),
-        "dev": dev if traits.picks_checkpoint else None,
-        "precision": precision,
-        "limit": limit,
-    }
-
-
-def _without_own_name(source: Any) -> Any:
-    """Return a source's identity, in which the sha256 replaces the name of a user's file."""
-    if not isinstance(source, dict) or not source.get("local"):
-        return source
-    return {**{k: v for k, v in source.items() if k != "local"}, "name": source["sha256"]}
-
-
-def _without_own_text(corpus: dict[str, Any]) -> dict[str, Any]:
-    """Return a corpus's identity without its name, unless every part of the name is a data set of the catalog."""
-    if all(part in catalog() for part in corpus["name"].split("+")):
-        return corpus
-    return {k: v for k, v in corpus.items() if k != "name"}
-
-
 def _checked_sources(sources: Any) -> dict[str, Any]:
     """Return the result of `sources()`; raises ContractError unless it maps names to plain values."""
     try:
@@ -282,7 +232,7 @@ def make_plan(
             except MissingError as error:
                 missing = str(error)
             parts_of = method.cls.code_parts(method.recipe)
-            inputs = encoder_inputs(
+            made_of = ingredients(
                 method.cls,
                 method.recipe,
                 method.traits,
@@ -293,8 +243,9 @@ def make_plan(
                 limit=limit,
             )
             if missing is None and failed is None and not all(map(_is_builtin, parts_of)):
-                inputs["probe"], known = _known_by(method, runtime, tasks)
-            row_key = sha256_json(inputs)
+                probed, known = _known_by(method, runtime, tasks)
+                made_of = replace(made_of, probe=probed)
+            row_key = made_of.key()
             code = code_digest(*parts_of)
         except ZooError as error:
             if _is_builtin(method.cls) and not isinstance(error, CorruptError):
@@ -306,7 +257,7 @@ def make_plan(
             noted.close()
         row_keys.append(row_key)
         for seed in seeds if method.traits.stochastic else [None]:
-            key = sha256_json({"row": row_key, "seed": seed})
+            key = encoder_key(row_key, seed)
             cells = tuple(
                 Cell(task, cell_key(key, task.identity(), vectors), scorer)
                 for task, scorer, vectors in zip(tasks, scorers, known, strict=True)

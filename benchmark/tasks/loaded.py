@@ -51,14 +51,19 @@ class LoadedTask:
     @cached_property
     def sample(self) -> list[str]:
         """64 of its texts, or all: those of smallest digest, so that their order does not matter."""
-        texts = set(self.data.texts()) if self.data is not None else ()
+        texts = set(self._texts())
         return sorted(texts, key=lambda text: sha256(text.encode("utf-8", "surrogatepass")).digest())[:_SAMPLE]
 
     @property
     def longest(self) -> list[str]:
         """Its longest texts, the first that an encoder cuts."""
-        texts = self.data.texts() if self.data is not None else []
-        return sorted(set(texts), key=lambda text: (-len(text), text))[:_LONGEST]
+        return sorted(set(self._texts()), key=lambda text: (-len(text), text))[:_LONGEST]
+
+    def _texts(self) -> list[str]:
+        try:
+            return self.data.texts() if self.data is not None else []
+        except Exception:  # of a plugin: its cells fail when they are measured, and state the error
+            return []
 
 
 def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> list[LoadedTask]:

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Traits, Vectors
 from zoo.engine.tokens import clean_text
 from zoo.files import sha256_json
+from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import method_identity
 
 _WORD = re.compile(r"\w+")
 

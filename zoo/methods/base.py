@@ -20,8 +20,8 @@ from zoo.engine.states import pooled
 from zoo.engine.tokens import MEMORY, TokenTable
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
 from zoo.formats.sentence_transformers import StockModules
+from zoo.identity import method_identity
 from zoo.recipe import build
-from zoo.registry import method_identity
 
 
 def check_positive(recipe: Any, *names: str) -> None:

@@ -15,11 +15,11 @@ from torch import nn
 from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.identity import method_identity
 from zoo.labels import NLI_LABELS
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.recipe import all_recipes, parse_methods, portable_recipe
-from zoo.registry import method_identity
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
 from zoo.training.settings import TrainSettings

@@ -18,11 +18,11 @@ from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
 from zoo.formats.word_vectors import find_word_vectors, word_vectors_identity
+from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.recipe import build
-from zoo.registry import method_identity
 
 _WHAT = "word vectors"
 

@@ -12,9 +12,9 @@ import numpy as np
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import method_identity
 
 
 @dataclass(frozen=True, kw_only=True)

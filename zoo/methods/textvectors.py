@@ -14,8 +14,8 @@ from zoo.encoder import Runtime, Traits, Vectors
 from zoo.errors import CorruptError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.text_vectors import find_text_vectors, read, text_vectors_identity
+from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import method_identity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,10 @@ from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, UsageError
 from zoo.files import read_json, read_tensors, sha256_json, write_tensors, write_text
 from zoo.formats.sentence_transformers import StaticModules
+from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
 from zoo.methods.wordvectors import any_row
 from zoo.recipe import build
-from zoo.registry import method_identity
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

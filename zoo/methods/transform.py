@@ -17,11 +17,12 @@ from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Star
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
+from zoo.identity import method_identity
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.recipe import added, added_at_default, all_recipes, build, parse_methods, portable_recipe
-from zoo.registry import METHODS, method_identity
+from zoo.registry import METHODS
 
 if TYPE_CHECKING:
     from zoo.engine.backbone import Backbone

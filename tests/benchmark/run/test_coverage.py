@@ -14,16 +14,15 @@ from scipy import stats
 
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
+from benchmark.identity import ingredients
 from benchmark.records.packed import read_pack
 from benchmark.records.schema import check_record
 from benchmark.records.store import Records
-from benchmark.run.plan import encoder_inputs
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
 from zoo.errors import ContractError
-from zoo.files import sha256_json
 from zoo.methods.static import Static
 from zoo.methods.wordvectors import WordVectors
 
@@ -171,9 +170,7 @@ def test_old_records_stay_valid_and_static_ones_keep_their_keys() -> None:
         def row_key(record: Any = record, **changes: Any) -> str:
             made = Static.Recipe(**{**record["method"]["recipe"], **changes})
             settings = {"corpus": None, "dev": None, "precision": record["precision"], "limit": record["limit"]}
-            return sha256_json(
-                encoder_inputs(Static, made, Static.traits(made), record["method"]["sources"], **settings)
-            )
+            return ingredients(Static, made, Static.traits(made), record["method"]["sources"], **settings).key()
 
         assert row_key() == record["row_key"], record["method"]["name"]
         if recipe["remove"] != "none":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import shutil
@@ -14,15 +15,16 @@ import numpy as np
 import pytest
 from fakes import Cli
 
-from benchmark.run.plan import encoder_inputs
-from zoo import provenance
+from benchmark.identity import ingredients
+from zoo import identity as provenance
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.engine.backbone import find_backbone
 from zoo.errors import CorruptError, UsageError
+from zoo.identity import method_identity
 from zoo.methods.pooled import Average
 from zoo.methods.randomvectors import RandomVectors
 from zoo.recipe import all_recipes
-from zoo.registry import METHODS, method_identity
+from zoo.registry import METHODS
 
 KIND = "sentence_transformers.models.Transformer"
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
@@ -38,7 +40,9 @@ def forget_code() -> None:
 def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the key of an encoder hashes."""
     given: dict[str, Any] = {"corpus": None, "dev": None, "precision": "fp32", "limit": None}
-    return encoder_inputs(cls, recipe, Traits(), sources, **{**given, **more})
+    found = dataclasses.asdict(ingredients(cls, recipe, Traits(), sources, **{**given, **more}))
+    assert found.pop("probe") is None
+    return found
 
 
 @pytest.mark.slow
@@ -252,4 +256,4 @@ def test_the_commit_says_whether_the_code_differs(monkeypatch: pytest.MonkeyPatc
     assert ask() == "a" * 12 + "+"
     (tmp_path / ".git").rmdir()
     assert ask() is None
-    assert sys.modules["zoo.provenance"] is provenance
+    assert sys.modules["zoo.identity"] is provenance
