@@ -166,9 +166,9 @@ MUTATIONS = (
         "a data file with another sha256 is read",
     ),
     Mutation(
-        "run/plan.py",
-        '"precision": precision,',
-        '"precision": "fp32",',
+        "identity.py",
+        "precision=precision,",
+        'precision="fp32",',
         "tests/benchmark/run/test_plan.py -k every_input",
         "cells of two precisions share a key",
     ),

@@ -120,7 +120,7 @@ def _damaged_since(records: Sequence[Record]) -> dict[int, str]:
     for record in records if damaged else ():
         later = damaged.get((*cell_of(record)[:2], record["row_key"], record["seed"], record["limit"]))
         if later is not None and record["status"] == "ok" and later["started"] >= record["started"]:
-            reason = f"{later['reason']} The score before, {100 * main_score(record):.2f}, is of other data."
+            reason = f"{later['reason']} Its score before that was {100 * main_score(record):.2f}."
             found |= {id(record): reason, id(later): reason}
     return found
 

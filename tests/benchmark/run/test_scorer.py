@@ -151,7 +151,7 @@ def test_a_score_of_changed_data_is_not_current(cli: Cli, fakes: None, tmp_path:
 
     assert "50.00" in shown(damaged=False)
     table = shown(damaged=True)
-    assert "half: half: its gold file was changed. The score before, 50.00, is of other data." in table
+    assert "half: half: its gold file was changed. Its score before that was 50.00." in table
     assert "| 50.00" not in table and "50.00" in shown(damaged=False)
     assert len(Records(results).all()) == 1
 
