@@ -34,7 +34,7 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "leaderboard/significance.py",
-        'and row.about["protocol"] == ranked[0].about["protocol"]',
+        'and row.about["protocol"] == known[0].about["protocol"]',
         "",
         "tests/benchmark/leaderboard/test_protocols.py",
         "rows of another protocol are compared with the best",

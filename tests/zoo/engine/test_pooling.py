@@ -29,6 +29,7 @@ def by_numpy(hidden: list[np.ndarray], mask: np.ndarray, how: str) -> np.ndarray
                 "cls": lambda h: h[-1][0],
                 "last": lambda h: h[-1].mean(0),
                 "mean": lambda h: h[-1].mean(0),
+                "sif": lambda h: h[-1].mean(0),  # where all tokens weigh the same
                 "max": lambda h: h[-1].max(0),
                 "first-last-h0": lambda h: ((h[0] + h[-1]) / 2).mean(0),
                 "first-last-h1": lambda h: ((h[1] + h[-1]) / 2).mean(0),
