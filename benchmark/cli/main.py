@@ -19,6 +19,7 @@ from zoo.exits import told_exits
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "analyze": "Look into encoders, token embeddings and scored pairs.",
     "check": "Test in seconds that a method or a task does what a run relies on.",
+    "claims": "Test the claims of the papers on measured rows.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",
     "doctor": "Show versions, devices, precision, data, cache and disk.",

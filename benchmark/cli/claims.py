@@ -1,0 +1,40 @@
+"""`zoo-bench claims`: which claims of the papers hold on the rows of a results folder. Imports no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchmark.cli.options import json_option, print_rows, results_only_option, say, say_json
+from benchmark.leaderboard.claims import all_claims
+from benchmark.leaderboard.verdicts import as_dict, counts, markdown, verdicts
+from zoo.errors import UsageError, did_you_mean
+from zoo.files import check_writable, write_json, write_text
+
+
+@click.command("claims")
+@click.option("--paper", help="Print only the claims of this paper: PT-BERT, BURT, SimCSE ...")
+@results_only_option
+@json_option
+def command(paper: str | None, results: Path, as_json: bool) -> int:
+    """Test the papers' claims on measured rows: theirs, ours with its interval, and a verdict."""
+    papers = list(dict.fromkeys(one.paper for one in all_claims()))
+    if paper is not None and paper not in papers:
+        raise UsageError(f"no claims of a paper {paper!r}.{did_you_mean(paper, papers)} There: {', '.join(papers)}.")
+    found = verdicts(results)
+    check_writable(results)
+    write_text(results / "claims.md", markdown(found))
+    write_json(results / "claims.json", [as_dict(one) for one in found])
+    shown = [one for one in found if paper in (None, one.claim.paper)]
+    if as_json:
+        say_json([as_dict(one) for one in shown])
+        return 0
+    for at in dict.fromkeys(one.condition for one in shown):
+        mine = [one for one in shown if one.condition == at]
+        say(f"{at}. {counts(mine)}.")
+        tested = sorted((one for one in mine if one.p is not None), key=lambda one: one.verdict)
+        lines = [[f"{one.claim.paper}: {one.claim.id}", one.text(), one.ours()] for one in tested]
+        print_rows(["Claim", "Verdict", "Ours"], lines)
+    say(f"written: {results / 'claims.md'} (and .json), with what would measure the others")
+    return 0

@@ -1,0 +1,295 @@
+"""Verdicts on the papers' claims from the pair scores of a results folder; docs/claims.md says how."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmark.leaderboard.about import about
+from benchmark.leaderboard.claims import Claim, all_claims
+from benchmark.leaderboard.conditions import recipe_of
+from benchmark.leaderboard.files import read_completed
+from benchmark.leaderboard.markdown import markdown_row
+from benchmark.leaderboard.rows import Row
+from benchmark.leaderboard.significance import row_differences
+from benchmark.leaderboard.values import Value
+from benchmark.metrics.significance import LEVEL, POWER
+from benchmark.records.schema import Record
+from benchmark.records.store import Records, pause_garbage_collection
+from benchmark.tasks.suites import all_suites
+from zoo.errors import MissingError
+
+HOLDS, OPPOSITE, NOT_TOLD, NOT_MEASURED = "holds", "the opposite", "not told apart", "not measured"
+
+_EQUAL = 1e-11  # the difference that rounding can leave between equal scores
+
+
+class Condition(NamedTuple):
+    """What compared rows share; rows without a backbone or without sentences to train on fit every condition."""
+
+    backbone: str
+    precision: str
+    corpus: str = ""
+    sentences: int = 0
+
+    def text(self) -> str:
+        """Return "zoo-small, bf16, 20,000 sentences of wiki"."""
+        learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
+        return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned]))
+
+    def command(self, results: Path, place: str, rows: Sequence[str]) -> str:
+        """Return the command that measures rows on a suite or on tasks under this condition."""
+        parts: list[Any] = ["zoo-bench", "run", "--results", results, "--precision", self.precision, "--seeds", 3]
+        parts += ["--backbone", self.backbone] if self.backbone else []
+        parts += ["--corpus", self.corpus, "--train-sentences", self.sentences] if self.sentences else []
+        option = "--suite" if place in all_suites() else "--tasks"
+        return shlex.join(map(str, [*parts, option, place, "--methods", ",".join(rows)]))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A contrast on one place: a - b in points with its 95% interval, or the reason why it is not measured.
+
+    `holds` and `opposite` are the p-values of the two directions; `seen` is the difference found in 80% of repetitions.
+    """
+
+    a: str
+    b: str
+    on: str
+    difference: float | None = None
+    low: float = 0.0
+    high: float = 0.0
+    holds: float = 1.0
+    opposite: float = 1.0
+    seen: float = 0.0
+    reason: str = ""
+
+    def text(self) -> str:
+        """Return "simcse - cls, sts: +3.54 (+2.82 to +4.25)"."""
+        return f"{self.a} - {self.b}, {self.on}: {self.difference:+.2f} ({self.low:+.2f} to {self.high:+.2f})"
+
+
+@dataclass
+class Verdict:
+    """What a results folder says of a claim under one condition; `p_holm` is corrected for the paper's other claims."""
+
+    claim: Claim
+    condition: str
+    compared: list[Compared] = field(default_factory=list)
+    controls: list[Compared] = field(default_factory=list)
+    p: float | None = None
+    p_holm: float | None = None
+    verdict: str = NOT_MEASURED
+    reason: str = ""
+    command: str = ""
+
+    def measured(self, controls: bool = False) -> list[Compared]:
+        """Return the contrasts, or the controls, that have a difference."""
+        return [one for one in (self.controls if controls else self.compared) if one.difference is not None]
+
+    def ours(self, controls: bool = False) -> str:
+        """Return the measured contrasts, or controls, with their differences and intervals."""
+        return "; ".join(one.text() for one in self.measured(controls))
+
+    def text(self) -> str:
+        """Return the verdict, of how many contrasts it is, and, where nothing is shown, what could have been seen."""
+        mine = self.measured()
+        some = f" {len(mine)} of {len(self.compared)} contrasts" if len(mine) < len(self.compared) else ""
+        if self.verdict == NOT_MEASURED:
+            return f"{NOT_MEASURED}: holds on{some}"
+        seen = f"; {max(one.seen for one in mine):.2f} could have been seen" if self.verdict == NOT_TOLD else ""
+        return self.verdict + (some and f" on{some}") + seen
+
+
+class _Folder:
+    """The rows of a results folder, by recipe, with their finished records."""
+
+    def __init__(self, results: Path) -> None:
+        self.store = Records(results)
+        by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+        for record in read_completed(self.store):
+            if record["status"] == "ok" and record["limit"] is None:
+                by_row[record["method"]["name"], record["row_key"]].append(record)
+        if not by_row:
+            raise MissingError(f"no records in {results}; make some with `zoo-bench run`, or name a --results folder.")
+        self.rows: dict[str, list[tuple[Row, list[Record]]]] = defaultdict(list)
+        found: dict[Condition, None] = {}
+        for (name, key), records in by_row.items():
+            row = Row(name, key, {}, Value(None, None, 0), about(records, 1))
+            self.rows[_identity(records[0]["method"].get("recipe_name") or name)].append((row, records))
+            text = (row.about["corpus"], row.about["corpus_sentences"]) if row.about["corpus_sentences"] else ()
+            found[Condition(row.about["backbone"], row.about["precision"], *text)] = None
+        with_text = {one[:2] for one in found if one.sentences}
+        # Rows that fit every condition make one of their own only where there is no other.
+        of_backbone = [one for one in found if one.backbone and (one.sentences or one[:2] not in with_text)]
+        self.conditions = of_backbone or list(found)
+
+    def row(self, name: str, tasks: Sequence[str], at: Condition) -> tuple[Row, dict[str, list[Record]]] | str:
+        """Return a row with its records by task, or the reason why it cannot be compared."""
+        fitting = []
+        for row, records in self.rows.get(_identity(name), []):
+            of_tasks = {task: [r for r in records if r["task"]["name"] == task] for task in tasks}
+            if all(of_tasks.values()) and _fits(row.about, at):
+                fitting.append((row, of_tasks))
+        if len(fitting) != 1:
+            return f"{'several rows' if fitting else 'no row'} {name}"
+        every = [record for of in fitting[0][1].values() for record in of]
+        seeds = Counter(r["seed"] for r in every)
+        if set(seeds.values()) != {len(tasks)}:
+            return f"{name} lacks seeds on a task, or has two records of one"
+        if not all(self.store.has_pairs(record) for record in every):
+            return "no pair scores, so no interval"
+        return f"one seed of {name}" if len(seeds) == 1 and None not in seeds else fitting[0]
+
+
+def _identity(name: str) -> str:
+    base, overrides = recipe_of(name)
+    return repr((base, sorted(overrides.items())))
+
+
+def _fits(row: Mapping[str, Any], at: Condition) -> bool:
+    text = not row["corpus_sentences"] or (row["corpus"], row["corpus_sentences"]) == (at.corpus, at.sentences)
+    return row["backbone"] in ("", at.backbone) and row["precision"] == at.precision and text
+
+
+class _Place:
+    """The differences between all rows that claims compare on a suite or on tasks."""
+
+    def __init__(self, folder: _Folder, name: str, tasks: Sequence[str], pairs: list[Any], at: Condition) -> None:
+        self.name = name
+        rows = {row: folder.row(row, tasks, at) for pair in pairs for row in pair}
+        self.reasons = {row: one for row, one in rows.items() if isinstance(one, str)}
+        used = dict.fromkeys(row for pair in pairs if not self.reasons.keys() & {*pair} for row in pair)
+        chosen = {row: one for row in used if not isinstance(one := rows[row], str)}
+        self.index: dict[str, int] = {}
+        if chosen:
+            kept, _, self.found = row_differences(list(chosen.values()), folder.store)
+            places = {id(row): i for i, row in enumerate(kept)}
+            self.index = {name: places[id(row)] for name, (row, _) in chosen.items() if id(row) in places}
+
+    def compare(self, a: str, b: str, margin: float) -> Compared:
+        """Return a contrast: each direction is tested, `margin` points below 0, at half of the level."""
+        from scipy.special import stdtr, stdtrit
+
+        why = list(dict.fromkeys(self.reasons[row] for row in (a, b) if row in self.reasons))
+        if why or not {a, b} <= self.index.keys():
+            return Compared(a, b, self.name, reason=", ".join(why) or "measured on other pairs")
+        i, j = self.index[a], self.index[b]
+        value, error, df, low, high = (
+            float(getattr(self.found, part)[i, j]) for part in ("value", "error", "df", "low", "high")
+        )
+        shifted = value + margin / 100
+        t = 0.0 if abs(shifted) < _EQUAL else shifted / max(error, _EQUAL)
+        holds, opposite = (min(1.0, 2 * float(stdtr(df, side))) for side in (-t, t))
+        seen = 100 * error * float(stdtrit(df, 1 - LEVEL / 2) + stdtrit(df, POWER))
+        return Compared(a, b, self.name, 100 * value, 100 * low, 100 * high, holds, opposite, seen)
+
+
+def verdicts(results: Path) -> list[Verdict]:
+    """Return the verdict on every claim under each condition of a folder; raises MissingError without records."""
+    with pause_garbage_collection():
+        folder = _Folder(results)
+        return [one for at in folder.conditions for one in _under(folder, at, results)]
+
+
+def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
+    wanted: dict[str, dict[Any, None]] = defaultdict(dict)
+    tasks = {}
+    for claim in all_claims():
+        for place, of_place in claim.places():
+            wanted[place] |= dict.fromkeys([*claim.pairs(), *claim.controls])
+            tasks[place] = of_place
+    places = {name: _Place(folder, name, tasks[name], list(pairs), at) for name, pairs in wanted.items()}
+    found = [_verdict(claim, at, [places[name] for name in claim.on], results) for claim in all_claims()]
+    for paper in {one.claim.paper for one in found}:
+        _correct([one for one in found if one.claim.paper == paper and one.p is not None])
+    return found
+
+
+def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], results: Path) -> Verdict:
+    one = Verdict(claim, at.text(), reason=claim.untestable, command=claim.command)
+    if claim.untestable or claim.kind == "property":
+        one.reason = one.reason or "a property that scores of rows do not show"
+        return one
+    one.compared = [place.compare(a, b, claim.margin) for place in places for a, b in claim.pairs()]
+    one.controls = [place.compare(a, b, claim.margin) for place in places for a, b in claim.controls]
+    lacking = [c for c in one.compared if c.difference is None]
+    one.reason = ", ".join(dict.fromkeys(c.reason for c in lacking))
+    names: dict[str, dict[str, None]] = defaultdict(dict)
+    for c in lacking:
+        if not c.reason.startswith("no pair"):
+            names[c.on] |= {c.a: None, c.b: None}
+    one.command = "; ".join(at.command(results, on, list(rows)) for on, rows in names.items())
+    if mine := one.measured():
+        # All contrasts must hold (intersection-union test); one that is the opposite refutes the claim (Bonferroni).
+        holds, opposite = max(c.holds for c in mine), min(1.0, len(mine) * min(c.opposite for c in mine))
+        one.p, one.verdict = min(holds, opposite), HOLDS if holds <= opposite else OPPOSITE
+    return one
+
+
+def _correct(found: list[Verdict]) -> None:
+    """Set the verdicts of a paper's measured claims, with p-values by Holm's procedure (1979)."""
+    largest = 0.0
+    for place, one in enumerate(sorted(found, key=lambda one: one.p or 0.0)):
+        largest = one.p_holm = min(1.0, max(largest, (len(found) - place) * (one.p or 0.0)))
+        if largest >= LEVEL:
+            one.verdict = NOT_TOLD
+        elif one.verdict == HOLDS and len(one.measured()) < len(one.compared):
+            one.verdict = NOT_MEASURED
+
+
+def counts(found: Sequence[Verdict]) -> str:
+    """Return "Of 186 claims: holds 5, the opposite 2 ..."."""
+    by = Counter(one.verdict for one in found)
+    return f"Of {len(found)} claims: " + ", ".join(f"{v} {by[v]}" for v in (HOLDS, OPPOSITE, NOT_TOLD, NOT_MEASURED))
+
+
+def markdown(found: Sequence[Verdict]) -> str:
+    """Return the claims' page: a table for each condition and paper, then what is not measured, and why."""
+    parts = [
+        "# The papers' claims",
+        "Theirs: the printed difference. Ours: the difference in points, with its 95% interval. p: of the claim by"
+        " itself, then by Holm's procedure for all measured claims of its paper, which decides the verdict.",
+    ]
+    for at in dict.fromkeys(one.condition for one in found):
+        mine = [one for one in found if one.condition == at]
+        parts += [f"## {at}", f"{counts(mine)}."]
+        for paper in dict.fromkeys(one.claim.paper for one in mine if one.p is not None):
+            lines = [_cells(one) for one in mine if one.claim.paper == paper and one.p is not None]
+            parts += [f"### {paper}", _table(["Claim", "Theirs", "Ours", "Controls", "p", "Holm", "Verdict"], lines)]
+    measured = {one.claim.id for one in found if one.p is not None}
+    rest = [one for one in found if one.claim.id not in measured and one.condition == found[0].condition]
+    lines = [[_name(one), one.reason, one.command and f"`{one.command}`"] for one in rest]
+    return "\n\n".join([*parts, "## Not measured", _table(["Claim", "Why", "What would measure it"], lines)]) + "\n"
+
+
+def _table(header: list[str], lines: list[list[str]]) -> str:
+    return "\n".join(map(markdown_row, [header, [":--"] * len(header), *lines]))
+
+
+def _name(one: Verdict) -> str:
+    return f"{one.claim.says} ({one.claim.paper}, {one.claim.where}) `{one.claim.id}`"
+
+
+def _cells(one: Verdict) -> list[str]:
+    printed = [cell.text() for cell in one.claim.published]
+    theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])])
+    return [
+        _name(one),
+        theirs or "no number",
+        one.ours(),
+        one.ours(True),
+        f"{one.p:.4f}",
+        f"{one.p_holm:.4f}",
+        one.text(),
+    ]
+
+
+def as_dict(one: Verdict) -> dict[str, Any]:
+    """Return a verdict as plain values, with its claim."""
+    cells = tuple({"text": cell.text(), "value": cell.value} for cell in one.claim.published)
+    return asdict(replace(one, claim=replace(one.claim, published=cells)))

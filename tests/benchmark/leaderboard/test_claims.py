@@ -1,0 +1,241 @@
+"""The papers' claims: references are checked at loading, and verdicts agree with ones computed by hand."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from fakes import Cli
+from scipy import stats
+
+from benchmark.leaderboard.claims import Claim, all_claims, read_claims
+from benchmark.leaderboard.files import read_completed
+from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, NOT_TOLD, OPPOSITE, as_dict, markdown, verdicts
+from benchmark.records.store import Records
+from zoo.errors import UsageError
+
+ROOT = Path(__file__).parents[3]
+SOURCES = [ROOT / "configs" / "claims" / f"{name}.yaml" for name in ("ptbert", "burt", "promptbert", "cited")]
+CELL = {"table": "3", "a": "PT-BERT", "b": "SimCSE-BERT", "columns": ["Avg"]}
+GOOD: dict[str, Any] = {
+    "id": "one",
+    "where": "section 4.4",
+    "says": "PT-BERT is above SimCSE.",
+    "kind": "above",
+    "on": ["sts"],
+    "contrasts": [["ptbert", "simcse"]],
+    "published": [CELL],
+}
+
+
+def read(path: Path, **changes: Any) -> Claim:
+    entry = {key: value for key, value in {**GOOD, **changes}.items() if value is not None}
+    file = path / "claims.yaml"
+    file.write_text(yaml.safe_dump({"paper": "PT-BERT", "claims": [entry]}), encoding="utf-8")
+    (found,) = read_claims(file)
+    return found
+
+
+def test_every_claim_has_a_cell_or_a_place() -> None:
+    claims = all_claims()
+    assert len(claims) >= 180
+    assert len({one.id for one in claims}) == len(claims)
+    for one in claims:
+        assert one.published or any(word in one.where.lower() for word in ("section", "table", "figure", "abstract"))
+        assert one.says.endswith(".")
+        assert one.untestable or one.command or (one.on and one.pairs())
+    raw = [entry for path in SOURCES for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["claims"]]
+    cells = [cell for entry in raw for cell in entry.get("published", [])]
+    assert len(cells) > 150
+    assert all(set(cell) <= {"paper", "table", "backbone", "setting", "metric", "a", "b", "columns"} for cell in cells)
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]
+    assert shipped["targets"]["wheel"]["force-include"]["configs/claims"] == "benchmark/configs/claims"
+
+
+def test_the_printed_difference_is_computed(tmp_path: Path) -> None:
+    (cell,) = read(tmp_path).published
+    assert cell.value == pytest.approx(77.74 - 76.25)
+    assert cell.spread() == 0.86  # SimCSE's ten seeds, PromptBERT's table 10
+    assert cell.text() == (
+        "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT; 1.7 printed standard deviations over seeds)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"published": [{**CELL, "table": "33"}]}, "'PT-BERT' has no table '33'; its tables: 1, 2, 3"),
+        ({"published": [{**CELL, "paper": "PT"}]}, "'PT' has no table '3'; its tables: none"),
+        ({"published": [{**CELL, "a": "PTBERT"}]}, "table 3 has no such row 'PTBERT'. Did you mean 'PT-BERT' or"),
+        ({"published": [{**CELL, "columns": ["Average"]}]}, "PT-BERT has no column 'Average'; it has STS12"),
+        ({"published": [{"paper": "PromptBERT", "table": "6", "a": "SBERT", "b": "ConSERT", "columns": ["Avg"]}]},
+         "several rows 'ConSERT'; name backbone, setting or metric"),
+        ({"published": [{**CELL, "value": 1.49}]}, "published: the keys are"),
+        ({"contrasts": [["ptbert", "simsce"]]}, "no recipe 'simsce'. Did you mean 'simcse'"),
+        ({"contrasts": [["ptbert"]]}, "a contrast is a list of two rows"),
+        ({"contrasts": None}, "name the rows to compare"),
+        ({"on": ["STS-C"]}, "'STS-C' is no suite and no list of tasks"),
+        ({"kind": "not-below"}, "`margin` is above 0"),
+        ({"kind": "below"}, "'below' is not one of"),
+        ({"kind": "property"}, "a property needs the `command`"),
+        ({"published": None, "where": "somewhere"}, "give a published cell"),
+        ({"sayz": "x"}, "unknown key 'sayz'. Did you mean 'says'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_claim_is_one_sentence(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        read(tmp_path, **changes)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_two_claims_of_one_id_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "claims.yaml"
+    file.write_text(yaml.safe_dump({"paper": "PT-BERT", "claims": [GOOD, copy.deepcopy(GOOD)]}), encoding="utf-8")
+    with pytest.raises(UsageError, match="one: two claims have this id"):
+        read_claims(file)
+
+
+class ByHand:
+    """Differences by scipy's Spearman; their error by a jackknife that leaves out groups of pairs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store = Records(folder)
+        self.records = [r for r in read_completed(self.store) if r["status"] == "ok"]
+
+    def scores(self, method: str, task: str) -> tuple[list[np.ndarray], np.ndarray]:
+        mine = [r for r in self.records if (r["method"]["name"], r["task"]["name"]) == (method, task)]
+        found = [self.store.pair_scores(r) for r in sorted(mine, key=lambda r: str(r["seed"]))]
+        assert found
+        return [predicted for predicted, _ in found], found[0][1]
+
+    def compare(self, a: str, b: str, tasks: tuple[str, ...], margin: float) -> tuple[float, float, float, float]:
+        """Return the difference in points, its standard error, and the p of a above b - margin and of the opposite."""
+        by_seed: list[np.ndarray] = []
+        variance = 0.0
+        for task in tasks:
+            sides = [self.scores(method, task) for method in (a, b)]
+            gold = sides[0][1]
+            groups = np.random.default_rng(1).permutation(len(gold)) % 40
+            by_seed.append(np.array([np.mean([stats.spearmanr(p, gold)[0] for p in side]) for side, _ in sides]))
+            left = []
+            for group in range(40):
+                kept = groups != group
+                means = [np.mean([stats.spearmanr(p[kept], gold[kept])[0] for p in side]) for side, _ in sides]
+                left.append(means[0] - means[1])
+            variance += 39 / 40 * float(np.sum((np.array(left) - np.mean(left)) ** 2)) / len(tasks) ** 2
+        difference = float(np.mean([one[0] - one[1] for one in by_seed]))
+        of_seeds, df = self.seeds(a, b, tasks)
+        error = float(np.sqrt(variance + of_seeds))
+        t = (difference + margin / 100) / error
+        return 100 * difference, 100 * error, 2 * float(stats.t.sf(t, df)), 2 * float(stats.t.cdf(t, df))
+
+    def seeds(self, a: str, b: str, tasks: tuple[str, ...]) -> tuple[float, float]:
+        """Return the variance of the difference over seeds, and the fewest degrees of freedom of a side with seeds."""
+        total, df = 0.0, 1000.0
+        for method in (a, b):
+            of_task = [
+                [stats.spearmanr(p, gold)[0] for p in predicted]
+                for predicted, gold in (self.scores(method, task) for task in tasks)
+            ]
+            means = np.mean(of_task, axis=0)
+            if len(means) > 1:
+                total += float(np.var(means, ddof=1)) / len(means)
+                df = min(df, len(means) - 1.0)
+        return total, df
+
+
+CASES = {
+    "zoo-small": {
+        "removing-biased-tokens-lifts-static-average": HOLDS,
+        "static-average-above-last-layer": OPPOSITE,
+        "manual-prompt-above-averages": OPPOSITE,
+        "unsupervised-bert-above-simcse": OPPOSITE,
+        "prompt-avoids-bias-and-uses-layers": OPPOSITE,
+    },
+    "zoo-mini": {
+        "sickr-not-improved": HOLDS,
+        "ptbert-above-simcse-sts": NOT_TOLD,
+        "ptbert-above-moco-sts": NOT_TOLD,
+        "flow-two-layers-above-last": HOLDS,
+        "ct-final-layers-are-biased": HOLDS,
+        "debiased-static-above-glove": HOLDS,
+        "static-average-above-last-layer": NOT_TOLD,
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["zoo-small", pytest.param("zoo-mini", marks=pytest.mark.slow)])
+def test_verdicts_are_those_computed_by_hand(name: str) -> None:
+    hand, found = ByHand(ROOT / "leaderboards" / name), verdicts(ROOT / "leaderboards" / name)
+    measured = Counter(one.claim.paper for one in found if one.p is not None)
+    for one in found:
+        if (expected := CASES[name].get(one.claim.id)) is None:
+            continue
+        holds, opposite = [], []
+        for (place, tasks), pair in ((p, pair) for p in one.claim.places() for pair in one.claim.pairs()):
+            difference, error, above, below = hand.compare(pair[0], pair[1], tasks, one.claim.margin)
+            (ours,) = [c for c in one.compared if (c.a, c.b, c.on) == (*pair, place)]
+            assert ours.difference == pytest.approx(difference, abs=1e-3)  # pair scores are float32
+            assert ours.low < difference - 1.5 * error < difference + 1.5 * error < ours.high
+            holds.append(above)
+            opposite.append(below)
+        # Bonferroni's p is at least Holm's, and the single p at most: between the two nothing is expected here.
+        several = measured[one.claim.paper]
+        p = {HOLDS: max(holds), OPPOSITE: len(opposite) * min(opposite)}
+        by_hand = next((verdict for verdict, value in p.items() if value * several < 0.05), NOT_TOLD)
+        assert by_hand == one.verdict == expected, (one.claim.id, p)
+
+
+def test_holms_procedure_and_the_counts() -> None:
+    found = verdicts(ROOT / "leaderboards" / "zoo-small")
+    assert len(found) == len(all_claims())  # one condition
+    tested = [one for one in found if one.claim.paper == "PromptBERT" and one.p is not None]
+    assert len(tested) > 4
+    for one in tested:
+        # The step-down p-value: the largest of (claims whose p is not smaller) x p, over the claims up to this one.
+        steps = [sum(o.p >= other.p for o in tested) * other.p for other in tested if other.p <= one.p]  # type: ignore[operator]
+        assert one.p_holm == pytest.approx(min(1.0, max(steps)))
+    text = markdown(found)
+    for one in found:
+        assert f"`{one.claim.id}`" in text
+        if one.verdict == NOT_MEASURED:
+            assert one.reason or one.p is not None
+            assert one.command or one.claim.untestable or "no pair scores" in one.reason
+    assert json.loads(json.dumps([as_dict(one) for one in found]))[0]["claim"]["id"] == found[0].claim.id
+
+
+def test_one_seed_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_seeds(store: Records) -> list[Any]:
+        return [record for record in read_completed(store) if record["seed"] in (None, 0)]
+
+    monkeypatch.setattr("benchmark.leaderboard.verdicts.read_completed", first_seeds)
+    found = {one.claim.id: one for one in verdicts(ROOT / "leaderboards" / "zoo-small")}
+    claim = found["unsupervised-bert-above-simcse"]
+    assert (claim.verdict, claim.p) == (NOT_MEASURED, None)
+    assert claim.reason == "one seed of promptbert-repo, one seed of simcse"
+    assert claim.command.startswith("zoo-bench run --results")
+    assert claim.command.endswith(
+        "--precision bf16 --seeds 3 --backbone zoo-small --corpus wiki --train-sentences 20000 --suite sts --methods"
+        " promptbert-repo,simcse"
+    )
+    assert found["static-average-above-last-layer"].verdict == OPPOSITE  # rows without seeds
+
+
+def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
+    import shutil
+
+    folder = tmp_path / "results"
+    shutil.copytree(ROOT / "leaderboards" / "zoo-small", folder)
+    done = cli("claims", "--results", folder, "--paper", "PromptBERT")
+    assert "PromptBERT: unsupervised-bert-above-simcse" in done.out
+    assert "\nSimCSE: " not in done.out
+    assert "### SimCSE" in (folder / "claims.md").read_text(encoding="utf-8")
+    assert len(json.loads((folder / "claims.json").read_text(encoding="utf-8"))) == len(all_claims())
