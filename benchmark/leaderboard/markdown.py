@@ -24,8 +24,8 @@ def markdown_text(text: str) -> str:
             part = text[at : at + 2]  # the escaped character has no special meaning
         elif part == "`":
             part = _code_span(text, at)
-        # Unclosed backticks would form a code span with backticks of the next cell.
-        escaped = part == "<" or set(part) == {"`"}
+        # Unclosed backticks would form a code span with backticks of the next cell; no tag begins with a blank.
+        escaped = (part == "<" and text[at + 1 : at + 2] != " ") or set(part) == {"`"}
         made.append("".join(f"\\{sign}" for sign in part) if escaped else part)
         at += len(part)
     return "".join(made)
