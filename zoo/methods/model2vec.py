@@ -59,7 +59,7 @@ class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
 
     Example:
         >>> from zoo import Runtime
-        >>> Model2Vec(Model2Vec.Recipe(backbone="zoo-mini", dim=64), Runtime()).encode(["a small dog"]).shape
+        >>> Model2Vec(Model2Vec.Recipe(backbone="zoo-small", dim=64), Runtime()).encode(["a small dog"]).shape
         (1, 64)
     """
 

@@ -34,7 +34,7 @@ class StaticContrastiveRecipe:
 
     backbone: str | None = None  # whose token embeddings are the start; None: PPMI vectors of the training text
     revision: str | None = None
-    vocabulary: str = "zoo-mini"  # without a backbone: whose tokenizer splits the text; no weight of it is read
+    vocabulary: str = "zoo-small"  # without a backbone: whose tokenizer splits the text; no weight of it is read
     dim: int | None = None  # None: 256 for PPMI vectors, else the backbone's width; less: its first directions
     ppmi_tokens: int = 6_000_000  # tokens counted, from the start of the training text
     a: float | None = 1e-3  # rows start with SIF's weight a / (a + p), p counted in the training text; None: with 1
