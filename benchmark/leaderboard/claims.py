@@ -36,10 +36,7 @@ class Printed:
         return self.a.scores[self.column] - (self.b.scores[self.column] if self.b else 0.0)
 
     def spread(self) -> float | None:
-        """Return the printed standard deviation over seeds of one of the two recipes on a's backbone; None for none.
-
-        Of several, it is the one of most seeds.
-        """
+        """Return the printed deviation over (the most) seeds of one of the recipes on a's backbone; None for none."""
         names = {*self.a.row.recipes, *(self.b.row.recipes if self.b else ())}
         known = [
             one

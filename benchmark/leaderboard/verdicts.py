@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,22 +87,21 @@ class Verdict:
     reason: str = ""
     command: str = ""
 
-    def measured(self, controls: bool = False) -> list[Compared]:
-        """Return the contrasts, or the controls, that have a difference."""
-        return [one for one in (self.controls if controls else self.compared) if one.difference is not None]
-
-    def ours(self, controls: bool = False) -> str:
-        """Return the measured contrasts, or controls, with their differences and intervals."""
-        return "; ".join(one.text() for one in self.measured(controls))
-
     def text(self) -> str:
         """Return the verdict, of how many contrasts it is, and, where nothing is shown, what could have been seen."""
-        mine = self.measured()
-        some = f" {len(mine)} of {len(self.compared)} contrasts" if len(mine) < len(self.compared) else ""
-        if self.verdict == NOT_MEASURED:
-            return f"{NOT_MEASURED}: holds on{some}"
+        mine = _measured(self.compared)
+        some = f" on {len(mine)} of {len(self.compared)} contrasts" if len(mine) < len(self.compared) else ""
         seen = f"; {max(one.seen for one in mine):.2f} could have been seen" if self.verdict == NOT_TOLD else ""
-        return self.verdict + (some and f" on{some}") + seen
+        return self.verdict + (": holds" if self.verdict == NOT_MEASURED else "") + some + seen
+
+
+def _measured(compared: Sequence[Compared]) -> list[Compared]:
+    return [one for one in compared if one.difference is not None]
+
+
+def ours(compared: Sequence[Compared]) -> str:
+    """Return the measured contrasts with their differences and intervals."""
+    return "; ".join(one.text() for one in _measured(compared))
 
 
 class _Folder:
@@ -121,8 +120,7 @@ class _Folder:
         for (name, key), records in by_row.items():
             row = Row(name, key, {}, Value(None, None, 0), about(records, 1))
             self.rows[_identity(records[0]["method"].get("recipe_name") or name)].append((row, records))
-            text = (row.about["corpus"], row.about["corpus_sentences"]) if row.about["corpus_sentences"] else ()
-            found[Condition(row.about["backbone"], row.about["precision"], *text)] = None
+            found[_condition(row)] = None
         with_text = {one[:2] for one in found if one.sentences}
         # Rows that fit every condition make one of their own only where there is no other.
         of_backbone = [one for one in found if one.backbone and (one.sentences or one[:2] not in with_text)]
@@ -133,7 +131,9 @@ class _Folder:
         fitting = []
         for row, records in self.rows.get(_identity(name), []):
             of_tasks = {task: [r for r in records if r["task"]["name"] == task] for task in tasks}
-            if all(of_tasks.values()) and _fits(row.about, at):
+            own = zip(_condition(row), at, ("", None, "", 0), strict=True)
+            alike = all(mine in (wanted, lacking) for mine, wanted, lacking in own)
+            if all(of_tasks.values()) and alike:
                 fitting.append((row, of_tasks))
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
@@ -146,14 +146,14 @@ class _Folder:
         return f"one seed of {name}" if len(seeds) == 1 and None not in seeds else fitting[0]
 
 
+def _condition(row: Row) -> Condition:
+    text = (row.about["corpus"], row.about["corpus_sentences"]) if row.about["corpus_sentences"] else ()
+    return Condition(row.about["backbone"], row.about["precision"], *text)
+
+
 def _identity(name: str) -> str:
     base, overrides = recipe_of(name)
     return repr((base, sorted(overrides.items())))
-
-
-def _fits(row: Mapping[str, Any], at: Condition) -> bool:
-    text = not row["corpus_sentences"] or (row["corpus"], row["corpus_sentences"]) == (at.corpus, at.sentences)
-    return row["backbone"] in ("", at.backbone) and row["precision"] == at.precision and text
 
 
 class _Place:
@@ -179,9 +179,8 @@ class _Place:
         if why or not {a, b} <= self.index.keys():
             return Compared(a, b, self.name, reason=", ".join(why) or "measured on other pairs")
         i, j = self.index[a], self.index[b]
-        value, error, df, low, high = (
-            float(getattr(self.found, part)[i, j]) for part in ("value", "error", "df", "low", "high")
-        )
+        parts = (self.found.value, self.found.error, self.found.df, self.found.low, self.found.high)
+        value, error, df, low, high = (float(part[i, j]) for part in parts)
         shifted = value + margin / 100
         t = 0.0 if abs(shifted) < _EQUAL else shifted / max(error, _EQUAL)
         holds, opposite = (min(1.0, 2 * float(stdtr(df, side))) for side in (-t, t))
@@ -224,7 +223,7 @@ def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], results: Pat
         if not c.reason.startswith("no pair"):
             names[c.on] |= {c.a: None, c.b: None}
     one.command = "; ".join(at.command(results, on, list(rows)) for on, rows in names.items())
-    if mine := one.measured():
+    if mine := _measured(one.compared):
         # All contrasts must hold (intersection-union test); one that is the opposite refutes the claim (Bonferroni).
         holds, opposite = max(c.holds for c in mine), min(1.0, len(mine) * min(c.opposite for c in mine))
         one.p, one.verdict = min(holds, opposite), HOLDS if holds <= opposite else OPPOSITE
@@ -238,7 +237,7 @@ def _correct(found: list[Verdict]) -> None:
         largest = one.p_holm = min(1.0, max(largest, (len(found) - place) * (one.p or 0.0)))
         if largest >= LEVEL:
             one.verdict = NOT_TOLD
-        elif one.verdict == HOLDS and len(one.measured()) < len(one.compared):
+        elif one.verdict == HOLDS and len(_measured(one.compared)) < len(one.compared):
             one.verdict = NOT_MEASURED
 
 
@@ -263,30 +262,22 @@ def markdown(found: Sequence[Verdict]) -> str:
             parts += [f"### {paper}", _table(["Claim", "Theirs", "Ours", "Controls", "p", "Holm", "Verdict"], lines)]
     measured = {one.claim.id for one in found if one.p is not None}
     rest = [one for one in found if one.claim.id not in measured and one.condition == found[0].condition]
-    lines = [[_name(one), one.reason, one.command and f"`{one.command}`"] for one in rest]
-    return "\n\n".join([*parts, "## Not measured", _table(["Claim", "Why", "What would measure it"], lines)]) + "\n"
+    not_measured = _table(["Claim", "Why", "What would measure it"], list(map(_cells, rest)))
+    return "\n\n".join([*parts, "## Not measured", not_measured]) + "\n"
 
 
 def _table(header: list[str], lines: list[list[str]]) -> str:
     return "\n".join(map(markdown_row, [header, [":--"] * len(header), *lines]))
 
 
-def _name(one: Verdict) -> str:
-    return f"{one.claim.says} ({one.claim.paper}, {one.claim.where}) `{one.claim.id}`"
-
-
 def _cells(one: Verdict) -> list[str]:
+    """Return a line of the tables: of a claim's verdict if it is measured, else of what would measure it."""
+    name = f"{one.claim.says} ({one.claim.paper}, {one.claim.where}) `{one.claim.id}`"
+    if one.p is None:
+        return [name, one.reason, one.command and f"`{one.command}`"]
     printed = [cell.text() for cell in one.claim.published]
-    theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])])
-    return [
-        _name(one),
-        theirs or "no number",
-        one.ours(),
-        one.ours(True),
-        f"{one.p:.4f}",
-        f"{one.p_holm:.4f}",
-        one.text(),
-    ]
+    theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])]) or "no number"
+    return [name, theirs, ours(one.compared), ours(one.controls), f"{one.p:.4f}", f"{one.p_holm:.4f}", one.text()]
 
 
 def as_dict(one: Verdict) -> dict[str, Any]:

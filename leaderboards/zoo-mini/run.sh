@@ -33,4 +33,5 @@ out=$here/../zoo-mini-raw # apart: checkpoints are chosen on STS-B's untokenised
 run --suite sts-raw --seeds 3 --methods "$untrained"
 run --suite sts-raw --seeds 5 --methods simcse,ptbert,promptbert
 run --suite sts-raw --seeds 3 --methods "burt,burt-small,sbert,sbert-small,$small,$shortened,$published"
+zoo-bench claims --results "$here" || status=$?
 exit "$status"

@@ -14,4 +14,5 @@ run() {
 
 run --suite sts,words,phrases --methods "$untrained,whitening,simcse,promptbert-repo,ptbert-avg"
 run --suite sts --methods whitening-target # fitted on the texts of each task
+zoo-bench claims --results "$here" || status=$?
 exit "$status"
