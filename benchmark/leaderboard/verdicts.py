@@ -41,13 +41,13 @@ class Condition(NamedTuple):
         learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
         return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned]))
 
-    def command(self, results: Path, place: str, rows: Sequence[str]) -> str:
-        """Return the command that measures rows on a suite or on tasks under this condition."""
+    def command(self, results: Path, suites: bool, on: Sequence[str], rows: Sequence[str]) -> str:
+        """Return the command that measures rows on suites or on tasks under this condition."""
         parts: list[Any] = ["zoo-bench", "run", "--results", results, "--precision", self.precision, "--seeds", 3]
         parts += ["--backbone", self.backbone] if self.backbone else []
         parts += ["--corpus", self.corpus, "--train-sentences", self.sentences] if self.sentences else []
-        option = "--suite" if place in all_suites() else "--tasks"
-        return shlex.join(map(str, [*parts, option, place, "--methods", ",".join(rows)]))
+        parts += ["--suite" if suites else "--tasks", ",".join(on), "--methods", ",".join(rows)]
+        return shlex.join(map(str, parts))
 
 
 @dataclass(frozen=True)
@@ -218,11 +218,12 @@ def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], results: Pat
     one.controls = [place.compare(a, b, claim.margin) for place in places for a, b in claim.controls]
     lacking = [c for c in one.compared if c.difference is None]
     one.reason = ", ".join(dict.fromkeys(c.reason for c in lacking))
-    names: dict[str, dict[str, None]] = defaultdict(dict)
-    for c in lacking:
-        if not c.reason.startswith("no pair"):
-            names[c.on] |= {c.a: None, c.b: None}
-    one.command = "; ".join(at.command(results, on, list(rows)) for on, rows in names.items())
+    suites = all_suites()
+    runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)  # suites or tasks by their missing rows
+    for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no pair")):
+        rows = dict.fromkeys(row for c in lacking if c.on == on for row in (c.a, c.b))
+        runs[on in suites, tuple(rows)].append(on)
+    one.command = "; ".join(at.command(results, is_suite, on, rows) for (is_suite, rows), on in runs.items())
     if mine := _measured(one.compared):
         # All contrasts must hold (intersection-union test); one that is the opposite refutes the claim (Bonferroni).
         holds, opposite = max(c.holds for c in mine), min(1.0, len(mine) * min(c.opposite for c in mine))
@@ -252,7 +253,8 @@ def markdown(found: Sequence[Verdict]) -> str:
     parts = [
         "# The papers' claims",
         "Theirs: the printed difference. Ours: the difference in points, with its 95% interval. p: of the claim by"
-        " itself, then by Holm's procedure for all measured claims of its paper, which decides the verdict.",
+        " itself, then by Holm's procedure for all measured claims of its paper, which decides the verdict."
+        " Each claim with its conditions is in configs/claims/ under its name.",
     ]
     for at in dict.fromkeys(one.condition for one in found):
         mine = [one for one in found if one.condition == at]
@@ -272,9 +274,9 @@ def _table(header: list[str], lines: list[list[str]]) -> str:
 
 def _cells(one: Verdict) -> list[str]:
     """Return a line of the tables: of a claim's verdict if it is measured, else of what would measure it."""
-    name = f"{one.claim.says} ({one.claim.paper}, {one.claim.where}) `{one.claim.id}`"
     if one.p is None:
-        return [name, one.reason, one.command and f"`{one.command}`"]
+        return [f"{one.claim.paper}: `{one.claim.id}`", one.reason, one.command and f"`{one.command}`"]
+    name = f"{one.claim.says} ({one.claim.where}) `{one.claim.id}`"
     printed = [cell.text() for cell in one.claim.published]
     theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])]) or "no number"
     return [name, theirs, ours(one.compared), ours(one.controls), f"{one.p:.4f}", f"{one.p_holm:.4f}", one.text()]
