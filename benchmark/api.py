@@ -21,6 +21,7 @@ from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
 from benchmark.leaderboard.files import Leaderboard, leaderboard_files, write_leaderboard
 from benchmark.leaderboard.rows import Table
+from benchmark.leaderboard.sequential import Look, until_told_apart
 from benchmark.leaderboard.show import frame_of, html_of, text_of
 from benchmark.records.query import label
 from benchmark.records.schema import Record
@@ -33,9 +34,10 @@ from benchmark.run.executors.workers import run_workers
 from benchmark.run.fit import Others
 from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, RunOptions
+from benchmark.run.plan import Plan
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
-from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
+from zoo.errors import ContractError, MissingError, UsageError, ZooError, did_you_mean
 from zoo.progress import Progress
 from zoo.training.team import Team
 
@@ -71,6 +73,7 @@ class Finished:
 
     outcome: Outcome
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)  # of `until_told_apart`
 
 
 def make_runner(prepared: Prepared, options: RunOptions, command: Sequence[str] = ()) -> Runner:
@@ -118,6 +121,21 @@ def run(
     """
     prepared, finished = _run(options, command, plugins, team)
     forget(prepared.deaths)  # the records state them now; the next run tries these methods again
+    if options.until_told_apart is None:
+        return prepared, finished
+
+    def more(chosen: RunOptions) -> Plan:
+        added, of_added = _run(chosen, command, plugins, team)
+        forget(added.deaths)
+        finished.outcome.add(of_added.outcome)
+        finished.corrupt.extend(of_added.corrupt)
+        return added.plan
+
+    try:
+        finished.looks.extend(until_told_apart(options, prepared.plan, more, prepared.runtime.progress.say))
+    except (ContractError, MissingError) as error:  # the scores are there; the run ends with its table and a failure
+        prepared.runtime.progress.say(f"--until-told-apart: {error}")
+        finished.outcome.failed.append((f"--until-told-apart {options.until_told_apart}", str(error)))
     return prepared, finished
 
 
@@ -325,6 +343,7 @@ def evaluate(
     from benchmark.tasks.suites import suite, suite_name
 
     known = {one.name for one in dataclasses.fields(RunOptions)} - {"methods", "suites", "tasks", "results"}
+    known -= {"until_told_apart", "seeds_at_most", "first_seed"}  # of runs of several rows
     for option in options.keys() - known:
         more = "Name suites and tasks with tasks=, and the method first."
         raise UsageError(f"evaluate has no option {option!r}.{did_you_mean(option, [*known, 'tasks'])} {more}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,14 @@ if TYPE_CHECKING:
     "--seeds",
     type=click.IntRange(*BOUNDS["seeds"]),
     help="Seeds 0..N-1 for methods that depend on one [default: the suite's].",
+)
+@click.option(
+    "--until-told-apart",
+    metavar="A,B",
+    help="Add seeds to rows A and B alone until they differ significantly; all looks together err in 5 %.",
+)
+@click.option(
+    "--seeds-at-most", type=click.IntRange(*BOUNDS["seeds_at_most"]), help="The most seeds that A and B may get."
 )
 @click.option(
     "--backbone",
@@ -167,6 +176,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
     file = files[0] if files else None
     options, plugins = _options(ctx, file, chosen)
     team = Team.found()
+    if team is not None and options.until_told_apart is not None:
+        raise UsageError("--until-told-apart has several plans, and torchrun follows one; run it without torchrun.")
     if team is not None and not team.leads:
         return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins))
     load_plugins(plugins)
@@ -233,6 +244,7 @@ def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None
         "notices": outcome.notices(),
         "failed": [{"what": what, "reason": reason} for what, reason in outcome.failed],
         "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
+        "looks": [{**asdict(look), "told_apart": look.apart} for look in finished.looks],
         "set_aside": [{"path": path, "reason": reason} for path, reason in finished.corrupt],
         "exit_code": code,
         "tables": [as_dict(table) for table in made.tables] if made else [],

@@ -13,7 +13,8 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_file, resource_folder, user_path
 from zoo.recipe import all_recipes, build, parts_of, read_yaml
 
-_LISTS = ("methods", "suites", "tasks", "label", "tracker")  # given as a list of names or as one text with commas
+# Given as a list of names or as one text with commas.
+_LISTS = ("methods", "suites", "tasks", "label", "tracker", "until_told_apart")
 _PATHS = ("results", "tracker_folder")
 
 
@@ -28,6 +29,8 @@ class _Content:
     label: str | None = None
     controls: bool | None = None
     seeds: int | None = None
+    until_told_apart: str | None = None
+    seeds_at_most: int | None = None
     backbone: str | None = None
     revision: str | None = None
     corpus: str | None = None

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -52,6 +52,11 @@ class Outcome:
     other_scorer: list[tuple[str, str]] = field(default_factory=list)  # (what, reason): kept cells of another scorer
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Add the cells of a further run."""
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def notices(self) -> list[str]:
         """Return sentences on the kept cells that something else made than what is installed now."""
