@@ -143,7 +143,7 @@ def test_a_wrong_request_is_named_before_any_work(
 
 
 @pytest.mark.slow
-def test_without_pair_scores_the_scores_are_kept_and_the_run_fails(run: Any, tmp_path: Path) -> None:
+def test_without_pair_scores_the_run_fails_and_keeps_scores(run: Any, tmp_path: Path) -> None:
     answer = run("noisy,cls", "--tasks", "pocket-topics", "--seeds", 2, "--seeds-at-most", 4)
     assert answer.code == 1 and "no task of the run has pair scores" in answer.err and "Traceback" not in answer.err
     assert seeds_in(tmp_path / "out") == {"noisy": 2, "cls": 1, "avg-last": 1}
