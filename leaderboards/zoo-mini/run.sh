@@ -13,7 +13,7 @@ run() { # a cell without a score (bag-of-words has none on most word pairs) must
 data=$1
 probes=transfer,transfer-more,transfer-fast,transfer-more-fast,transfer-exact,transfer-more-exact
 every=sts,words,words-more,words-context,phrases,relatedness,$probes
-untrained='bag-of-words,random,cls,avg-*,glove,static-*,prompt,prompt-*,sif,sif-tokens,usif,usif-tokens,whitening*'
+untrained='bag-of-words,random,cls,avg-last,avg-first-last*,avg-top2,glove,static-avg,static-freq*,static-head,prompt,prompt-*,sif,sif-tokens,usif,usif-tokens,whitening*'
 files=fasttext,word2vec,wordvectors # n/a: they need vectors of one's own, as *roberta* and burt-albert need weights
 contrastive='simcse-*,moco,moco-*,ptbert-*,ct-*,isbert*,clear*,consert*,esimcse*,flow*,promptbert-*,optiprompt*'
 shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4

@@ -40,7 +40,7 @@ def test_bash_completes_the_names_of_a_list() -> None:
     """Methods after those that are typed already, which are not offered again."""
     names = {name for name in all_recipes() if name.startswith("ptbert")}
     assert completed("bash", "run", "--methods", "ptb") == [f"plain,{name}" for name in sorted(names)]
-    small = completed("bash", "run", "--methods", "simcse-small,simcse-s")
+    small = completed("bash", "run", "--methods", "simcse-small,simcse-su")
     assert small[0] == "plain,simcse-small,simcse-sup" and "plain,simcse-small,simcse-small" not in small
 
 

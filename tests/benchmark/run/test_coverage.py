@@ -139,7 +139,7 @@ def test_the_bias_removal_table_comes_from_one_command(
     """PromptBERT's table 3; the row of the MLM head (table 12) says that these backbones have none."""
     folder = request.getfixturevalue(backbone)
     common = ("--tasks", "pocket-pairs", "--precision", "fp32", "--limit", 30, "--out", tmp_path)
-    answer = cli("run", "--methods", "static-*", "--backbone", folder, *common)
+    answer = cli("run", "--methods", "static-avg,static-freq*,static-head", "--backbone", folder, *common)
     found = {record["method"]["name"]: record for record in Records(tmp_path).all()}
     assert {name for name, record in found.items() if record["status"] == "ok"} == {
         "static-avg",
