@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Makes the tables of this folder, and those of ../zoo-mini-raw: run.sh DATA_FOLDER. Stopped at any time, the same command goes
-# on where it was; what is measured is not measured again. Every line may run beside another one, as a process of its own.
+# Makes the tables of this folder: run.sh DATA_FOLDER. Stopped at any time, the same command goes on where it was; what is
+# measured is not measured again. Every line may run beside another one, as a process of its own.
 set -eu
 export ZOO_BENCH_BACKBONE=zoo-mini # in a clone; the recipes name none
 here=$(dirname "$0")
-out=$here
 status=0
 run() { # a cell without a score (bag-of-words has none on most word pairs) must not keep the next line from running
-  zoo-bench run --data "$data" --results "$out" --precision bf16 --allow-missing --pairs nli+ppdb2-human \
+  zoo-bench run --data "$data" --results "$here" --precision bf16 --allow-missing --no-controls --pairs nli+ppdb2-human \
     --train-sentences 4096 --train-pairs 8000 "$@" || status=$?
 }
 data=$1
@@ -17,8 +16,6 @@ untrained='bag-of-words,random,cls,avg-last,avg-first-last*,avg-top2,glove,stati
 files=fasttext,word2vec,wordvectors # n/a: they need vectors of one's own, as *roberta* and burt-albert need weights
 contrastive='simcse-*,moco,moco-*,ptbert-*,ct-*,isbert*,clear*,consert*,esimcse*,flow*,promptbert-*,optiprompt*'
 shortened=ct:steps=320,infersent:lstm_dim=256:epochs=4
-small=simcse-small,simcse-sup-small,consert-small # and those below: a recipe or two of each method
-published=moco,flow,isbert,optiprompt
 unlearned=random,bag-of-words,glove,static-avg,sif,sif-tokens,whitening,flow # n/a: nothing in them is fine-tuned
 export OMP_NUM_THREADS=1 ZOO_BENCH_EMBEDDING_CACHE=0 # every row pays for its own encoding
 
@@ -29,9 +26,5 @@ run --suite $every --seeds 3 --methods "infersent-repo:lstm_dim=256:epochs=4,$fi
 run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,isbert,optiprompt"
 run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
 run --suite finetune --seeds 5 --methods simcse,ptbert,promptbert
-out=$here/../zoo-mini-raw # apart: checkpoints are chosen on STS-B's untokenised dev part, so that the encoders are others
-run --suite sts-raw --seeds 3 --methods "$untrained"
-run --suite sts-raw --seeds 5 --methods simcse,ptbert,promptbert
-run --suite sts-raw --seeds 3 --methods "burt,burt-small,sbert,sbert-small,$small,$shortened,$published"
 zoo-bench claims --results "$here" || status=$?
 exit "$status"
