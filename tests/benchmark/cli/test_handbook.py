@@ -42,7 +42,7 @@ def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, m
 
 
 def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
-    """Build the handbook in strict mode. `--quiet` would mute the warnings that this mode counts."""
+    """Build the handbook in strict mode, which counts its warnings; so none may be muted."""
     pytest.importorskip("mkdocs", reason="pip install 'zoo-bench[docs]'")
     command = [
         sys.executable,
