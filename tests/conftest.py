@@ -20,15 +20,23 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["ZOO_BENCH_CONTROLS"] = "no"  # tests of the controls turn them on; elsewhere a run has what it names
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's cache and data settings out of the tests (one cache for the session: it holds measurements)."""
+@pytest.fixture(scope="session", autouse=True)
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One cache for all tests, also for fixtures of modules: it holds measurements, and zoo-mini.
+
+    An installed wheel, which leaves zoo-mini out, finds it there.
+    """
     cache = tmp_path_factory.getbasetemp() / "cache"
-    monkeypatch.setenv("ZOO_BENCH_CACHE", str(cache))
-    small = cache / "models" / "zoo-mini"  # an installed wheel, which leaves it out, finds it there
-    small.parent.mkdir(parents=True, exist_ok=True)
-    if not small.exists():
-        small.symlink_to(ROOT / "zoo" / "models" / "zoo-mini")
+    (cache / "models").mkdir(parents=True, exist_ok=True)
+    (cache / "models" / "zoo-mini").symlink_to(ROOT / "zoo" / "models" / "zoo-mini")
+    os.environ["ZOO_BENCH_CACHE"] = str(cache)
+    return cache
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's cache and data settings out of the tests."""
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(session_cache))
     monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
     monkeypatch.setenv("ZOO_BENCH_EMBEDDING_CACHE", "0")  # tests of it turn it on; elsewhere every text is encoded
 
