@@ -130,7 +130,7 @@ def test_labelled_ancestry_goes_into_identities_and_descendants(minilm: Path, tm
 
 def test_zoo_mini_is_in_the_cache_or_a_command_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mini = find_backbone("zoo-mini").folder
-    assert mini == Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"  # in a clone
+    assert mini.resolve() == Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"  # in a clone
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr("zoo.engine.named.resource_folder", lambda *parts: tmp_path / "elsewhere")  # as in a wheel
     with pytest.raises(MissingError, match=r"zoo-bench pretrain zoo-mini --text wiki --text books --out .*zoo-mini`"):
