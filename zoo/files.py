@@ -186,15 +186,10 @@ def write_signed(path: Path, value: Mapping[str, Any]) -> None:
     write_json(path, {**value, "sha256": sha256_json(value)})
 
 
-def read_signed(path: Path, *, unsigned: bool = False) -> dict[str, Any]:
-    """Read what `write_signed` wrote, without its sha256; raises MissingError, or CorruptError when it is damaged.
-
-    With `unsigned` an object without a sha256 is accepted as well, as versions before 0.2 wrote it.
-    """
+def read_signed(path: Path) -> dict[str, Any]:
+    """Read what `write_signed` wrote, without its sha256; raises MissingError, or CorruptError when it is damaged."""
     value = read_mapping(path)
     expected = value.pop("sha256", None)
-    if expected is None and unsigned:
-        return value
     with well_formed(path):  # a number that is not finite has no JSON
         found = sha256_json(value)
     if expected != found:

@@ -14,7 +14,6 @@ from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRAC
 from benchmark.cli.options import (
     Listed,
     allow_pickle_option,
-    complain,
     data_option,
     device_option,
     json_option,
@@ -106,7 +105,6 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Folder of trackers that write files [default: trackers in the results].",
 )
-@click.option("--tensorboard", hidden=True, type=click.Path(path_type=Path))
 @click.option(
     "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
 )
@@ -214,14 +212,8 @@ def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tu
     """Return the options and the plugins; typed options override the run file's, and these the defaults."""
     from benchmark.run.runfile import overlaid, read_run_file
 
-    folder = chosen.pop("tensorboard")
-    if folder is not None:
-        complain("--tensorboard FOLDER is now --tracker tensorboard --tracker-folder FOLDER; it still works.")
-        chosen |= {"tracker": chosen["tracker"] or "tensorboard", "tracker_folder": chosen["tracker_folder"] or folder}
     if file is not None:
         typed = {name for name in chosen if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-        if folder is not None:
-            typed |= {"tracker", "tracker_folder"}
         stated, named = read_run_file(file)
         chosen = {**overlaid(chosen, typed, stated), "file": named}
     plugins = chosen.pop("plugins")

@@ -170,7 +170,7 @@ def _layouts(folder: Path, form: Form) -> list[Path]:
 
 
 def _hub_rows(entry: Dataset, form: str, folder: Path, source: str) -> Located:
-    hashes = read_signed(folder / "done.json", unsigned=True).get("files")
+    hashes = read_signed(folder / "done.json").get("files")
     if not isinstance(hashes, dict) or set(hashes) != {f"{name}.jsonl" for name in entry.rows}:
         raise CorruptError(f"{folder / 'done.json'} is damaged; remove {folder} and fetch again.")
     files = {name: folder / name for name in hashes}

@@ -65,7 +65,7 @@ class Fitter:
         return plan.cls(plan.recipe, self.runtime)
 
     def _read_saved(self, plan: EncoderPlan, folder: Path) -> Encoder:
-        saved = _checked_fit(read_signed(folder / "fit.json", unsigned=True))
+        saved = _checked_fit(read_signed(folder / "fit.json"))
         check_files(folder / "encoder", saved["files"])
         return plan.cls.load(folder / "encoder", self.runtime)
 
@@ -153,6 +153,6 @@ def _checked_fit(saved: object) -> dict[str, Any]:
 def read_fit(folder: Path) -> dict[str, Any] | None:
     """Return the content of the folder's fit.json, or None where it is absent or damaged (loading reports damage)."""
     try:
-        return _checked_fit(read_signed(folder / "fit.json", unsigned=True))
+        return _checked_fit(read_signed(folder / "fit.json"))
     except (MissingError, CorruptError):
         return None

@@ -115,7 +115,7 @@ class Search:
     def _read(self, template: str) -> Result | None:
         path = self._path(template)
         try:
-            record = read_signed(path, unsigned=True)
+            record = read_signed(path)
             if not _is_record(record):
                 raise CorruptError(f"{path} is no record of a template.")
         except MissingError:
