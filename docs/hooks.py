@@ -1,4 +1,4 @@
-"""What the handbook's builder does beside Markdown: links out of docs/, and tables made from recipes and suites."""
+"""What the handbook's builder does beside Markdown: links out of docs/, tables of recipes and suites, listings."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]*)(#[^)\s]*)?\)")
-_MADE = re.compile(r"^<!-- (recipes|settings|suites|tasks)(?:: (.+?))? -->$", re.M)
+_MADE = re.compile(r"^<!-- (program|recipes|settings|suites|tasks)(?:: (.+?))? -->$", re.M)
 _log = logging.getLogger("mkdocs.hooks.handbook")
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Return a page's Markdown with its generated tables, and with links to files outside docs/ as their paths."""
+    """Return a page's Markdown with what is generated, and with links to files outside docs/ as their paths."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
-    markdown = _MADE.sub(lambda found: _TABLES[found[1]](found[2]), markdown)
+    markdown = _MADE.sub(lambda found: _MAKERS[found[1]](found[2]), markdown)
     return _LINK.sub(lambda found: _outside(found, folder, page.file.src_uri), markdown)
 
 
@@ -84,4 +84,9 @@ def _tasks(_: str | None) -> str:
     return _table(["Task", "Title", "Data set"], rows)
 
 
-_TABLES = {"recipes": _recipes, "settings": _settings, "suites": _suites, "tasks": _tasks}
+def _program(file: str) -> str:
+    """Return a program of docs/ whole, as a listing."""
+    return f"```python\n{(ROOT / 'docs' / file).read_text(encoding='utf-8')}```"
+
+
+_MAKERS = {"program": _program, "recipes": _recipes, "settings": _settings, "suites": _suites, "tasks": _tasks}
