@@ -180,9 +180,19 @@ def _plain(node: object, names: set[str], attributes: set[str]) -> Any:
         names.add(node.id)
     elif isinstance(node, ast.Attribute):
         attributes.add(node.attr)
-    fields = ((field, value) for field, value in ast.iter_fields(node) if field not in _NOT_CODE)
-    inner = [(field, _plain(value, names, attributes)) for field, value in fields if value is not None and value != []]
+    fields = {field: value for field, value in ast.iter_fields(node) if field not in _NOT_CODE}
+    if isinstance(node, ast.ClassDef):  # a method's card changes no vector
+        fields["decorator_list"] = [one for one in node.decorator_list if not _is_card(one)]
+    inner = [
+        (field, _plain(value, names, attributes))
+        for field, value in fields.items()
+        if value is not None and value != []
+    ]
     return [type(node).__name__, *inner]
+
+
+def _is_card(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "register_method"
 
 
 def _is_text(node: object) -> bool:

@@ -3,7 +3,8 @@
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
 `parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
 `method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
-those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
+those of the same name. `control: true` marks a control, which other methods are compared with; tables say so. What a
+paper describes first states it as `citation`, with the keys of `zoo.card.Paper`; `paper` of any recipe may name it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_or
 
 import yaml
 
+from zoo.card import Paper
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, did_you_mean, said
 from zoo.files import read_text
 from zoo.model_names import model_folder, model_named
@@ -205,7 +207,7 @@ class _RecipeFile:
     control: bool = False
 
 
-_RECIPE_KEYS = ("method", "extends", "summary", "paper", "control", "parameters")
+_RECIPE_KEYS = ("method", "extends", "summary", "paper", "citation", "control", "parameters")
 
 
 OVERRIDE = "command line"
@@ -224,6 +226,7 @@ class RecipeSpec:
     control: bool = False
     extends: str = ""
     stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
+    citation: Paper | None = None  # of the paper that describes it first
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
@@ -298,6 +301,8 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     parameters = content.pop("parameters", None) or {}
     if not isinstance(parameters, dict):
         raise UsageError(f"{path}: `parameters` must be a mapping.")
+    cited = content.pop("citation", None)
+    citation = None if cited is None else build(Paper, cited, f"{path}: citation")
     head = build(_RecipeFile, content, str(path))
     if bool(head.method) == bool(head.extends):
         raise UsageError(
@@ -309,7 +314,16 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         method, parameters = parent.method, {**parent.parameters, **parameters}
         stated_by = {**parent.stated_by, **stated_by}
     known[path] = RecipeSpec(
-        path.stem, method, head.summary, head.paper, str(path), parameters, head.control, head.extends, stated_by
+        path.stem,
+        method,
+        head.summary,
+        head.paper,
+        str(path),
+        parameters,
+        head.control,
+        head.extends,
+        stated_by,
+        citation,
     )
     return known[path]
 

@@ -17,10 +17,11 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
+from zoo.card import FAMILIES, UNSTATED, MethodCard, written_cards
 from zoo.errors import UsageError, did_you_mean, said
 from zoo.exits import told_exits
 
@@ -37,6 +38,7 @@ class Registered:
 
     target: object
     origin: str
+    card: MethodCard = UNSTATED
 
 
 def _place(obj: type) -> str:
@@ -52,25 +54,25 @@ class Registry(Generic[T]):
     T is what `get` returns: the class itself, or what a subclass of Registry makes from it.
     """
 
-    def __init__(self, kind: str, *, base: str, group: str, builtin: Mapping[str, str | Registered]) -> None:
-        """`base` and the values of `builtin` are "module:attribute" or Registered; `group` is the entry-point group."""
+    def __init__(self, kind: str, *, base: str, group: str, builtin: Callable[[], Mapping[str, Registered]]) -> None:
+        """`base` is "module:attribute", `group` the entry-point group; `builtin` is called at the first use."""
         self.kind = kind
         self.group = group
         self._base = base
-        self._entries = {
-            name: target if isinstance(target, Registered) else Registered(target, target.split(":")[0])
-            for name, target in builtin.items()
-        }
-        self._builtin = frozenset(builtin)
+        self._read_builtin = builtin
+        self._entries: dict[str, Registered] = {}
+        self._builtin: frozenset[str] = frozenset()
         self._broken: dict[str, str] = {}
         self._scanned = False
         self._lock = threading.RLock()
 
-    def register(self, name: str, *, origin: str | None = None) -> Callable[[C], C]:
+    def register(self, name: str, *, origin: str | None = None, card: MethodCard = UNSTATED) -> Callable[[C], C]:
         """Class decorator that adds a class under `name`; raises UsageError on a clash, naming both places."""
 
         def add(cls: C) -> C:
-            self._add(name, Registered(cls, origin or _place(cls)))
+            self._scan()
+            if self.name_of(cls) != name:
+                self._add(name, Registered(cls, origin or _place(cls), card))
             return cls
 
         return add
@@ -90,6 +92,8 @@ class Registry(Generic[T]):
         with self._lock:
             if self._scanned:
                 return
+            builtin = self._read_builtin()
+            self._entries, self._builtin = {**builtin, **self._entries}, frozenset(builtin)
             for point in importlib.metadata.entry_points(group=self.group):
                 package = point.dist.name if point.dist else "?"
                 self._add(point.name, Registered(point.value, f"{point.value} (package {package})"))
@@ -117,10 +121,17 @@ class Registry(Generic[T]):
 
     def is_builtin(self, name: str) -> bool:
         """Return whether a name is this project's own, not a plugin's."""
+        self._scan()
         return name in self._builtin
+
+    def card(self, name: str) -> MethodCard:
+        """Return what was stated of a method where it was registered, without loading it."""
+        self._scan()
+        return self._entries[name].card if name in self._entries else UNSTATED
 
     def summary(self, name: str) -> str:
         """Return the first line of the class's docstring, without importing it; without one, where it is defined."""
+        self._scan()
         target = self._entries[name].target
         text = _written_docstring(target) if isinstance(target, str) else target.__doc__
         return text.strip().splitlines()[0] if text and text.strip() else f"plugin ({self.origin(name)})"
@@ -145,7 +156,7 @@ class Registry(Generic[T]):
         except (Exception, SystemExit) as error:  # whatever a plugin raises is reported as its fault
             self._broken[name] = f"{said(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
-        self._entries[name] = Registered(found, entry.origin)
+        self._entries[name] = replace(entry, target=found)
         return made
 
     def made_of(self, found: object, base: type[Any], origin: str) -> T:
@@ -213,48 +224,30 @@ def _raised_in(error: BaseException, file: str | None = None) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
+def _builtin_methods() -> dict[str, Registered]:
+    folder = Path(__file__).with_name("methods")
+    return {
+        name: Registered(f"zoo.methods.{module}:{cls}", f"zoo.methods.{module}", card)
+        for name, module, cls, card in written_cards(folder)
+    }
+
+
 METHODS: Registry[type[Encoder]] = Registry(
-    "method",
-    base="zoo.encoder:Encoder",
-    group="zoo_bench.methods",
-    builtin={
-        "random": "zoo.methods.randomvectors:RandomVectors",
-        "bag-of-words": "zoo.methods.bagofwords:BagOfWords",
-        "cls": "zoo.methods.pooled:Cls",
-        "max": "zoo.methods.pooled:Maximum",
-        "avg": "zoo.methods.pooled:Average",
-        "static": "zoo.methods.static:Static",
-        "vectors": "zoo.methods.textvectors:TextVectors",
-        "wordvectors": "zoo.methods.wordvectors:WordVectors",
-        "sif": "zoo.methods.sif:SIF",
-        "sif-tokens": "zoo.methods.sif_tokens:TokenSIF",
-        "model2vec": "zoo.methods.model2vec:Model2Vec",
-        "static-contrastive": "zoo.methods.static_contrastive:StaticContrastive",
-        "whitening": "zoo.methods.whitening:Whitening",
-        "flow": "zoo.methods.flow:Flow",
-        "simcse": "zoo.methods.simcse:SimCSE",
-        "moco": "zoo.methods.moco:MoCo",
-        "ptbert": "zoo.methods.ptbert:PTBert",
-        "ct": "zoo.methods.ct:CT",
-        "isbert": "zoo.methods.isbert:ISBert",
-        "twoviews": "zoo.methods.twoviews:TwoViews",
-        "consert-joint": "zoo.methods.consert:ConSERTJoint",
-        "consert-continued": "zoo.methods.consert:ConSERTContinued",
-        "sbert": "zoo.methods.sbert:SBERT",
-        "burt": "zoo.methods.burt:BURT",
-        "infersent": "zoo.methods.infersent:InferSent",
-        "infersent-words": "zoo.methods.infersent_words:InferSentWords",
-        "prompt": "zoo.methods.prompt:Prompt",
-        "promptbert": "zoo.methods.promptbert:PromptBERT",
-        "optiprompt": "zoo.methods.optiprompt:OptiPrompt",
-        "pretrained": "zoo.methods.pretrained:Pretrained",
-    },
+    "method", base="zoo.encoder:Encoder", group="zoo_bench.methods", builtin=_builtin_methods
 )
 
 
-def register_method(name: str) -> Callable[[type[Encoder]], type[Encoder]]:
-    """Class decorator for a plugin: register an Encoder subclass as a method (and as a recipe of that name)."""
-    return METHODS.register(name)
+def register_method(name: str, *, family: str = "plugins", paper: str = "", page: str = "") -> Callable[[C], C]:
+    """Class decorator: register an Encoder subclass as a method, with its card (see `zoo.card.MethodCard`).
+
+    A method without a recipe file is a recipe of its own name, with its defaults. Raises UsageError for a name that is
+    taken, and for an unknown family.
+    """
+    if family not in FAMILIES:
+        raise UsageError(
+            f"method {name!r}: unknown family {family!r}.{did_you_mean(family, FAMILIES)} Known: {', '.join(FAMILIES)}."
+        )
+    return METHODS.register(name, card=MethodCard(family=family, paper=paper, page=page))
 
 
 def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:

@@ -22,10 +22,11 @@ from benchmark.cli.options import (
     say_json,
     wrapped,
 )
+from zoo.card import FAMILIES
 from zoo.errors import UsageError, did_you_mean
-from zoo.families import FAMILIES, PLUGINS, family_of, what
 from zoo.progress import clock
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods
+from zoo.registry import METHODS
 
 
 @click.command("methods")
@@ -57,19 +58,17 @@ def command(names: str | None, family: str | None, show: bool, as_json: bool, pl
 
 def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
     recipes = all_recipes()
-    families = {family_of(spec.method) for spec in recipes.values()}
     methods = {spec.method for spec in recipes.values()}
-    if family is not None and family not in families | methods:
-        known = [*FAMILIES, *sorted(families - set(FAMILIES))]
+    if family is not None and family not in {*FAMILIES, *methods}:
         raise UsageError(
-            f"unknown family {family!r}.{did_you_mean(family, families | methods)} Families: {', '.join(known)};"
+            f"unknown family {family!r}.{did_you_mean(family, {*FAMILIES, *methods})} Families: {', '.join(FAMILIES)};"
             " a registered method's name works as well."
         )
     wanted = None if names is None else [one.strip() for one in names.split(",") if one.strip()]
     found = [
         spec
         for spec in recipes.values()
-        if (family is None or family in (family_of(spec.method), spec.method))
+        if (family is None or family in (METHODS.card(spec.method).family, spec.method))
         and (wanted is None or any(matches(one, spec.name, spec.method, spec.summary, spec.paper) for one in wanted))
     ]
     if not found:
@@ -81,7 +80,7 @@ def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
 def _listed(spec: RecipeSpec) -> dict[str, Any]:
     return {
         "name": spec.name,
-        "family": family_of(spec.method),
+        "family": METHODS.card(spec.method).family,
         "method": spec.method,
         "summary": spec.summary,
         "paper": spec.paper,
@@ -97,16 +96,12 @@ def _print_families(found: list[RecipeSpec]) -> None:
     left = max(len(spec.name) for spec in found) + 4
     by_family: dict[str, list[RecipeSpec]] = {}
     for spec in found:
-        by_family.setdefault(family_of(spec.method), []).append(spec)
-    for family in (*FAMILIES, PLUGINS):
-        if family not in by_family:
-            continue
-        say(cut(f"{family}: {what(family)}", width))
-        order = list(FAMILIES[family][1]) if family in FAMILIES else []
-        specs = by_family[family]
-        for spec in sorted(specs, key=lambda one: (order.index(one.method) if order else 0, one.name)):
+        by_family.setdefault(METHODS.card(spec.method).family, []).append(spec)
+    for family in (name for name in FAMILIES if name in by_family):
+        say(cut(f"{family}: {FAMILIES[family]}", width))
+        for spec in sorted(by_family[family], key=lambda one: (one.method, one.name)):
             say(f"  {spec.name.ljust(left - 2)}{cut(spec.summary, width - left)}".rstrip())
-            if family == PLUGINS and spec.origin not in spec.summary:
+            if not METHODS.is_builtin(spec.method) and spec.origin not in spec.summary:
                 say(f"    from {spec.origin}")
     count = "1 recipe" if len(found) == 1 else f"{len(found)} recipes"
     name = found[0].name if len(found) == 1 else "NAME"
@@ -134,7 +129,7 @@ def _lines(one: Mapping[str, Any]) -> Iterable[str]:
     head = {key: one[key] for key in ("method", "extends", "summary", "paper", "control") if one[key]}
     yield from (f"{key}: {_value(value)}" for key, value in head.items())
     yield from _notes("How to cite", [f"{paper['cited']} {paper['url']}" for paper in one["papers"]])
-    yield from _notes("Family", [f"{one['family']}: {what(one['family'])}"])
+    yield from _notes("Family", [f"{one['family']}: {FAMILIES[one['family']]}"])
     yield "parameters:"
     for setting in one["settings"]:
         if setting["choices"]:

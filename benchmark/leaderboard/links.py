@@ -7,26 +7,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmark.leaderboard.conditions import recipe_of, recipes
-from zoo.papers import PAPERS, handbook_page, papers_of
+from zoo.papers import papers_of
+from zoo.registry import METHODS
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.rows import Row
 
 
 def links_of(row: Row) -> dict[str, Any]:
-    """Return the names (in PAPERS) of a row's papers, the most specific first, and its handbook page, or None."""
+    """Return the names of a row's papers, the most specific first, and its handbook page, or None."""
     spec = recipes().get(recipe_of(row.recipe or row.identity)[0])
     if spec is None:
         return {"papers": [], "page": None}
-    return {"papers": papers_of(spec), "page": handbook_page(spec.method)}
+    return {
+        "papers": [paper.name for paper in papers_of(spec, recipes())],
+        "page": METHODS.card(spec.method).page or None,
+    }
 
 
 def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
     """Return what a page shows of these papers: a short name with the year, the citation and the address."""
     return {
-        name: {"short": f"{name} {paper.year}", "cited": paper.cited(), "url": paper.url}
-        for name, paper in PAPERS.items()
-        if name in names
+        paper.name: {"short": f"{paper.name} {paper.year}", "cited": paper.cited(), "url": paper.url}
+        for paper in (spec.citation for spec in recipes().values())
+        if paper is not None and paper.name in names
     }
 
 

@@ -12,9 +12,9 @@ from benchmark.run.estimate import parameters_of, seconds_of
 from zoo.encoder import AnyRecipe, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.explain import notes, reasons
-from zoo.families import family_of
-from zoo.papers import PAPERS, papers_of
+from zoo.papers import papers_of
 from zoo.recipe import RecipeSpec, choices
+from zoo.registry import METHODS
 
 _SENTENCE = 110  # characters of a Wikipedia sentence, on average
 _PAIR = 30  # tokens of both sentences of an NLI pair
@@ -47,11 +47,11 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
     return {
         "name": spec.name,
         "method": spec.method,
-        "family": family_of(spec.method),
+        "family": METHODS.card(spec.method).family,
         "extends": spec.extends or None,
         "summary": spec.summary,
         "paper": spec.paper,
-        "papers": [{"cited": PAPERS[name].cited(), "url": PAPERS[name].url} for name in papers_of(spec)],
+        "papers": [{"cited": one.cited(), "url": one.url} for one in papers_of(spec, recipes)],
         "control": spec.control,
         "origin": spec.origin,
         "notes": [{"recipe": name, "text": text} for name, text in notes(spec)],

@@ -51,7 +51,7 @@ TASKS = TaskRegistry(
     "task",
     base="benchmark.tasks.base:Task",
     group="zoo_bench.tasks",
-    builtin={row.name: Registered(row, family.__name__) for family in _FAMILIES for row in family.ROWS},
+    builtin=lambda: {row.name: Registered(row, family.__name__) for family in _FAMILIES for row in family.ROWS},
 )
 
 

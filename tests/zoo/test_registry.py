@@ -12,7 +12,7 @@ import pytest
 from zoo.encoder import Encoder
 from zoo.errors import UsageError
 from zoo.methods.pooled import Cls
-from zoo.registry import METHODS, Registry, load_plugin_file
+from zoo.registry import METHODS, Registered, Registry, load_plugin_file
 
 GROUP = "zoo_bench.tests"
 
@@ -23,7 +23,10 @@ def registry() -> Registry[type[Encoder]]:
         "method",
         base="zoo.encoder:Encoder",
         group=GROUP,
-        builtin={"cls": "zoo.methods.pooled:Cls", "simcse": "zoo.methods.simcse:SimCSE"},
+        builtin=lambda: {
+            "cls": Registered("zoo.methods.pooled:Cls", "zoo.methods.pooled"),
+            "simcse": Registered("zoo.methods.simcse:SimCSE", "zoo.methods.simcse"),
+        },
     )
 
 

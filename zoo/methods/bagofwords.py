@@ -18,6 +18,7 @@ from zoo.files import sha256_json
 from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import register_method
 
 _WORD = re.compile(r"\w+")
 
@@ -34,6 +35,7 @@ class BagOfWordsRecipe:
         check_at_most(self, WIDEST, "dim")
 
 
+@register_method("bag-of-words", family="controls", page="controls")
 class BagOfWords(CountedEncoder[BagOfWordsRecipe]):
     """Counts of a text's words in signed buckets chosen by the words' sha256; no training, no vocabulary.
 

@@ -13,6 +13,7 @@ from zoo.errors import TrainingError
 from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.methods.base import check_positive
 from zoo.methods.sbert import SBERT, SBERTRecipe
+from zoo.registry import register_method
 from zoo.training.siamese import PairTask, labelled_task
 
 _PHRASE_PAIRS = "--pairs nli+FILE with a phrasal PPDB 2.0 pack, or --pairs nli+ppdb2-human"
@@ -83,6 +84,7 @@ def paraphrase_identification(
     return PairTask("PI", 2, text_of[target].repeat(1 + negatives), text_of[second].ravel(), labels.ravel())
 
 
+@register_method("burt", family="siamese", paper="BURT", page="burt")
 class BURT(SBERT[BURTRecipe]):
     """BURT: one encoder, three heads; at test the pooled states of a word, phrase or sentence.
 

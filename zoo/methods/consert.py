@@ -20,6 +20,7 @@ from zoo.labels import NLI_LABELS
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.recipe import all_recipes, parse_methods, portable_recipe
+from zoo.registry import register_method
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
 from zoo.training.settings import TrainSettings
@@ -74,6 +75,7 @@ class ConSERTJointObjective(TwoViewsObjective):
         return F.cross_entropy(logits, classes) + self.recipe.loss_weight * contrasts
 
 
+@register_method("consert-joint", family="contrastive", paper="ConSERT", page="two-views")
 class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
     """ConSERT's joint training on NLI pairs; at test the pooled states, as in unsupervised ConSERT.
 
@@ -137,6 +139,7 @@ def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder[Any]], Any]:
     raise UsageError(f"start {recipe.start!r} must name one other recipe that trains a backbone on two views.")
 
 
+@register_method("consert-continued", family="contrastive", paper="ConSERT", page="two-views")
 class ConSERTContinued(TwoViews[ContinuedRecipe]):
     """A second training on the sentences of the same pairs without labels (sup-consert-joint-unsup).
 

@@ -25,6 +25,7 @@ from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import added
+from zoo.registry import register_method
 from zoo.training.loop import Objective
 from zoo.training.pairs import Groups
 from zoo.training.settings import TrainSettings
@@ -102,6 +103,7 @@ class CTObjective(Objective):
         return loss * self.recipe.batch_size if self.recipe.reduction == "sum" else loss
 
 
+@register_method("ct", family="contrastive", paper="Contrastive Tension", page="ct")
 class CT(Contrastive[CTRecipe]):
     """Contrastive Tension with mean pooling; at test f2, or f1 if its dev score is higher.
 

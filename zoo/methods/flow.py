@@ -18,6 +18,7 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.base import check_positive, count_parameters
 from zoo.methods.transform import Transform, TransformRecipe
 from zoo.modules.glow import Glow, Mixing
+from zoo.registry import register_method
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 
@@ -62,6 +63,7 @@ class NegativeLogLikelihood(Objective):
             return -self.glow.log_prob(u.float()).mean() / (math.log(2) * self.glow.dim)
 
 
+@register_method("flow", family="transforms", paper="BERT-flow", page="flow")
 class Flow(Transform[FlowRecipe]):
     """z = f(u) with z ~ N(0, I): Glow on the frozen encoder's vectors; z is compared by cosine.
 

@@ -18,6 +18,7 @@ from zoo.engine.tokens import TokenTable, tokenise
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive, count_parameters
 from zoo.methods.static import static_start
+from zoo.registry import register_method
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
@@ -173,6 +174,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
         return replace(report, facts={"pairs": sizes, "dev_scores": "accuracy on held-out NLI"})
 
 
+@register_method("infersent", family="siamese", paper="InferSent", page="infersent")
 class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]):
     """InferSent on the token vectors of a backbone, whose transformer layers are not used.
 

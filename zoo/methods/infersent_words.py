@@ -23,6 +23,7 @@ from zoo.methods.base import count_parameters
 from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.recipe import build
+from zoo.registry import register_method
 
 _WHAT = "word vectors"
 
@@ -36,6 +37,7 @@ class InferSentWordsRecipe(BiLSTMRecipe, WordVectorsRecipe):
         self.check()
 
 
+@register_method("infersent-words", family="siamese", paper="InferSent", page="infersent")
 class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
     """InferSent on the word vectors of a file; words without a vector are left out, as in its released code.
 

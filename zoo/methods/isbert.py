@@ -22,6 +22,7 @@ from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
+from zoo.registry import register_method
 from zoo.training.loop import Objective
 from zoo.training.settings import TrainSettings
 
@@ -108,6 +109,7 @@ class ISBertObjective(Objective):
         return loss
 
 
+@register_method("isbert", family="contrastive", paper="IS-BERT", page="isbert")
 class ISBert(Contrastive[ISBertRecipe]):
     """IS-BERT: at test the mean of the trained n-gram features.
 

@@ -21,6 +21,7 @@ from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import added
+from zoo.registry import register_method
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
@@ -145,6 +146,7 @@ class MoCoObjective(Objective):
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
 
 
+@register_method("moco", family="contrastive", page="moco")
 class MoCo(Contrastive[MoCoRecipe]):
     """MoCo-BERT and ESimCSE: queue and momentum encoder in training, only the backbone's [CLS] at test.
 

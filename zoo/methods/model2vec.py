@@ -17,6 +17,7 @@ from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable, frame_of
 from zoo.methods.base import WIDEST, BackboneRecipe, check_at_most, check_positive
 from zoo.methods.token_table import TokenTableEncoder, tokenizer_of
+from zoo.registry import register_method
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -54,6 +55,7 @@ def principal(vectors: NDArray[np.float32], dim: int) -> NDArray[np.float32]:
     return scores * np.sign(scores[np.abs(scores).argmax(axis=0), range(scores.shape[1])])
 
 
+@register_method("model2vec", family="words", page="static-contrastive")
 class Model2Vec(TokenTableEncoder[Model2VecRecipe]):
     """A static table distilled from an encoder without any text.
 

@@ -13,6 +13,7 @@ from zoo.engine.backbone import Backbone, token_embeddings
 from zoo.engine.states import token_states
 from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
 from zoo.modules.templates import BoundTemplate
+from zoo.registry import register_method
 from zoo.training.loop import Objective
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class OptiPooler(PromptPooler):
         return token_states(self.model, input_ids, attention_mask, at=at, inputs_embeds=embedded)[0][:, 0].float()
 
 
+@register_method("optiprompt", family="prompts", paper="PromptBERT", page="optiprompt")
 class OptiPrompt(PromptBERT[OptiPromptRecipe]):
     """OptiPrompt: a frozen backbone and a template of trained vectors, initialised from a manual one.
 

@@ -15,8 +15,10 @@ from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.modules.pooler import TokenWeights
 from zoo.recipe import added
+from zoo.registry import register_method
 
 
+@register_method("cls", family="pooling", page="pooling")
 class Cls(BackboneEncoder[BackboneRecipe]):
     """[CLS] of the last layer, without pooler or head ("cls_before_pooler" of SimCSE's code).
 
@@ -39,6 +41,7 @@ class Cls(BackboneEncoder[BackboneRecipe]):
         return Traits(untrained=True, fine_tunes=True, exports=True)
 
 
+@register_method("max", family="pooling", page="pooling")
 class Maximum(BackboneEncoder[BackboneRecipe]):
     """The maximum of each dimension of the last layer over all tokens, with [CLS] and [SEP] (BURT's BERT_MAX).
 
@@ -73,6 +76,7 @@ class AverageRecipe(BackboneRecipe):
         check_positive(self, "sif_a")
 
 
+@register_method("avg", family="pooling", page="pooling")
 class Average(BackboneEncoder[AverageRecipe]):
     """Mean over tokens of the last layer (also by SIF), of the first and last (in two meanings), or of the last two.
 

@@ -23,6 +23,7 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, Layout, StockModules, load_with_library
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.recipe import build
+from zoo.registry import register_method
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -46,6 +47,7 @@ class PretrainedRecipe:
         return self.model
 
 
+@register_method("pretrained", family="finished", page="finished")
 class Pretrained(BackboneEncoder[PretrainedRecipe]):
     """A finished encoder: a transformer, pooling, then Dense and Normalize, as in its modules.json.
 

@@ -15,6 +15,7 @@ from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.modules.templates import Template, first_position
+from zoo.registry import register_method
 
 
 class PromptFields(BackboneFields, Protocol):
@@ -69,6 +70,7 @@ class PromptRecipe(BackboneRecipe):
         Template.parse(self.template)
 
 
+@register_method("prompt", family="prompts", paper="PromptBERT", page="prompt")
 class Prompt(Prompted[PromptRecipe]):
     """A manual template on any pretrained masked language model.
 

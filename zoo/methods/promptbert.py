@@ -22,6 +22,7 @@ from zoo.methods.prompt import Prompted, PromptRecipe
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
+from zoo.registry import register_method
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 
@@ -134,6 +135,7 @@ class PromptPooler(TrainedPooler):
 PromptTrainingRecipeT = TypeVar("PromptTrainingRecipeT", bound=PromptTrainingRecipe, default=PromptBERTRecipe)
 
 
+@register_method("promptbert", family="prompts", paper="PromptBERT", page="promptbert")
 class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT]):
     """PromptBERT: the [MASK] state of a template, trained by contrast of two templates or on NLI triplets.
 

@@ -22,6 +22,7 @@ from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.heads import TanhHead
 from zoo.recipe import added
+from zoo.registry import register_method
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
@@ -168,6 +169,7 @@ class PTBertObjective(Objective):
         momentum_update(self.key_branch, self.query_branch, self.recipe.momentum)
 
 
+@register_method("ptbert", family="contrastive", paper="PT-BERT", page="ptbert")
 class PTBert(Contrastive[PTBertRecipe]):
     """PT-BERT: pseudo-token attention and queue in training, only the backbone's [CLS] at test.
 

@@ -15,6 +15,7 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import register_method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class RandomVectorsRecipe:
         check_at_most(self, WIDEST, "dim")
 
 
+@register_method("random", family="controls", page="controls")
 class RandomVectors(CountedEncoder[RandomVectorsRecipe]):
     """A standard Gaussian vector for each distinct text, drawn from the text's sha256 and the seed.
 

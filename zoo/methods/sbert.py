@@ -18,6 +18,7 @@ from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.methods.pooled import pooled_start
 from zoo.recipe import added
+from zoo.registry import register_method
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,
@@ -64,6 +65,7 @@ class SBERTRecipe(BackboneRecipe):
 SBERTRecipeT = TypeVar("SBERTRecipeT", bound=SBERTRecipe, default=SBERTRecipe)
 
 
+@register_method("sbert", family="siamese", paper="SBERT", page="sbert")
 class SBERT(BackboneEncoder[SBERTRecipeT]):
     """SBERT: at test the pooled states; the classifier is used only in training.
 

@@ -21,6 +21,7 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.word_vectors import find_word_vectors, read_counts, word_vectors_identity
 from zoo.methods.base import check_positive
 from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums, words_start
+from zoo.registry import register_method
 
 Array = NDArray[np.float64]
 _CHUNK = 20_000  # texts in float64 at once
@@ -194,6 +195,7 @@ class WeightedAverages(WordAverages[WeightingT]):
         return sha256_json([super().fingerprint(), self.a, fitted.hexdigest()])
 
 
+@register_method("sif", family="words", page="word-vectors")
 class SIF(WeightedAverages[SIFRecipe], WordVectors[SIFRecipe]):
     """SIF or uSIF of the word vectors of a file.
 

@@ -16,6 +16,7 @@ from zoo.methods.base import BackboneRecipe
 from zoo.methods.sif import WeightedAverages, Weighting
 from zoo.methods.static import static_start
 from zoo.methods.wordvectors import Words
+from zoo.registry import register_method
 
 _CHUNK = 20_000  # texts tokenised at once while counting
 
@@ -51,6 +52,7 @@ class TokenWords(Words):
         return counts
 
 
+@register_method("sif-tokens", family="words", page="word-vectors")
 class TokenSIF(WeightedAverages[TokenSIFRecipe]):
     """SIF or uSIF of static token embeddings.
 

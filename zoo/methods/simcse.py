@@ -19,6 +19,7 @@ from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import added
+from zoo.registry import register_method
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
@@ -114,6 +115,7 @@ def triplets(corpus: Corpus) -> list[tuple[str, str, str]]:
 SimCSERecipeT = TypeVar("SimCSERecipeT", bound=SimCSERecipe, default=SimCSERecipe)
 
 
+@register_method("simcse", family="contrastive", paper="SimCSE", page="simcse")
 class SimCSE(Contrastive[SimCSERecipeT]):
     """SimCSE: [CLS]+MLP in training; at test without the MLP (unsupervised) or with it (supervised).
 

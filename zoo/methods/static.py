@@ -22,6 +22,7 @@ from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, ch
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 from zoo.methods.wordvectors import any_row
 from zoo.recipe import added
+from zoo.registry import register_method
 
 _CHUNK = 20_000  # texts counted, or averaged, at once
 
@@ -49,6 +50,7 @@ def static_start(recipe: BackboneFields, matrix: Literal["input", "output"] = "i
     return Start("static", StaticRecipe(matrix=matrix, **own))
 
 
+@register_method("static", family="words", paper="PromptBERT", page="static")
 class Static(BackboneEncoder[StaticRecipe]):
     """Mean of the rows of the word-embedding matrix, without position or type embeddings and without any layer.
 

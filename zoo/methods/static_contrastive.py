@@ -19,6 +19,7 @@ from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.static import StaticRecipe
 from zoo.methods.token_table import TokenTableEncoder, backbone_table, bags, tokenizer_of, tokenizer_sha256
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors
+from zoo.registry import register_method
 from zoo.training.augment import generator
 from zoo.training.loop import Objective, train
 from zoo.training.losses import info_nce
@@ -65,6 +66,7 @@ class TableObjective(Objective):
         return info_nce(first, second, self.temperature)
 
 
+@register_method("static-contrastive", family="words", page="static-contrastive")
 class StaticContrastive(TokenTableEncoder[StaticContrastiveRecipe]):
     """Static token vectors trained by contrast, from plain text alone or from a backbone's token embeddings.
 

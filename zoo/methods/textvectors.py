@@ -16,6 +16,7 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.text_vectors import find_text_vectors, read, text_vectors_identity
 from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import register_method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,7 @@ class TextVectorsRecipe:
     path: str | None = None
 
 
+@register_method("vectors", family="finished", page="finished")
 class TextVectors(CountedEncoder[TextVectorsRecipe]):
     """The vectors of texts from a file; a task with a text that is not in the file is n/a.
 

@@ -24,6 +24,7 @@ from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, asked_within
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
 from zoo.recipe import added
+from zoo.registry import register_method
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
@@ -126,6 +127,7 @@ class TwoViewsObjective(Objective):
 TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoViewsRecipe)
 
 
+@register_method("twoviews", family="contrastive", page="two-views")
 class TwoViews(Contrastive[TwoViewsRecipeT]):
     """ConSERT and CLEAR, which differ only in their recipes; at test the sentence is not changed.
 

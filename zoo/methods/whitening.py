@@ -17,6 +17,7 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.sentence_transformers import IDENTITY, Dense, Normalize, StockModules
 from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
+from zoo.registry import register_method
 
 _CHUNK = 65_536  # rows converted to float64 at a time; a million vectors would take gigabytes
 
@@ -57,6 +58,7 @@ def whitening(vectors: NDArray[np.floating[Any]], k: int | None, floor: float) -
     return mean, (eigenvectors * scale)[:, :k], int(significant.sum())
 
 
+@register_method("whitening", family="transforms", paper="BERT-whitening", page="whitening")
 class Whitening(Transform[WhiteningRecipe]):
     """Whitened, L2-normalised vectors of k dimensions; fitted on a corpus, on NLI pairs or on each task's texts.
 

@@ -22,6 +22,7 @@ from zoo.formats.word_vectors import PIECES, Matrix, find_word_vectors, read_wor
 from zoo.identity import method_identity
 from zoo.methods.base import check_positive
 from zoo.methods.counted import CountedEncoder
+from zoo.registry import register_method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +167,7 @@ class WordAverages(CountedEncoder[WordsT]):
 WordVectorsRecipeT = TypeVar("WordVectorsRecipeT", bound=WordVectorsRecipe, default=WordVectorsRecipe)
 
 
+@register_method("wordvectors", family="words", page="word-vectors")
 class WordVectors(WordAverages[WordVectorsRecipeT]):
     """Averages of the word vectors of a file.
 

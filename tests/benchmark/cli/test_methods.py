@@ -11,8 +11,8 @@ from fakes import Cli
 
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
-from zoo.families import family_of
 from zoo.recipe import all_recipes, build, parse_yaml
+from zoo.registry import METHODS
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ def test_the_list_is_narrow_and_by_family(cli: Cli) -> None:
         else:
             family = line.split(":")[0]
     recipes = all_recipes()
-    assert under == {name: family_of(spec.method) for name, spec in recipes.items()}
+    assert under == {name: METHODS.card(spec.method).family for name, spec in recipes.items()}
     assert lines[-1].startswith(f"{len(recipes)} recipes;")
 
 

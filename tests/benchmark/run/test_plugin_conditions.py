@@ -156,7 +156,7 @@ def test_an_installed_plugin_s_docstring_is_read_unloaded(tmp_path: Path, monkey
         for name, place in (("a", "inner.model:Theirs"), ("b", "inner.model:Bare"), ("c", "absent:Nothing"))
     ]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: points)
-    registry: Registry[Any] = Registry("method", base="zoo.encoder:Encoder", group="g", builtin={})
+    registry: Registry[Any] = Registry("method", base="zoo.encoder:Encoder", group="g", builtin=dict)
     assert registry.names() == ["a", "b", "c"]
     assert registry.summary("a") == "What it does."
     assert registry.summary("b").startswith("plugin (written_by_others.inner.model:Bare")

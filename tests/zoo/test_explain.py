@@ -1,20 +1,11 @@
-"""Families of methods, and the reasons that stand beside settings."""
+"""The reasons that stand beside settings, and the notes of recipes."""
 
 from __future__ import annotations
 
 from zoo.explain import notes, reasons
-from zoo.families import FAMILIES, PLUGINS, family_of
 from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
 from zoo.recipe import all_recipes
-from zoo.registry import METHODS
-
-
-def test_every_built_in_method_has_one_family() -> None:
-    listed = [method for _, methods in FAMILIES.values() for method in methods]
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {name for name in METHODS.names() if METHODS.is_builtin(name)}
-    assert family_of("of-nobody") == PLUGINS
 
 
 def test_reasons_are_the_comments_beside_fields() -> None:
