@@ -46,7 +46,7 @@ def printed_beside(found: Item, chosen: Chosen) -> list[Printed]:
     for line in found.lines():
         ours = _with_values([*_from_tables(found, line, tables, chosen), *_from_files(found, line, chosen)])
         row = line.row
-        notes = [f"cited: {row.cited}" if row.cited else "", f"slip: {row.slip}" if row.slip else ""]
+        notes = [f"cited: {row.cited}" if row.cited else "", f"slip: {row.slip}" if row.slip else "", row.observation]
         values = {column: line.text(column) for column in line.scores}
         result.append(Printed(_metric(line), row.backbone, values, tuple(filter(None, notes)), tuple(ours)))
     for name, texts in found.prints.items():

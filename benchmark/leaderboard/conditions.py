@@ -24,6 +24,8 @@ GROUPS = {
     "released": "finished weights, trained elsewhere, perhaps on labels",
     "controls": "what every method is measured against",
 }
+# Names of recipes in older records.
+_FORMER = {f"moco-{how}repo": f"moco-{how}q320" for how in ("", "reorder-", "delete-", "duplicate-")}
 _SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # the suffix by which tables distinguish rows with the same name
 
 
@@ -31,7 +33,8 @@ _SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # the suffix by which tables dist
 def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
     """Return the recipe of a table's row and its overrides, without those that only say where weights are."""
     base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
-    return base, {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
+    own = {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}
+    return _FORMER.get(base, base), own
 
 
 @functools.cache

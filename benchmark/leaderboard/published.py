@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from benchmark.leaderboard.conditions import recipe_of
 from benchmark.leaderboard.rows import Aggregation, Row, Table
@@ -73,6 +73,7 @@ class PrintedRow:
     differs: str | None = None
     cited: str | None = None
     slip: str | None = None
+    observation: str | None = None
     unlike: Mapping[str, str] = field(default_factory=dict)
 
     def reason_unlike(self, base: str, overrides: Mapping[str, Any]) -> str | None:
@@ -351,9 +352,9 @@ def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons
     return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
 
 
-def slips(suite: Suite) -> list[PublishedRow]:
-    """Return the published rows of `suite` that contain an error in print."""
-    return [line for line, _ in _in_suite(suite) if line.row.slip]
+def remarks(suite: Suite, kind: Literal["slip", "observation"]) -> list[tuple[PublishedRow, str]]:
+    """Return the published rows of `suite` with a slip in print, or with an observation, and what it is."""
+    return [(line, text) for line, _ in _in_suite(suite) if (text := getattr(line.row, kind))]
 
 
 def _in_suite(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
@@ -375,6 +376,7 @@ def _about(line: PublishedRow) -> dict[str, Any]:
         "pooling": line.table.pooling,
         "seeds": line.seeds(),
         "slip": line.row.slip,
+        "observation": line.row.observation,
     }
 
 

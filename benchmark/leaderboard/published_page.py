@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from benchmark.leaderboard.conditions import backbone_of
 from benchmark.leaderboard.markdown import markdown_row
-from benchmark.leaderboard.published import AVERAGE, BesidePublished, cited, published, slips
+from benchmark.leaderboard.published import AVERAGE, BesidePublished, cited, published, remarks
 from benchmark.leaderboard.rows import Table
+
+_REMARKS: dict[str, Literal["slip", "observation"]] = {"Slips in print": "slip", "Observations": "observation"}
 
 
 def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
@@ -46,11 +48,11 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
                 markdown_row([line.row.method, line.source(), *values, line.row.cited or "", "; ".join(reasons)])
             )
         lines.append("")
-    wrong = slips(suite)
-    if wrong:
-        lines += ["## Slips in print", ""]
-        lines += [f"- {one.table.source()}, {one.row.method} ({one.row.backbone}): {one.row.slip}." for one in wrong]
-        lines.append("")
+    for title, kind in _REMARKS.items():
+        printed = remarks(suite, kind)
+        lines += [f"## {title}", ""] if printed else []
+        lines += [f"- {one.table.source()}, {one.row.method} ({one.row.backbone}): {text}." for one, text in printed]
+        lines += [""] if printed else []
     used = dict.fromkeys([*(c.line.table for c in comparisons), *(line.table for line, _ in quoted)])
     lines += ["## Protocols", "", *(f"- {one.source()} ({one.what}): {one.protocol()}." for one in used), ""]
     papers = published().papers

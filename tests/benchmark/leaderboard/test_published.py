@@ -149,14 +149,12 @@ def test_the_same_protocol_and_backbone_are_compared() -> None:
         ("simcse", "sts", "someone/bert-base-uncased", "PT-BERT, table 3", "other backbone"),
         ("simcse", "sts-raw", BERT, "PT-BERT, table 3", "not comparable: untokenised text"),
         ("simcse", "sts", BERT, "PT-BERT, table 5c", "not comparable: hard subset"),
-        ("simcse", "sts", BERT, "PT-BERT, table 4", "not comparable: development split"),
         ("simcse:steps=9", "sts", BERT, "PT-BERT, table 3", "not comparable: other settings (ours: steps=9)"),
         ("simcse", "sts", BERT, "PT-BERT, table 2: SimCSE_64", "other settings (theirs: train_max_length=64)"),
         ("ct", "sts", BERT, "PT-BERT, table 3", "not comparable: a released checkpoint of an unpublished recipe"),
         ("prompt", "sts", BERT, "PromptBERT, table 5", "not comparable: no period is added at test"),
         ("promptbert-sup-repo", "transfer", BERT, "PromptBERT, table 15", "tested with head and denoising"),
         ("prompt-repo:top_k=9", "sts", BERT, "PromptBERT, table 5", "other settings (ours: top_k=9)"),
-        ("simcse-crop", "sts", BERT, "PT-BERT, table 4", "not comparable: development split"),
         ("ptbert-repo:pseudo_tokens=64", "sts", "zoo-mini", "PT-BERT, table 5a: PT-BERT L-64", "other backbone"),
         ("cls", "sts", BERT, "BURT, table 2", "not comparable: backbone bert-base (case not stated)"),
         ("promptbert-repo", "transfer-fast", BERT, "PromptBERT, table 15", "not comparable: SentEval's fast setting"),
@@ -172,6 +170,8 @@ def test_elsewhere_the_reason_is_told(name: str, suite_name: str, backbone: str,
 
 def test_dev_and_period_scores_stand_beside_their_own_kind() -> None:
     assert one("simcse-crop", "PT-BERT, table 4", "sts-dev").compared == ["STS-B-dev"]
+    of_test = {key.partition(":")[0].rpartition(" ")[2] for key in comparisons("simcse") if key.startswith("PT-BERT")}
+    assert "3" in of_test and "4" not in of_test, "no dev score stands beside a test score"
     assert one("prompt-repo", "PromptBERT, table 5").compared == [*suite("sts").tasks, AVERAGE]
     assert one("promptbert-sup-transfer", "PromptBERT, table 15", "transfer").compared[-1] == AVERAGE
     found = comparisons("ptbert-repo:queue_size=384")
