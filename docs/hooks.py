@@ -1,4 +1,4 @@
-"""What the handbook's builder does beside Markdown: links out of docs/, tables of recipes and suites, listings."""
+"""What the handbook has beside Markdown: links out of docs/, listings, and what is made of cards, suites and tasks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,33 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(((?:\.\./)+[^)#\s]*)(#[^)\s]*)?\)")
-_MADE = re.compile(r"^<!-- (program|recipes|settings|suites|tasks)(?:: (.+?))? -->$", re.M)
+_MADE = re.compile(r"^<!-- (program|suites|tasks)(?:: (.+?))? -->$", re.M)
 _log = logging.getLogger("mkdocs.hooks.handbook")
+
+
+def on_config(config: Any) -> None:
+    """Add the pages of the methods to the menu."""
+    menu = next(part["Methods"] for part in config.nav if "Methods" in part)
+    menu += [f"methods/{page}.md" for page in _pages()]
+
+
+def on_files(files: Any, config: Any) -> None:
+    """Add a page for each method that has none: a title, and what the page of every method ends with."""
+    from mkdocs.structure.files import File
+
+    from zoo.registry import METHODS
+
+    for page in _pages():
+        if files.get_file_from_path(path := f"methods/{page}.md") is None:
+            files.append(File.generated(config, path, content=f"# {METHODS.card(page).paper or page}\n"))
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Return a page's Markdown with what is generated, and with links to files outside docs/ as their paths."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
     markdown = _MADE.sub(lambda found: _MAKERS[found[1]](found[2]), markdown)
+    if folder.name == "methods":
+        markdown += "\n" + _of_cards(_pages()[Path(page.file.src_uri).stem])
     return _LINK.sub(lambda found: _outside(found, folder, page.file.src_uri), markdown)
 
 
@@ -38,18 +57,55 @@ def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> str:
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def _recipes(methods: str) -> str:
-    """Return a table of the recipes of some methods."""
+def _pages() -> dict[str, list[str]]:
+    """Return the pages of the built-in methods, each with its methods, in the order of the families."""
+    from zoo.card import FAMILIES
+    from zoo.registry import METHODS
+
+    builtin = [name for name in METHODS.names() if METHODS.is_builtin(name)]
+    pages: dict[str, list[str]] = {}
+    for name in sorted(builtin, key=lambda name: list(FAMILIES).index(METHODS.card(name).family)):
+        pages.setdefault(METHODS.card(name).page or name, []).append(name)
+    return pages
+
+
+def _of_cards(methods: list[str]) -> str:
+    """Return the end of a page: the cards of its methods, their recipes and settings, and the papers to cite."""
     from zoo.explain import notes
+    from zoo.papers import papers_of
+    from zoo.recipe import all_recipes
+    from zoo.registry import METHODS
+
+    recipes = all_recipes()
+    parts = ["## Recipes"]
+    settings, papers = ["## Settings"], []
+    for name in methods:
+        specs = [spec for spec in recipes.values() if spec.method == name]
+        card = METHODS.card(name)
+        parts.append(f"`{name}` (family {card.family}, version {METHODS.get(name).version}): {METHODS.summary(name)}")
+        parts.append(_table(["Recipe", "What it is", "Source"], ([f"`{s.name}`", s.summary, s.paper] for s in specs)))
+        parts += [f"`{one}`\n:   {text}" for spec in specs for one, text in notes(spec) if one == spec.name]
+        parts += [_differences(spec.name, f"{spec.name}-repo") for spec in specs if f"{spec.name}-repo" in recipes]
+        first = recipes.get(name) or next(spec for spec in specs if not spec.extends)
+        settings.append(_settings(first.name))
+        papers += [paper for spec in specs for paper in papers_of(spec, recipes)[:1]]
+    cited = [
+        f"- {paper.authors}. [*{paper.title}.*]({paper.url}) {f'{paper.venue} ' if paper.venue else ''}{paper.year}."
+        for paper in dict.fromkeys(papers)
+    ]
+    return "\n\n".join([*parts, *settings, *(["## How to cite", "\n".join(cited)] if cited else [])])
+
+
+def _differences(paper: str, code: str) -> str:
+    """Return a table of the settings in which the recipes of a paper and of its code differ; "" without any."""
     from zoo.recipe import all_recipes
 
-    wanted = methods.split(", ")
-    specs = [spec for spec in all_recipes().values() if spec.method in wanted]
-    if missing := set(wanted) - {spec.method for spec in specs}:
-        _log.warning("no recipe of %s", ", ".join(sorted(missing)))
-    table = _table(["Recipe", "What it is", "Source"], ([f"`{s.name}`", s.summary, s.paper] for s in specs))
-    own = ((spec.name, text) for spec in specs for name, text in notes(spec) if name == spec.name)
-    return "\n".join([table, "", *(f"`{name}`\n:   {text}\n" for name, text in own)])
+    (_, stated), (_, released) = (all_recipes()[name].resolve() for name in (paper, code))
+    if type(stated) is not type(released):
+        return ""
+    pairs = {f.name: (getattr(stated, f.name), getattr(released, f.name)) for f in dataclasses.fields(stated)}
+    rows = [[f"`{name}`", f"`{a!r}`", f"`{b!r}`"] for name, (a, b) in pairs.items() if a != b]
+    return _table(["Setting", f"`{paper}`", f"`{code}`"], rows) if rows else ""
 
 
 def _settings(name: str) -> str:
@@ -89,4 +145,4 @@ def _program(file: str) -> str:
     return f"```python\n{(ROOT / 'docs' / file).read_text(encoding='utf-8')}```"
 
 
-_MAKERS = {"program": _program, "recipes": _recipes, "settings": _settings, "suites": _suites, "tasks": _tasks}
+_MAKERS = {"program": _program, "suites": _suites, "tasks": _tasks}
