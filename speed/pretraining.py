@@ -45,7 +45,7 @@ class Side:
         torch.manual_seed(recipe.seed)
         if recipe.begin_from is None:
             model = new_model(recipe, len(self.setting.tokenizer), self.setting.tokenizer)
-            start_weights(model, self.setting.stream.ids, recipe, recipe.seed)
+            start_weights(model, self.setting.stream.ids, self.setting.tokenizer, recipe, recipe.seed)
         else:
             model = load_model(recipe.begin_from, recipe.dropout)
         self.objective = self.setting.objective(model)

@@ -32,12 +32,13 @@ pytestmark = pytest.mark.slow
 RECIPES = all_recipes()
 # One recipe of each method on a backbone, and what differs in the parts of a backbone that it reads.
 CHECKED = """cls avg-top2 max static-avg static-freq static-head sif-tokens static-contrastive model2vec
-    whitening flow simcse simcse-sup simcse-mlm moco
+    whitening flow simcse simcse-sup simcse-mlm simcse-words moco
     esimcse ptbert ptbert-repo ct isbert consert consert-joint consert-sup clear sbert burt infersent prompt
     prompt-top200 prompt-denoise promptbert promptbert-same-template promptbert-sup-repo optiprompt
     optiprompt-repo pretrained""".split()
 WITHOUT_BACKBONE = {"random", "bag-of-words", "wordvectors", "sif", "vectors", "infersent-words"}
 SMALL = {"batch_size": 32, "steps": 10, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8, "pooling": "mean"}
+SMALL["table_steps"] = 10
 ONE_VIEW = {"simcse", "simcse-mlm", "moco", "ptbert", "promptbert-same-template", "optiprompt", "optiprompt-repo"}
 REFUSALS = {name: ("two views apart by dropout alone", {"albert", "modernbert"}) for name in ONE_VIEW} | {
     "promptbert-sup-repo": ("as wide as the states", {"albert", "electra"}),

@@ -89,6 +89,7 @@ def golden_values(name: str, backbone: Path) -> dict[str, Any]:
     chosen |= {"path": str(backbone / ("texts.tsv" if name == "vectors" else "words.txt"))} if "path" in fields else {}
     chosen |= {"dropout": 0.1} if "dropout" in fields else {}
     chosen |= {"steps": 10, "dim": 16} if name == "static-contrastive" else {}
+    chosen |= {"steps": 10, "table_steps": 10} if name == "simcse-words" else {}
     recipe = cls.Recipe(**chosen)
     encoder = cls(recipe, Runtime())
     traits = cls.traits(recipe)

@@ -30,6 +30,7 @@ ONE_RECIPE_A_METHOD = {
     "whitening": "whitening:k=8",
     "flow": "flow-nli-h0",
     "simcse": "simcse-sup",
+    "simcse-words": "simcse-words:steps=2:table_steps=2",
     "moco": "moco:queue_size=64",
     "ptbert": "ptbert",
     "ct": "ct",

@@ -13,7 +13,8 @@ def model_card(name: str, facts: dict[str, Any]) -> str:
     embedding = "" if model["embedding"] == model["width"] else f", token vectors {model['embedding']} wide"
     stages = "".join(f", rows of {length} from step {step:,} on" for step, length in recipe["row_stages"])
     went_on = "" if recipe["begin_from"] is None else f"; went on from {recipe['begin_from']}"
-    start = f"tokens {recipe['tokens']}, positions {recipe['positions']}, output bias {recipe['output_bias']}"
+    start = f"tokens {recipe['table'] or recipe['tokens']}, positions {recipe['positions']}"
+    start += f", output bias {recipe['output_bias']}, residual outputs times {recipe['residual_scale']:g}"
     return f"""# {name}
 
 A masked language model pretrained by `zoo-bench pretrain`.
@@ -27,7 +28,7 @@ A masked language model pretrained by `zoo-bench pretrain`.
 | text | {", ".join(facts["texts"])}: {facts["sentences"]:,} sentences, {facts["stream_tokens"]:,} tokens; \
 {facts["excluded_sentences"]:,} sentences left out because a benchmark tests them |
 | training | {facts["steps"]:,} steps of {recipe["batch_rows"]} rows x {recipe["row_length"]} tokens{stages} \
-({facts["tokens_seen"] / 1e6:.1f} million), {_optimiser(recipe)}, masking {100 * recipe["mask_rate"]:.0f} %, dropout \
+({facts["tokens_seen"] / 1e6:.1f} million), {_optimiser(recipe)}, masking {_masking(recipe)}, dropout \
 {recipe["dropout"]:g}, seed {recipe["seed"]}; {facts["seconds"]:.0f} s on {facts["device"]} in {facts["precision"]} |
 | rate | {recipe["warmup_steps"]:,} warm-up steps, {_fall(recipe)} |
 | resumed | {_resumed(facts)} |
@@ -35,7 +36,7 @@ A masked language model pretrained by `zoo-bench pretrain`.
 | loss | {_loss(recipe)} |
 | held out | masked-token accuracy {100 * facts["held_out_accuracy"]:.2f} %, pseudo-perplexity \
 {facts["held_out_pseudo_perplexity"]:.1f} ({facts["held_out_masked_tokens"]:,} masked tokens) |
-{_again(facts)}{_points(facts["held_out_curve"])}"""
+{_stages(facts["stages"])}{_again(facts)}{_points(facts["held_out_curve"])}"""
 
 
 def _ancestry(ancestry: dict[str, list[str]]) -> str:
@@ -54,6 +55,23 @@ def _optimiser(recipe: dict[str, Any]) -> str:
     if recipe["optimizer"] == "adamw":
         return adamw
     return f"Muon {recipe['learning_rate']:g} (momentum {recipe['momentum']:g}) for the hidden matrices, {adamw}"
+
+
+def _masking(recipe: dict[str, Any]) -> str:
+    last, steps = recipe["last_mask_rate"], recipe["mask_steps"]
+    return f"{100 * recipe['mask_rate']:.0f} %" + ("" if last is None else f" to {100 * last:.0f} % at step {steps:,}")
+
+
+def _stages(stages: list[dict[str, Any]]) -> str:
+    """Return a line for each training that the weights went through, if there were several."""
+    if len(stages) < 2:
+        return ""
+    return "".join(
+        f"| stage {number} | {stage['tokens_seen'] / 1e6:.1f} million tokens, masking {_masking(stage)}, held-out"
+        f" accuracy {100 * stage['held_out_accuracy']:.2f} %,"
+        f" pseudo-perplexity {stage['held_out_pseudo_perplexity']:.1f} |\n"
+        for number, stage in enumerate(stages, 1)
+    )
 
 
 def _fall(recipe: dict[str, Any]) -> str:

@@ -85,6 +85,7 @@ class MLMObjective(Objective):
     ) -> None:
         super().__init__()
         self.model, self.recipe, self.masking = model, recipe, masking
+        self.mask_rate = recipe.mask_rate  # the training sets it at each step
         self.sampled = sampled
         self._teacher = (
             [] if teacher is None else [teacher.eval().requires_grad_(False)]
@@ -109,7 +110,7 @@ class MLMObjective(Objective):
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         """Token ids of packed rows (n, length) -> scalar loss."""
-        corrupted, positions, truth = self.corrupted(ids, self.recipe.mask_rate)
+        corrupted, positions, truth = self.corrupted(ids, self.mask_rate)
         states = self.output_states(self.model, corrupted, positions)
         _, decoder = head_parts(self.model)
         if self._teacher:

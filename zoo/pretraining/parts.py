@@ -25,6 +25,13 @@ def head_parts(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.T
     return lambda states: norm(act(dense(states))), _linear(head, "decoder")
 
 
+def layer_outputs(model: PreTrainedModel) -> list[nn.Linear]:
+    """Return the linear maps whose results are added to the residual stream: two of each layer."""
+    names = (".output.dense", ".attention.dense", ".ffn_output")  # the first of BERT and RoBERTa, the others of ALBERT
+    modules = model.base_model.named_modules()
+    return [module for name, module in modules if name.endswith(names) and isinstance(module, nn.Linear)]
+
+
 def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
     """Return the transformer without the head."""
     from transformers import PreTrainedModel

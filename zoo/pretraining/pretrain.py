@@ -12,7 +12,7 @@ import torch
 
 from zoo.encoder import FitReport, Run, Runtime
 from zoo.engine.named import PRETRAINING
-from zoo.files import check_writable, write_json, write_sums, write_tensors, write_text
+from zoo.files import check_writable, read_mapping, write_json, write_sums, write_tensors, write_text
 from zoo.pretraining.card import curve_svg, model_card
 from zoo.pretraining.mlm import HeldOut
 from zoo.pretraining.models import find_with_tokenizer, flops_per_token, load_model, new_model
@@ -73,7 +73,7 @@ def pretrain(
     torch.manual_seed(recipe.seed)
     if recipe.begin_from is None:
         model = new_model(recipe, len(setting.tokenizer), setting.tokenizer)
-        start_weights(model, setting.stream.ids, recipe, recipe.seed)
+        start_weights(model, setting.stream.ids, setting.tokenizer, recipe, recipe.seed)
     else:
         model = load_model(recipe.begin_from, recipe.dropout)
     objective = setting.objective(model)
@@ -169,6 +169,7 @@ def _facts(
         "sentences": stream.sentences,
         "excluded_sentences": stream.excluded,
         "stream_sha256": stream.sha256,
+        "stages": [*_stages_before(setting), _stage(recipe, seen, final)],
         "steps": training.step,
         "tokens_seen": seen,
         "resumed": len(training.resumed_at),
@@ -186,6 +187,21 @@ def _facts(
             if "held_out_accuracy" in line
         ],
     }
+
+
+def _stage(recipe: PretrainRecipe, tokens: int, final: HeldOut) -> dict[str, Any]:
+    masking = {name: getattr(recipe, name) for name in ("mask_rate", "last_mask_rate", "mask_steps")}
+    scores = {"held_out_accuracy": final.accuracy, "held_out_pseudo_perplexity": final.pseudo_perplexity}
+    return {"tokens_seen": tokens, **masking, **scores}
+
+
+def _stages_before(setting: Setting) -> list[dict[str, Any]]:
+    """Return the stages that the ancestor's folder states, if this training went on from one that has them."""
+    ancestor = setting.names.begin_from
+    if ancestor is None or not (ancestor.folder / PRETRAINING).is_file():
+        return []
+    stages: list[dict[str, Any]] = read_mapping(ancestor.folder / PRETRAINING).get("stages", [])
+    return stages
 
 
 def _write_folder(

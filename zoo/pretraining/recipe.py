@@ -37,6 +37,8 @@ class PretrainRecipe(StartRecipe):
     row_length: int = 64
     row_stages: tuple[tuple[int, int], ...] = ()  # (step, length): from this step on, rows have this length
     mask_rate: float = 0.2  # 0.15 in BERT; small models learn a little sooner with more
+    last_mask_rate: float | None = None  # to which mask_rate falls linearly in the first `mask_steps` steps
+    mask_steps: int = 4000
     held_out_rows: int = 2048
     held_out_mask_rate: float = 0.2  # independent of mask_rate, so that trainings can be compared
     batch_rows: int = 32  # at row_length; with longer rows fewer, so that the tokens per step stay the same
@@ -67,6 +69,10 @@ class PretrainRecipe(StartRecipe):
             raise ValueError(f"width {self.width} is not a multiple of the {self.heads} heads")
         if not 0 < self.mask_rate < 1 or not 0 < self.held_out_mask_rate < 1 or not 0 <= self.teacher_weight <= 1:
             raise ValueError("mask_rate, held_out_mask_rate and teacher_weight are shares between 0 and 1")
+        if self.mask_steps < 1 or not 0 < (self.last_mask_rate or self.mask_rate) < 1:
+            raise ValueError("last_mask_rate must be a share between 0 and 1, and mask_steps at least 1")
+        if (self.tokens == "table") != (self.table is not None):
+            raise ValueError("tokens=table and table=FOLDER belong together: the start is that table")
         if self.store not in ("float16", "bfloat16", "float32"):
             raise ValueError("store must be float16, bfloat16 or float32")
         if self.decay_steps is not None and self.decay_steps < 0:
@@ -108,6 +114,12 @@ def stages(recipe: PretrainRecipe) -> list[Stage]:
     tokens = recipe.batch_rows * recipe.row_length
     found = [Stage(0, recipe.row_length, recipe.batch_rows)]
     return found + [Stage(step, length, max(tokens // length, 1)) for step, length in recipe.row_stages]
+
+
+def mask_rate_at(recipe: PretrainRecipe, step: int) -> float:
+    """Return the share of tokens that are masked at a step."""
+    last = recipe.mask_rate if recipe.last_mask_rate is None else recipe.last_mask_rate
+    return recipe.mask_rate + min(step / recipe.mask_steps, 1.0) * (last - recipe.mask_rate)
 
 
 def rate_factor(step: int, warmup: int, decay_from: int, total: int) -> float:

@@ -16,7 +16,7 @@ from zoo.files import read_signed, write_signed
 from zoo.pretraining.mlm import HeldOut, MLMObjective
 from zoo.pretraining.optimizers import MuonAdamW, hidden_matrices
 from zoo.pretraining.phases import DECAY, Phase, begin_decay, copy_file
-from zoo.pretraining.recipe import PretrainRecipe, rate_factor, stages
+from zoo.pretraining.recipe import PretrainRecipe, mask_rate_at, rate_factor, stages
 from zoo.training.checkpoint import undisturbed
 from zoo.training.folder import LAST
 from zoo.training.loop import Training
@@ -116,6 +116,7 @@ class PretrainTraining(Training):
         stage = self.stages[number]
         rows = self.training_rows[stage.length]
         self.length = stage.length
+        self.objective.mask_rate = mask_rate_at(self.recipe, step)  # type: ignore[assignment]
         epoch, index = divmod(step - stage.first_step, -(-len(rows) // stage.batch))
         seed = [self.run_.seed, epoch] if number == 0 else [self.run_.seed, epoch, number]
         if self._pass is None or self._pass[0] != seed:
