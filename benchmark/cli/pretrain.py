@@ -151,8 +151,8 @@ def pretrain_command(options: _Options) -> int:
 def command(**options: Unpack[_Options]) -> int:
     """Pretrain a small masked language model.
 
-    RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, tiny) or a YAML file. The same command
-    goes on with a training that was stopped or killed; with more --steps it goes on with a finished one, at the full
-    rate, from where that began to fall.
+    RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, zoo-text, tiny) or a YAML file. The same
+    command goes on with a training that was stopped or killed; with more --steps it goes on with a finished one, at the
+    full rate, from where that began to fall.
     """
     return pretrain_command(options)
