@@ -34,7 +34,8 @@ def command(**options: Unpack[_Options]) -> int:
     """Pretrain once for each line of a table of settings, and compare them on held-out text.
 
     TABLE is a name (zoo-mini, zoo-text, tiny) or a YAML file with the keys recipe, tokens, base and trials. Trials that
-    are done are kept, so that the same command goes on after a stop, and `--only` adds one trial at a time to the table.
+    are done are kept, so that the same command goes on after a stop, and `--only` adds one trial at a time to the
+    table.
     """
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts
