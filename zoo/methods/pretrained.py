@@ -35,7 +35,8 @@ class PretrainedRecipe:
 
     model: str = DEFAULT_BACKBONE
     revision: str | None = None
-    pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2"] | None = None  # None: the folder's
+    # None: the folder's; "pooler": [CLS] through the checkpoint's own linear layer and tanh
+    pooling: Literal["cls", "mean", "max", "first-last-h0", "first-last-h1", "top2", "pooler"] | None = None
     max_length: int | None = None  # None: the folder's
 
     def __post_init__(self) -> None:
@@ -65,7 +66,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, source: BackboneSource | None = None) -> None:
         Encoder.__init__(self, recipe, runtime)
         self.source = source or find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
-        self.layout = Layout.read(self.source, recipe.model, recipe.pooling)
+        self.layout = Layout.read(self.source, recipe.model, recipe.pooling, runtime.allow_pickle)
         self.stats, self.trained = EncodingStats(), False
         self.library: SentenceTransformer | None = None
         if self.layout.foreign:
@@ -103,7 +104,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
         """Return the traits of a finished encoder; one that cannot be fine-tuned raises in `token_table`."""
-        exports = recipe.pooling is None or recipe.pooling in EXPORTED_POOLINGS
+        exports = recipe.pooling in (None, "pooler", *EXPORTED_POOLINGS)
         return Traits(released=True, fine_tunes=True, exports=exports)
 
     def token_table(self, texts: list[str]) -> TokenTable:
