@@ -4,25 +4,27 @@ Example:
     >>> import benchmark
     >>> results = benchmark.evaluate("avg-last", tasks="pocket-words")
     >>> results.to_frame().columns.tolist()
-    ['pocket-words', 'Conditions']
+    ['pocket-words', 'Seeds', 'Conditions']
 """
 
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from benchmark.analysis.compared import Compared, compare_rows
 from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
-from benchmark.leaderboard.files import Leaderboard, leaderboard_files, write_leaderboard
+from benchmark.leaderboard.files import Leaderboard, tables_of, write_leaderboard
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.sequential import Look, until_told_apart
-from benchmark.leaderboard.show import frame_of, html_of, text_of
+from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.records.query import label
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
@@ -33,7 +35,7 @@ from benchmark.run.executors.ranks import follow, leading
 from benchmark.run.executors.workers import run_workers
 from benchmark.run.fit import Others
 from benchmark.run.marks import forget
-from benchmark.run.options import RESULTS, RunOptions
+from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions
 from benchmark.run.plan import Plan
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome, Runner
@@ -269,6 +271,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
 
 
 _TEXTS = ("data", "backbone", "corpus", "pairs")  # options that are names or paths
+_TURN = threading.RLock()  # a run sets what all threads share: random states, torch's settings, the working folder
 
 
 def _folder_of(results: str | Path | Results) -> Path:
@@ -279,7 +282,7 @@ def _folder_of(results: str | Path | Results) -> Path:
     return Path(results)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """The result of `evaluate`: it prints as a table, shows as HTML in a notebook, and `to_frame` gives a DataFrame."""
 
@@ -290,7 +293,7 @@ class Results:
     _temporary: TemporaryDirectory[str] | None = None  # the records' folder where none was given; deleted with this
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return scores x100, means over seeds: a row per method; columns: each task, their mean and the conditions."""
+        """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
         return frame_of(self.tables)
 
     def row(self) -> str:
@@ -306,6 +309,9 @@ class Results:
 
     def __str__(self) -> str:
         return text_of(self.tables)
+
+    def __repr__(self) -> str:
+        return brief_of(self.tables)
 
     def _repr_html_(self) -> str:
         return html_of(self.tables)
@@ -326,68 +332,88 @@ def evaluate(
     version: str | None = None,
     results: str | Path | None = None,
     quiet: bool = False,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> Results:
-    """Measure an encoder and return its scores.
+    """Measure one encoder, or each of a list or dict of encoders, and return the scores.
 
     `encoder` is a recipe as for `--methods` (it is trained if it needs training), a `zoo.Encoder`, a
-    sentence-transformers model, or a function that takes a list of texts and returns an array (n, dim). `tasks` names
-    suites or tasks, also with globs. `options` are the fields of `RunOptions`: data, seeds, backbone, corpus,
-    train_sentences, device, precision, limit ... With `results`, records are kept in that folder, and cells of a recipe
-    that are already measured there are not measured again. An object is measured anew in every call, unless `version`
-    (any text, changed by hand) says that it is the same as before. Progress goes to standard error unless `quiet`.
+    sentence-transformers model, a Hugging Face (model, tokenizer), whose vectors are means over tokens, an object with
+    `encode(texts)`, or a function, also a coroutine function, that takes a list of texts and returns an array (n, dim).
+    `tasks` names suites or tasks, also with globs; the tables have these alone. `options` are fields of `RunOptions`:
+    data, seeds, backbone, corpus, train_sentences, device, precision, limit ... With `results`, records are kept in
+    that folder, and cells of a recipe that are already measured there are not measured again. An object is measured
+    anew in every call, unless `version` (any text, changed by hand) says that it is the same as before. Progress goes
+    to standard error unless `quiet`. Calls from several threads take turns.
 
     Raises UsageError for unknown names, MissingError where nothing could be measured, and ZooError with the reason of
     the first failed cell.
     """
+    from benchmark.run.objects import listed  # imports torch
     from benchmark.tasks.suites import suite, suite_name
 
-    known = {one.name for one in dataclasses.fields(RunOptions)} - {"methods", "suites", "tasks", "results"}
-    known -= {"until_told_apart", "seeds_at_most", "first_seed"}  # of runs of several rows
-    for option in options.keys() - known:
-        more = "Name suites and tasks with tasks=, and the method first."
-        raise UsageError(f"evaluate has no option {option!r}.{did_you_mean(option, [*known, 'tasks'])} {more}")
-    listed = tasks.split(",") if isinstance(tasks, str) else tasks
-    if not isinstance(listed, Sequence) or not all(isinstance(part, str) for part in listed):
+    known = inspect.signature(evaluate).parameters
+    for option in options.keys() - known.keys():
+        raise UsageError(f"evaluate has no option {option!r}.{did_you_mean(option, known)}")
+    parts = tasks.split(",") if isinstance(tasks, str) else tasks
+    if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
         raise UsageError(f"tasks is {tasks!r:.100}; give names: a text with commas, or a list of texts.")
-    names = [part.strip() for part in listed if part.strip()]
+    names = [part.strip() for part in parts if part.strip()]
     if not names or encoder is None:
         raise UsageError(f"evaluate is given {'no encoder' if names else 'no task'}; name one, or more with commas.")
-    if isinstance(encoder, Path):
-        encoder = str(encoder.absolute())
+    given_encoders = listed(encoder, name)
+    recipes = [
+        str(one.absolute() if isinstance(one, Path) else one)
+        for _, one in given_encoders
+        if isinstance(one, str | Path)
+    ]
+    plain = len(recipes) == len(given_encoders)  # all are recipes, which any process can make
     suites = [found for part in names if (found := suite_name(part)) is not None]
     single = [part for part in names if suite_name(part) is None]
     single += [task for one in suites for task in suite(one).tasks] if single and suites else []
     temporary = TemporaryDirectory(prefix="zoo-bench-") if results is None else None
     folder = Path(temporary.name) if temporary is not None else _folder_of(results or "")
     given: dict[str, Any] = {k: str(v) if isinstance(v, Path) and k in _TEXTS else v for k, v in options.items()}
+    if plain and (labels := [called for called, _ in given_encoders if called is not None]):
+        given["label"] = ",".join(labels)
     chosen = RunOptions(
-        methods=encoder if isinstance(encoder, str) else "",
+        methods=",".join(recipes) if plain else "",
         suites=",".join(suites) if suites and not single else None,
         tasks=",".join(dict.fromkeys(single)) or None,
         results=folder,
         **given,
     )
-    given_encoder = None if isinstance(encoder, str) else encoder
-    if chosen.workers > 1 or chosen.executor is not None:
-        if given_encoder is not None:
-            raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
-        prepared, finished = run(chosen, command=["benchmark.evaluate"])
-    else:
-        prepared = prepare(
-            chosen, given=given_encoder, name=name, version=version, progress=Progress.silent() if quiet else None
-        )
-        finished = execute(prepared, chosen, command=["benchmark.evaluate"])
-        forget(prepared.deaths)
+    with _TURN:
+        if chosen.workers > 1 or chosen.executor is not None:
+            if not plain:
+                raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
+            prepared, finished = run(chosen, command=["benchmark.evaluate"])
+        else:
+            progress = Progress.silent() if quiet else None
+            prepared = prepare(chosen, given=None if plain else given_encoders, version=version, progress=progress)
+            finished = execute(prepared, chosen, command=["benchmark.evaluate"])
+            forget(prepared.deaths)
     if finished.outcome.failed:
         what, reason = finished.outcome.failed[0]
         raise ZooError(f"{what}: {reason}")
     wanted = {(plan.name, cell.key) for plan in prepared.plan.encoders for cell in plan.cells}
-    made, _, store = leaderboard_files(folder, ",".join(prepared.suites))
+    store = Records(folder)
     records = [record for record in store.all() if (record["method"]["name"], record["key"]) in wanted]
     if not any(record["status"] == "ok" for record in records):
         reasons = [reason for _, reason in finished.outcome.missing]
         raise MissingError(f"nothing was measured: {reasons[0] if reasons else 'no cell was planned'}")
-    rows = {plan.row_key for plan in prepared.plan.encoders}
-    shown = [dataclasses.replace(table, rows=[row for row in table.rows if row.row_key in rows]) for table in made]
-    return Results([table for table in shown if table.rows], records, finished.outcome, folder, temporary)
+    rows = {(plan.name, plan.row_key) for plan in prepared.plan.encoders}
+    tables = tables_of(store, ",".join(prepared.suites), {record["task"]["name"] for record in records})
+    for table in tables:
+        table.rows[:] = [row for row in table.rows if (row.identity, row.row_key) in rows]
+    return Results([table for table in tables if table.rows], records, finished.outcome, folder, temporary)
+
+
+_OWN = inspect.signature(evaluate)
+_OPTIONS = [
+    inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+    for one in dataclasses.fields(RunOptions)
+    if one.name in EvaluateOptions.__annotations__
+]
+evaluate.__signature__ = _OWN.replace(  # type: ignore[attr-defined]  # with the options, which notebooks complete
+    parameters=[*list(_OWN.parameters.values())[:-1], *_OPTIONS]
+)

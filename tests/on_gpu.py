@@ -58,6 +58,25 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
     return encoders(device, folder, "bf16")
 
 
+def moves(device: str, folder: Path) -> dict[str, Any]:
+    """How far vectors are from those on the CPU, for encoders that were made there and moved."""
+    import zoo.hardware
+    from zoo.encoder import Run
+    from zoo.saved import create
+
+    zoo.hardware.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
+    model, found = backbone(folder / "bert", 0.1), {}
+    for name in ("avg-last", "static-avg", "whitening", "flow", "promptbert", "isbert", "pretrained"):
+        key = "pooling=mean:model" if name == "pretrained" else "backbone"
+        encoder = create(f"{name}:{key}={model}")
+        if hasattr(encoder, "learn"):  # a map, which has to be fitted
+            encoder.learn(encoder.base.encode([f"{i} small dogs" for i in range(64)]), Run())  # type: ignore[attr-defined]
+        before = encoder.encode(["a small dog", "rain"])
+        after = encoder.encode(["a small dog", "rain"], device=device)
+        found[name] = [float(np.abs(after - before).max()), encoder.runtime.device]
+    return found
+
+
 def probes(device: str, folder: Path) -> dict[str, Any]:
     """Accuracies of the probes, two and three classes, each protocol, and the relatedness regression."""
     from benchmark.metrics import relatedness
@@ -182,6 +201,7 @@ def main(part: str, folder: Path) -> None:
         "probes": probes,
         "training": training,
         "faults": faults,
+        "moves": moves,
     }
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices

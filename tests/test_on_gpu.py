@@ -54,3 +54,11 @@ def test_what_fails_on_a_gpu_fails_here(tmp_path: Path) -> None:
     found = results("faults", tmp_path)
     assert found["gpu"] == {"failed": [True] * 5, "dtypes": ["torch.bfloat16", "torch.float32"]}
     assert found["cpu"]["failed"] == [False] * 5
+
+
+@pytest.mark.slow
+def test_an_encoder_moves_with_all_its_parts(tmp_path: Path) -> None:
+    found = results("moves", tmp_path)["gpu"]
+    assert len(found) == 7
+    for name, (off, device) in found.items():
+        assert off < 1e-4 and device != "cpu", name

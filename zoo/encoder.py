@@ -5,31 +5,18 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol
+from typing import Any, ClassVar, Generic, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar  # typing's has no default before Python 3.13
 
+from zoo.encoding import moved, normalised, parts_of, with_options
 from zoo.errors import MissingError
-from zoo.progress import Progress
-
-Vectors = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Runtime:
-    """Where and how an encoder computes; never part of a recipe."""
-
-    device: str = "cpu"
-    precision: str = "fp32"  # "fp32" or "bf16" (autocast; pooling and scoring stay float32)
-    token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
-    allow_pickle: bool = False
-    progress: Progress = field(default_factory=Progress.silent)
-    # Returns the number of a signal that was received, or None; encoding calls it after each batch and may stop.
-    stop_signal: Callable[[], int | None] = lambda: None
+from zoo.runtime import Runtime as Runtime
+from zoo.runtime import Vectors as Vectors
 
 
 @dataclass(frozen=True)
@@ -38,7 +25,7 @@ class Traits:
 
     needs_corpus: bool = False  # fit() reads unlabelled sentences
     needs_neighbours: bool = False  # fit() reads which of them follow each other in a document
-    needs_pairs: bool = False  # fit() reads labelled (NLI) or scored sentence pairs
+    needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI)
     ignores_labels: bool = False  # fit() reads the sentences of the pairs and not their labels
     stochastic: bool = False  # the result depends on the seed
     transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
@@ -61,9 +48,8 @@ class Traits:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Named training sentences; with `labels` or `scores` (one per pair), sentences 2i and 2i + 1 are the pair i.
+    """Named training sentences; with `labels` (one per pair), sentences 2i and 2i + 1 are the pair i.
 
-    A label is a word, such as "entailment"; a score is a number, higher for more similar sentences.
     `documents` has the number of each document's first sentence, ascending from 0; None where the order means nothing.
     """
 
@@ -71,21 +57,19 @@ class Corpus:
     sentences: Sequence[str]
     labels: Sequence[str] | None = None
     documents: Sequence[int] | None = None
-    scores: Sequence[float] | None = None
 
     def sha256(self) -> str:
-        """Return the sha256 of the sentences, labels and scores, in order, with an empty line before each document."""
+        """Return the sha256 of the sentences, and labels, in order, with an empty line before each document."""
         digest = hashlib.sha256()
         starts = set(self.documents or ())
-        for number, text in enumerate((*self.sentences, *(self.labels or ()), *map(repr, self.scores or ()))):
+        for number, text in enumerate((*self.sentences, *(self.labels or ()))):
             line = text.encode("utf-8", "surrogatepass") + b"\n"
             digest.update(b"\n" + line if number in starts else line)
         return digest.hexdigest()
 
     def identity(self) -> dict[str, Any]:
         """Return what keys and records state about the corpus: its name, size and sha256."""
-        of_pairs = self.scores if self.labels is None else self.labels
-        size = {"sentences": len(self.sentences)} if of_pairs is None else {"pairs": len(of_pairs)}
+        size = {"sentences": len(self.sentences)} if self.labels is None else {"pairs": len(self.labels)}
         documents = {} if self.documents is None else {"documents": len(self.documents)}
         return {"name": self.name, **size, **documents, "sha256": self.sha256()}
 
@@ -177,9 +161,41 @@ class Encoder(ABC, Generic[RecipeT]):
         self.recipe = recipe
         self.runtime = runtime
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if "encode" in vars(cls):
+            cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
+
     @abstractmethod
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return vectors (n, dim), float32, finite, in the order of `texts`."""
+    def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> Vectors:
+        """Return vectors (n, dim), float32, finite, in the order of `texts`; a method defines `encode(self, texts)`.
+
+        Its callers may add `batch_size` (at most so many texts at a time, the longest first), `device` (the encoder is
+        moved there, and stays), `show_progress_bar`, and `normalize_embeddings` (vectors of length 1).
+        """
+
+    def similarity(self, first: Vectors, second: Vectors) -> Vectors:
+        """Return the cosines (n, m) of vectors (n, dim) and (m, dim), 0 where one is the zero vector."""
+        return normalised(np.atleast_2d(first)) @ normalised(np.atleast_2d(second)).T
+
+    def to(self, device: str) -> Self:
+        """Move the weights to a device, such as "cuda:1", and return the encoder; raises UsageError without it."""
+        for part in parts_of(self):
+            if part.runtime.device != device:
+                from zoo.hardware import choose_device
+
+                part.runtime = replace(part.runtime, device=choose_device(device))
+                for name, value in vars(part).items():
+                    if not isinstance(value, Encoder):
+                        setattr(part, name, moved(value, part.runtime.device))
+        return self
+
+    def __repr__(self) -> str:
+        recipe, where = getattr(self, "recipe", None), getattr(self, "runtime", Runtime())
+        shown = fields(recipe) if is_dataclass(recipe) else ()
+        changed = [f"{f.name}={v!r:.100}" for f in shown if (v := getattr(recipe, f.name)) != f.default]
+        size = f"{self.dim} dimensions, " if isinstance(getattr(self, "dim", None), int) else ""
+        return f"{type(self).__name__}({', '.join(changed)}): {size}{where.device}, {where.precision}"
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each text (n,) whether the encoder knows any part of it; word-vector methods override this.

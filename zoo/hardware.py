@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zoo.encoder import Runtime
 from zoo.errors import UsageError, ZooError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.paths import cache_folder
 from zoo.progress import Progress
+from zoo.runtime import Runtime
 
 # Some virtual machines report AMX but kill a process that uses it; the second value limits oneDNN to AVX-512.
 _ISA_CAPS = (None, "AVX512_CORE_BF16")

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
-from benchmark.leaderboard.show import frame_of, html_of, text_of
+from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.leaderboard.table import AGGREGATED, build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.conflicts import one_digest
-from benchmark.records.schema import Record
+from benchmark.records.known_overlap import read_overlap, with_overlap
+from benchmark.records.schema import Record, scores_of
 from benchmark.records.store import Records, pause_garbage_collection, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError
@@ -70,7 +71,13 @@ def leaderboard_files(
         return named, files | {"index.html": made_page}, records
 
 
-@dataclass(frozen=True)
+def tables_of(records: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
+    """Return the tables of some suites (comma-separated) with the columns of these tasks alone."""
+    found = read_completed(records)
+    return build_tables(found, [suite.narrowed(tasks) for suite in suites_of(found, suite_names)], records)
+
+
+@dataclass(frozen=True, repr=False)
 class Leaderboard:
     """Tables that were made and written; prints as text, shows as HTML in a notebook, `to_frame` gives a DataFrame."""
 
@@ -79,7 +86,7 @@ class Leaderboard:
     corrupt: list[tuple[Path, str]]  # damaged records, which are left out
 
     def to_frame(self) -> pandas.DataFrame:
-        """Return scores x100, means over seeds: a row per method; columns: each task, their mean and the conditions."""
+        """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
         return frame_of(self.tables)
 
     def show(self, row_keys: Collection[str] | None = None) -> None:
@@ -98,6 +105,9 @@ class Leaderboard:
 
     def __str__(self) -> str:
         return f"{text_of(self.tables)}\n{self._places()}"
+
+    def __repr__(self) -> str:
+        return brief_of(self.tables)
 
     def _repr_html_(self) -> str:
         return html_of(self.tables)
@@ -119,8 +129,8 @@ def write_leaderboard(
 
 
 def read_completed(records: Records) -> list[Record]:
-    """Return a folder's records: those of a task on one version of the data."""
-    return one_digest(read_records(records))
+    """Return a folder's records: those of a task on one version of the data, older ones with overlap.json's overlap."""
+    return with_overlap(one_digest(read_records(records)), read_overlap(records.folder))
 
 
 def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:
@@ -128,7 +138,19 @@ def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite
     in_suites = {task for one in known for task in one.tasks}
     others = sorted({r["task"]["name"] for r in records} - in_suites)
     suites = suites_named(names) if names else known
-    if others:  # tasks of plugins belong to no suite and get a table of their own
+    if others:  # tasks of plugins and of mteb belong to no suite and get a table of their own
+        measured = {r["task"]["name"]: str(scores_of(r)["main_metric"]) for r in records if r["scores"] is not None}
+        others.sort(key=lambda task: (measured.get(task, ""), task))
+        means: dict[str, tuple[str, ...]] = {}  # where measures differ, each is a group of columns with its own mean
+        for task in others:
+            measure = f"Avg. {measured.get(task, '').removeprefix('all_')}"
+            means[measure] = (*means.get(measure, ()), task)
+        named, average = tuple(others), len(means) == 1
+        means = {name: tasks for name, tasks in means.items() if len(tasks) > 1 and not average}
         title = "Tasks outside every suite"
-        suites.append(Suite(name="other", title=title, tasks=tuple(others), columns=tuple(others), dev="", corpus=""))
+        suites.append(
+            Suite(
+                name="other", title=title, tasks=named, columns=named, dev="", corpus="", means=means, average=average
+            )
+        )
     return suites

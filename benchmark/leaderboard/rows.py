@@ -64,6 +64,10 @@ class Table:
         """Return a row's values in the order of `columns`."""
         return [*(row.values[task] for task in self.suite.tasks), *(row.means[name] for name in self.suite.means)]
 
+    def averages(self, row: Row) -> list[Value]:
+        """Return a row's average as a list of one, for the last column; [] in a table that has no such column."""
+        return [row.average] if self.suite.average else []
+
     @property
     def seeds(self) -> bool:
         """Whether any row has a lowest and a highest average over seeds."""

@@ -201,12 +201,12 @@ def print_table(table: Table, stream: TextIO | None = None, row_keys: Collection
     for row in table.rows:
         if row not in own and all(value.mean is None for value in row.values.values()):
             continue
-        average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
+        average = [v.text() if v.mean is not None else f"n/a ({v.reason})" for v in table.averages(row)]
         place = row.place() if utf8 else row.place().replace("≈", "~")
-        cells = [place, row.name, *(value.text() for value in table.cells(row)), average]
+        cells = [place, row.name, *(value.text() for value in table.cells(row)), *average]
         lines.append([fit_to(" ".join(cell.split()), stream) for cell in cells])
-    header = ["#", "Method", *table.columns, "Avg."]
-    print(_drawn(fit_to(title, stream), header, lines, utf8), file=stream)
+    header = ["#", "Method", *table.columns, *["Avg."] * table.suite.average]
+    print(fit_to(title, stream), _drawn(header, lines, utf8), sep="\n", file=stream)
     for text in filter(None, (table.suite.note, table.legend, *ancestry_lines(table.rows))):
         print(fit_to(text if utf8 else text.replace("≈", "~"), stream), file=stream)
     for row in own:
@@ -214,14 +214,14 @@ def print_table(table: Table, stream: TextIO | None = None, row_keys: Collection
             print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)
 
 
-def _drawn(title: str, header: list[str], rows: list[list[str]], utf8: bool) -> str:
+def _drawn(header: list[str], rows: list[list[str]], utf8: bool) -> str:
     """Return a table as text with each column as wide as its widest cell; the second column is left-aligned."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as Drawing
     from rich.text import Text
 
-    drawing = Drawing(title=Text(title), title_justify="left", box=box.SIMPLE if utf8 else box.ASCII)
+    drawing = Drawing(box=box.SIMPLE if utf8 else box.ASCII)
     for number, name in enumerate(header):
         drawing.add_column(Text(name), justify="left" if number == 1 else "right", no_wrap=True)
     for cells in rows:

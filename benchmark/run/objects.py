@@ -1,4 +1,4 @@
-"""Objects as encoders, instead of recipes: a zoo Encoder, a sentence-transformers model or a function of texts.
+"""Objects as encoders, instead of recipes: a zoo Encoder, a model of a library, an object with `encode`, a function.
 
 An object is known by its vectors, and by its fingerprint or files where it has them. It is measured in every run,
 because nothing says whether the next object of its name is the same; a `version` that the caller gives says so.
@@ -6,30 +6,36 @@ because nothing says whether the next object of its name is the same; a `version
 
 from __future__ import annotations
 
+import asyncio
 import functools
+import inspect
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.identity import vectors_digest
-from benchmark.run.plan import ResolvedMethod, unstated
+from benchmark.run.plan import ResolvedMethod, resolve_methods, unstated
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
+from zoo.encoding import runtimes_changed
 from zoo.engine.batching import EncodingStats
+from zoo.engine.pooling import masked_mean
 from zoo.errors import ContractError, UsageError, ZooError, said
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
+from zoo.recipe import all_recipes, parse_methods
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,38 +124,19 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         return self.inner_now.fingerprint()
 
 
-@contextmanager
-def _asking(encoder: Encoder[Any], stop: Callable[[], int | None]) -> Iterator[None]:
+def _asking(encoder: Encoder[Any], stop: Callable[[], int | None]) -> AbstractContextManager[None]:
     """Make an encoder, and the encoders that it contains, check for this run's signals inside the block.
 
     The number of texts per call depends on whether an encoder checks for signals, and it can change the last digits of
     vectors. With this, a given encoder gets as many texts at a time as its recipe would.
     """
-    before = [(part, part.runtime) for part in _parts(encoder, set())]
-    try:
-        for part, own in before:
-            part.runtime = replace(own, stop_signal=functools.partial(_first, stop, own.stop_signal))
-        yield
-    finally:
-        for part, own in before:
-            part.runtime = own
+    return runtimes_changed(
+        encoder, lambda own: replace(own, stop_signal=functools.partial(_first, stop, own.stop_signal))
+    )
 
 
 def _first(stop: Callable[[], int | None], own: Callable[[], int | None]) -> int | None:
     return stop() or own()
-
-
-def _parts(encoder: Encoder[Any], seen: set[int]) -> Iterator[Encoder[Any]]:
-    """Yield an encoder and the encoders among its attributes, such as the base of a whitening."""
-    if id(encoder) in seen:
-        return
-    seen.add(id(encoder))
-    inside = getattr(encoder, "__dict__", {})
-    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
-        yield encoder
-    for value in inside.values():
-        if isinstance(value, Encoder):
-            yield from _parts(value, seen)
 
 
 @dataclass(frozen=True)
@@ -167,12 +154,13 @@ class _Called(Encoder[_Name]):
     ) -> None:
         super().__init__(_Name(name), runtime)
         self.function, self.stated, self.size = function, facts, size
+        self.loop: tuple[ThreadPoolExecutor, asyncio.Runner] | None = None
         self.texts, self.seconds = 0, 0.0
         try:
             self.dim = int(self.encode(["a", "b"]).shape[1])
         except ZooError:
             raise
-        except Exception as error:  # of the caller's function
+        except (Exception, SystemExit) as error:  # of the caller's function; SystemExit ends a thread without a word
             raise ContractError(
                 f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
                 " (n, dim)."
@@ -182,8 +170,15 @@ class _Called(Encoder[_Name]):
     def encode(self, texts: Sequence[str]) -> Vectors:
         started = time.perf_counter()
         found = self.function(list(texts))
-        found = found.detach().float().cpu().numpy() if hasattr(found, "detach") else found
-        vectors = np.asarray(found, dtype=np.float32)
+        if inspect.isawaitable(found):
+            found = self._awaited(found)
+        try:
+            vectors = _array(found)
+        except (TypeError, ValueError) as error:
+            raise ContractError(
+                f"{self.recipe.name}: {len(texts)} texts gave a {type(found).__name__} that is no array of numbers"
+                f" ({said(error)}); return one vector per text, all of one length, (n, dim)."
+            ) from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ContractError(
                 f"{self.recipe.name}: {len(texts)} texts gave an array of shape {vectors.shape}; return one vector per"
@@ -191,6 +186,13 @@ class _Called(Encoder[_Name]):
             )
         self.texts, self.seconds = self.texts + len(texts), self.seconds + time.perf_counter() - started
         return vectors
+
+    def _awaited(self, found: Awaitable[Any]) -> Any:
+        """Return what a coroutine gives, in a loop of all calls: the caller's own thread may be in another one."""
+        if self.loop is None:
+            self.loop = ThreadPoolExecutor(1), asyncio.Runner()
+        thread, runner = self.loop
+        return thread.submit(runner.run, _whole(found)).result()
 
     def encoding_stats(self) -> dict[str, Any]:
         return {"texts": self.texts, "seconds": self.seconds}
@@ -212,24 +214,81 @@ class _Called(Encoder[_Name]):
         return vectors_digest(self.encode, PROBES)
 
 
+async def _whole(found: Awaitable[Any]) -> Any:
+    return await found
+
+
+def _array(found: Any) -> Vectors:
+    """Return an array or tensor, or a list of them or of numbers, as float32."""
+    if isinstance(found, list | tuple) and any(hasattr(one, "detach") for one in found):
+        found = [one.detach().float().cpu().numpy() for one in found]
+    return np.asarray(found.detach().float().cpu() if hasattr(found, "detach") else found, dtype=np.float32)
+
+
 class _ByEngine(Pretrained):
-    """Runs a sentence-transformers model by this project's engine, after both gave the same vectors."""
+    """Runs a library's model by this project's engine, after both gave the same vectors."""
 
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), "run_by": "zoo"}
 
 
-def _from_library(model: object) -> TypeGuard[SentenceTransformer]:
-    return any(cls.__module__.startswith("sentence_transformers") for cls in type(model).__mro__)
+def _is(value: object, library: str, name: str) -> bool:
+    """Return whether a value is of a library's class, or of one derived from it; imports nothing."""
+    return any(cls.__name__ == name and cls.__module__.startswith(library) for cls in type(value).__mro__)
+
+
+def _with_tokenizer(given: object) -> tuple[PreTrainedModel, PreTrainedTokenizerBase] | None:
+    """Return the model and the tokenizer of a Hugging Face pipeline, or of a pair of both; None for anything else."""
+    if _is(given, "transformers", "Pipeline"):
+        return given.model, given.tokenizer  # type: ignore[attr-defined]
+    if not isinstance(given, list | tuple) or len(given) != 2:
+        return None
+    first, second = given if _is(given[0], "transformers", "PreTrainedModel") else given[::-1]
+    both = _is(first, "transformers", "PreTrainedModel") and _is(second, "transformers", "PreTrainedTokenizerBase")
+    return (first, second) if both else None
+
+
+def listed(encoder: object, name: str | None) -> list[tuple[str | None, object]]:
+    """Return (name, encoder) for each of a list or dict of encoders, or for the only one, whose name may be given."""
+    several: list[tuple[str | None, object]]
+    if isinstance(encoder, Mapping):
+        several = [(str(called), one) for called, one in encoder.items()]
+    elif isinstance(encoder, list | tuple) and _with_tokenizer(encoder) is None:
+        several = [(None, one) for one in encoder]
+    else:
+        return [(name, encoder)]
+    if name is not None or not several:
+        raise UsageError("name is of one encoder; name several by a dict." if several else "no encoder is given.")
+    return several
+
+
+def _name_of(model: PreTrainedModel) -> str:
+    return Path(str(model.name_or_path)).name or type(model).__name__
+
+
+def _mean_pooled(model: Any, tokenizer: Any, texts: list[str]) -> NDArray[np.float32]:
+    """Return the means (n, dim) of a Hugging Face model's last states over each text's tokens, 32 texts at a time."""
+    import torch
+
+    model = model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
+    longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 512)
+    found = []
+    with torch.inference_mode():
+        for start in range(0, len(texts), 32):
+            some = texts[start : start + 32]
+            batch = tokenizer(some, padding=True, truncation=True, max_length=longest, return_tensors="pt")
+            batch = batch.to(model.device)
+            found.append(masked_mean(model(**batch).last_hidden_state, batch["attention_mask"]).cpu())
+    return np.asarray(torch.cat(found))
 
 
 def _of_library(
-    model: SentenceTransformer, name: str, runtime: Runtime, texts: Sequence[str], precision: str | None
+    model: Any, tokenizer: Any, name: str, runtime: Runtime, texts: Sequence[str], precision: str | None
 ) -> tuple[Encoder[Any], dict[str, Any]]:
-    """Return a sentence-transformers model as an encoder, and the identity of its files as far as it can be saved.
+    """Return a library's model as an encoder, and the identity of its files as far as it can be saved.
 
-    Its own `encode` runs it; the engine, which is faster, only where both give the same vectors of `texts`. It computes
-    in its own precision unless `precision` names one.
+    Its own `encode` runs it, or a mean over tokens where it has a tokenizer instead; the engine, which is faster, only
+    where both give the same vectors of `texts`. It computes in its own precision unless `precision` names one.
     """
     import torch
 
@@ -240,29 +299,74 @@ def _of_library(
         )
     runtime = replace(runtime, precision=precision or ("fp32" if single else "bf16"))
     half = single and runtime.precision == "bf16"
+    source = name if tokenizer is None else f"{_name_of(model)}, mean pooling"
+    files: dict[str, Any] = {} if tokenizer is None else {"backbone": {"name": source}}
 
     def encode(some: list[str]) -> Any:
         with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
-            return model.encode(some)
+            return model.encode(some) if tokenizer is None else _mean_pooled(model, tokenizer, some)
 
-    own = _Called(encode, name, runtime, {"run_by": "sentence-transformers"}, count_parameters(model))
+    run_by = "sentence-transformers" if tokenizer is None else "transformers"
+    own = _Called(encode, name, runtime, {"run_by": run_by}, count_parameters(model))
     try:
         with tempfile.TemporaryDirectory() as folder:
-            model.save(folder)
-            engine = _ByEngine(_ByEngine.Recipe(model=folder), runtime)
-            files = {"backbone": {**Pretrained.sources(engine.recipe, runtime)["backbone"], "name": name}}
+            if tokenizer is None:
+                model.save(folder)
+            else:
+                model.save_pretrained(folder)
+                tokenizer.save_pretrained(folder)
+            recipe = _ByEngine.Recipe(model=folder, pooling=None if tokenizer is None else "mean")
+            engine = _ByEngine(recipe, runtime)
+            files = {"backbone": {**Pretrained.sources(engine.recipe, runtime)["backbone"], "name": source}}
         if engine.library is None and texts and engine.dim == own.dim:
             distinct = list(dict.fromkeys(texts))
             if deviation(engine.encode(distinct), own.encode(distinct)) <= _AGREES[runtime.precision]:
                 engine.stats = EncodingStats()
                 return engine, files
     except (Exception, SystemExit) as error:  # a class that cannot be saved, or not be read again
-        runtime.progress.say(f"{name} is run by its own encode(): {said(error)}")
-        return own, {}
+        runtime.progress.say(f"{name} is run by its own code: {said(error)}")
     return own, files
 
 
 _AGREES = {"fp32": 1e-4, "bf16": TOLERANCE["bf16"]}  # largest difference of a value, relative to the vectors' length
+
+
+def methods_of(
+    given: Sequence[tuple[str | None, object]],
+    defaults: Mapping[str, Any],
+    runtime: Runtime,
+    texts: Sequence[str],
+    *,
+    version: str | None,
+    precision: str | None,
+) -> list[ResolvedMethod]:
+    """Return each of some encoders, objects or recipes, as a method of a plan; raises UsageError for equal names."""
+    methods = []
+    for name, one in given:
+        if isinstance(one, str | Path):
+            found = resolve_methods(parse_methods(str(one), all_recipes()), defaults)
+            if name is not None and len(found) > 1:
+                raise UsageError(f"{name!r} names {len(found)} recipes ({one}); name one.")
+            methods += found if name is None else [replace(found[0], name=name, recipe_name=found[0].name)]
+        else:
+            methods.append(method_of(one, name, runtime, texts, version=version, precision=precision))
+    names = [method.name for method in methods]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two encoders are called {twice[0]!r}; give a dict: {{'one name': ..., 'another': ...}}.")
+    return methods
+
+
+def check_mode(encoder: object) -> None:
+    """Raise UsageError for a torch module in training mode, or a method of one; sentence-transformers leaves it."""
+    module = getattr(encoder, "__self__", encoder)
+    if getattr(module, "training", False) is True and callable(getattr(module, "eval", None)) and not _of_st(module):
+        raise UsageError(
+            f"{type(module).__name__} is in training mode, in which dropout changes its vectors; call .eval() first."
+        )
+
+
+def _of_st(value: object) -> bool:
+    return _is(value, "sentence_transformers", "SentenceTransformer")
 
 
 def method_of(
@@ -274,34 +378,47 @@ def method_of(
     version: str | None = None,
     precision: str | None = None,
 ) -> ResolvedMethod:
-    """Return an object as a method of a plan: a zoo Encoder, a sentence-transformers model or a callable.
+    """Return an object as a method of a plan.
 
-    `texts` are a sample of those to encode; `precision` is the one that was asked for. Raises UsageError for anything
-    else.
+    It may be a zoo Encoder, a sentence-transformers model, a Hugging Face model with its tokenizer, an object with
+    `encode`, or a function or coroutine function of texts. `texts` are a sample of those to encode; `precision` is the
+    one that was asked for. Raises UsageError for anything else, and for a torch module in training mode.
     """
     inner: Encoder[Any]
     files: dict[str, Any] = {}
     left: tuple[str, ...] = ()
     fingerprint = None
+    pair = _with_tokenizer(encoder)
+    check_mode(encoder if pair is None else pair[0])
     if isinstance(encoder, Encoder):
         inner, called, kind = encoder, type(encoder).__name__, method_identity(type(encoder), code=False)
         files, fingerprint = type(inner).sources(inner.recipe, inner.runtime), inner.fingerprint()
         left = unstated(type(inner), type(inner).traits(inner.recipe))
-    elif _from_library(encoder):
-        called = getattr(getattr(encoder, "model_card_data", None), "model_name", None) or "sentence-transformers model"
-        inner, files = _of_library(encoder, name or called, runtime, texts, precision)
-        kind = "sentence-transformers"
+    elif pair is not None or _of_st(encoder):
+        kind = "sentence-transformers" if pair is None else "transformers, mean pooling"
+        if pair is None:
+            called = getattr(getattr(encoder, "model_card_data", None), "model_name", None) or f"{kind} model"
+        else:
+            called = _name_of(pair[0])
+        model, tokenizer = pair or (encoder, None)
+        inner, files = _of_library(model, tokenizer, name or called, runtime, texts, precision)
         left = () if files else ("sources",)
     elif isinstance(encoder, type):
         raise UsageError(f"{encoder.__name__} is a class; give an object of it, or the name of its recipe.")
-    elif callable(encoder):
+    elif _is(encoder, "transformers", "PreTrainedModel") or _is(encoder, "transformers", "PreTrainedTokenizerBase"):
+        raise UsageError(
+            f"{type(encoder).__name__} is one half of a Hugging Face encoder; give the model with its tokenizer:"
+            " (model, tokenizer)."
+        )
+    elif callable(encode := getattr(encoder, "encode", encoder)):
         called, kind = getattr(encoder, "__name__", type(encoder).__name__), "function"
-        inner = _Called(encoder, name or called, replace(runtime, precision="fp32"), {}, 0)
+        inner = _Called(encode, name or called, replace(runtime, precision="fp32"), {}, 0)
         left = ("sources", "precision", "parameters")
     else:
         raise UsageError(
             f"{type(encoder).__name__} is no encoder; give a recipe's name, a zoo Encoder, a sentence-transformers"
-            " model, or a function that takes a list of texts and returns an array (n, dim)."
+            " model, a Hugging Face (model, tokenizer), an object with encode(texts), or a function that takes a list"
+            " of texts and returns an array (n, dim), which may ask an API."
         )
     cls: type[ObjectEncoder] = type(
         "ObjectEncoder", (ObjectEncoder,), {"inner": inner, "files": files, "__module__": __name__}

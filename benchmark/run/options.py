@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from zoo.errors import UsageError
 
@@ -42,6 +42,35 @@ def check_values(options: object) -> None:
             raise UsageError(f"{name} is {value:.4g} and must be from {low} to {high:,}.")
         if name == "precision" and value not in PRECISIONS:
             raise UsageError(f"precision {value!r:.100} is not one of {', '.join(PRECISIONS)}.")
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """Those of `RunOptions` that `benchmark.evaluate` takes, for editors and type checkers."""
+
+    controls: bool
+    label: str | None
+    seeds: int | None
+    backbone: str | Path | None
+    revision: str | None
+    corpus: str | Path | None
+    pairs: str | Path | None
+    dev: str | None
+    train_sentences: int | None
+    train_pairs: int | None
+    data: str | Path | None
+    device: str
+    precision: str
+    limit: int | None
+    allow_missing: bool
+    allow_pickle: bool
+    fail_fast: bool
+    remeasure: bool
+    embedding_cache: float
+    tracker: str | None
+    tracker_folder: Path | None
+    workers: int
+    executor: str | None
+    shard: str | None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -40,16 +41,15 @@ def prepare(
     options: RunOptions,
     *,
     write: bool = True,
-    given: object = None,
-    name: str | None = None,
+    given: Sequence[tuple[str | None, object]] | None = None,
     version: str | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
-    With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` is an
-    encoder object that replaces the methods; its rows have the name `name`. It is measured anew in every call, unless
-    `version` says that it is the same as before.
+    With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` has
+    encoders that replace the methods, each with a name or None for its own. An object is measured anew in every call,
+    unless `version` says that it is the same as before.
     """
     part, parts = options.part()
     options.trackers()  # raises before any work if one is not installed
@@ -76,11 +76,12 @@ def prepare(
         runtime = replace(runtime, progress=progress)
     loaded = load_tasks(names, data, options.limit)
     if given is not None:
-        from benchmark.run.objects import method_of  # imports torch
+        from benchmark.run.objects import methods_of  # imports torch
 
         asked_precision = None if options.precision == "auto" else runtime.precision
         texts = [text for task in loaded for text in (*task.sample, *task.longest)]
-        methods = [method_of(given, name, runtime, texts, version=version, precision=asked_precision)]
+        defaults = options.recipe_defaults()
+        methods = methods_of(given, defaults, runtime, texts, version=version, precision=asked_precision)
     used = [getattr(method.recipe, "backbone", None) for method in methods]
     if options.backbone and options.backbone in used and not options.allow_missing:
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it

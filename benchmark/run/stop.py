@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -27,7 +28,10 @@ class Stop:
 
     @contextmanager
     def listening(self) -> Iterator[Stop]:
-        """Handle the signals inside the block, and print a line as soon as the first one arrives."""
+        """Handle the signals inside the block, and print a line as soon as the first one arrives.
+
+        Python gives signals to the main thread alone: in any other one the block is the same without them.
+        """
 
         def handle(number: int, _: object) -> None:
             self.number = number
@@ -39,7 +43,8 @@ class Stop:
                 second = "" if self.launched else "; a second signal ends it at once"
                 print_safe(f"zoo-bench: stopping after this batch{second}.", sys.stderr)
 
-        before = {n: signal.signal(n, handle) for n in (signal.SIGINT, signal.SIGTERM)}
+        handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
+        before = {n: signal.signal(n, handle) for n in handled}
         try:
             yield self
         finally:

@@ -31,7 +31,7 @@ def lengths(texts: list[str]) -> Any:
 def test_a_recipe_gives_what_the_command_gives(cli: Cli, tmp_path: Path) -> None:
     results = benchmark.evaluate("avg-last", **WORDS)
     frame = results.to_frame()
-    assert frame.index.tolist() == ["avg-last"] and frame.columns.tolist() == ["pocket-words", "Conditions"]
+    assert frame.index.tolist() == ["avg-last"] and frame.columns.tolist() == ["pocket-words", "Seeds", "Conditions"]
     words = "run --methods avg-last --tasks pocket-words --precision fp32 --results".split()
     assert cli(*words, tmp_path).code == 0
     (record,) = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]
@@ -151,7 +151,7 @@ def test_what_cannot_be_measured_is_said(encoder: Any, error: type[Exception], m
 
 
 def test_one_string_is_refused_with_the_remedy() -> None:
-    for name in ("avg-last", "random", "bag-of-words"):
+    for name in ("avg-last", "random", "bag-of-words", "pretrained:model=zoo-mini:pooling=mean"):
         with pytest.raises(ContractError, match=r"encode\(\[text\]\)"):
             zoo.create(name).encode("one text")
 

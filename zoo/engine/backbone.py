@@ -330,6 +330,12 @@ class Backbone:
             )
         return cls(model.to(runtime.device).eval(), tokenizer, source)
 
+    def to(self, device: str) -> Backbone:
+        """Move the weights to a device and return this backbone."""
+        model: Any = self.model
+        model.to(device)
+        return self
+
     def weights_sha256(self) -> str:
         """Return the sha256 of all parameters and buffers as they are now."""
         return sha256_weights(self.model)

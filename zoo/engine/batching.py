@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.linear import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
-from zoo.errors import ContractError, Interrupted, ZooError
+from zoo.errors import Interrupted, ZooError
 
 # Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
@@ -127,8 +127,6 @@ def _halve(budget: int, rows: int, longest: int, error: BaseException) -> int:
 
 def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
     """Encode each distinct text once; return vectors (n, dim) in the order of `texts`."""
-    if isinstance(texts, str):
-        raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
     distinct = list(dict.fromkeys(texts))
     try:

@@ -1,0 +1,200 @@
+"""Encoders of every kind, from every thread, with options that are checked, and what comes back of them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+import torch
+
+import benchmark
+from benchmark.run.options import EvaluateOptions, RunOptions
+from zoo.errors import ContractError, UsageError, ZooError
+
+WORDS: dict[str, Any] = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0, "quiet": True}
+
+
+def lengths(texts: list[str]) -> Any:
+    return np.array([[len(text), text.count("a"), 1.0] for text in texts])
+
+
+def score(encoder: Any, **more: Any) -> float:
+    return float(benchmark.evaluate(encoder, **WORDS, **more).records[0]["scores"]["main"])  # type: ignore[index]
+
+
+def powers(n: int, texts: list[str]) -> Any:
+    return lengths(texts) ** n
+
+
+class Holder:
+    """An object with `encode` and nothing else."""
+
+    def encode(self, sentences: list[str]) -> Any:
+        return [torch.tensor(row, requires_grad=True) for row in lengths(sentences)]
+
+
+async def client(texts: list[str]) -> list[list[float]]:
+    """As a client of an API: a coroutine function that gives lists of numbers."""
+    await asyncio.sleep(0)
+    rows: list[list[float]] = lengths(texts).tolist()
+    return rows
+
+
+@pytest.fixture(scope="module")
+def wanted() -> float:
+    return score(lengths)
+
+
+def test_an_object_and_a_client_score_as_their_function(wanted: float) -> None:
+    assert score(Holder()) == score(client) == wanted
+
+
+def test_every_thread_and_loop_gives_the_same(wanted: float) -> None:
+    """A thread, several at once, a running event loop, and one that waits for a thread."""
+
+    async def inside() -> list[float]:
+        waiting = [asyncio.to_thread(score, one) for one in (lengths, client, "random")]
+        return [score(client), *await asyncio.gather(*waiting)]
+
+    here, *others = asyncio.run(inside())
+    assert [here, *others[:2]] == [wanted] * 3 and others[2] == score("random")
+    assert threading.current_thread() is threading.main_thread()
+
+
+@pytest.mark.parametrize(
+    ("encoder", "error", "message"),
+    [
+        (lambda texts: sys.exit(0), ContractError, "SystemExit: 0"),
+        (lambda texts: sys.exit(3) if len(texts) > 8 else lengths(texts), ZooError, "SystemExit: 3"),
+        (lambda texts: lengths(texts)[: 200 if len(texts) > 8 else None], ZooError, r"256 texts gave .*\(200, 3\)"),
+        (
+            lambda texts: lengths(texts)[:, : 2 if len(texts) > 8 else 3],
+            ZooError,
+            r"shape \(256, 3\), not .*\(256, 2\)",
+        ),
+        (lambda texts: [[1.0] * len(text) for text in texts], ZooError, "all of one length"),
+        (lambda texts: "none", ContractError, "no array of numbers"),
+    ],
+)
+def test_what_ends_or_is_wrong_in_one_batch_is_said_in_a_sentence(encoder: Any, error: Any, message: str) -> None:
+    """In a thread of its own too, which SystemExit would end without a word."""
+    found: list[BaseException | None] = [None]
+
+    def evaluate() -> None:
+        try:
+            benchmark.evaluate(encoder, name="mine", **WORDS)
+        except BaseException as raised:
+            found[0] = raised
+
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    thread.join()
+    with pytest.raises(error, match=message) as caught:
+        assert found[0] is not None
+        raise found[0]
+    assert "mine" in str(caught.value) and len(str(caught.value).splitlines()) == 1
+
+
+def test_a_hugging_face_model_is_mean_pooled_and_that_is_said(tiny_bert: Path) -> None:
+    from transformers import AutoModel, AutoTokenizer, pipeline
+
+    model, tokenizer = AutoModel.from_pretrained(tiny_bert).float(), AutoTokenizer.from_pretrained(tiny_bert)
+    results = benchmark.evaluate((model, tokenizer), **WORDS)
+    (condition,) = results.to_frame()["Conditions"]
+    assert condition == f"{tiny_bert.name}, mean pooling, fp32"
+    assert results.records[0]["facts"]["run_by"] == "zoo"  # type: ignore[index]
+    assert results.records[0]["method"]["name"] == tiny_bert.name
+    recipe = score(f"avg-last:backbone={tiny_bert}")
+    assert results.records[0]["scores"]["main"] == recipe  # type: ignore[index]
+    assert score(pipeline("feature-extraction", model=model, tokenizer=tokenizer)) == recipe
+    changed = model.forward
+    model.forward = lambda **inputs: changed(**{**inputs, "token_type_ids": 1 - inputs["token_type_ids"]})
+    other = benchmark.evaluate((tokenizer, model), **WORDS).records[0]  # what a patched model gives, not its files
+    assert other["facts"]["run_by"] == "transformers" and other["scores"]["main"] != recipe  # type: ignore[index]
+    for half in (model, tokenizer):
+        with pytest.raises(UsageError, match=r"\(model, tokenizer\)"):
+            benchmark.evaluate(half, **WORDS)
+    with pytest.raises(UsageError, match=r"training mode.*\.eval\(\)"):
+        benchmark.evaluate((model.train(), tokenizer), **WORDS)
+
+
+class Module(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.dropout = torch.nn.Linear(3, 4), torch.nn.Dropout(0.5)
+
+    def forward(self, texts: list[str]) -> torch.Tensor:
+        rows: torch.Tensor = self.dropout(self.linear(torch.tensor(lengths(texts), dtype=torch.float32)))
+        return rows
+
+
+def test_a_module_in_training_mode_is_told_the_remedy() -> None:
+    module = Module()
+    for encoder in (module, module.forward):
+        with pytest.raises(UsageError, match=r"Module is in training mode.*call \.eval\(\)"):
+            benchmark.evaluate(encoder, **WORDS)
+    assert -1 <= score(module.eval()) <= 1
+
+
+def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:
+    results = benchmark.evaluate({"mine": lengths, "its": Holder(), "random": "random:dim=8"}, seeds=2, **WORDS)
+    frame = results.to_frame()
+    assert set(frame.index) == {"mine", "its", "random"} and frame.loc["mine", "pocket-words"] == 100 * wanted
+    assert frame["Seeds"].to_dict() == {"mine": 1, "its": 1, "random": 2}
+    first, second = (100 * r["scores"]["main"] for r in results.records if r["method"]["name"] == "random")  # type: ignore[index]
+    assert frame.loc["random", "pocket-words sd"] == pytest.approx(np.std([first, second], ddof=1))
+    assert np.isnan(frame.loc["mine", "pocket-words sd"])  # type: ignore[arg-type]
+    listed = benchmark.evaluate(["random", lengths], results=tmp_path, **WORDS)
+    assert set(listed.to_frame().index) == {"random", "lengths"}
+    plain = benchmark.evaluate({"a": "random", "b": "static-avg"}, results=tmp_path, **WORDS)
+    assert set(plain.to_frame().index) == {"a", "b"}
+    for wrong, more, message in (
+        ([lengths, lengths], {}, "two encoders are called 'lengths'; give a dict"),
+        ([lengths, Holder()], {"name": "x"}, "name several by a dict"),
+        ([], {}, "no encoder is given"),
+        ({"x": "random,bag-of-words", "y": lengths}, {}, "'x' names 2 recipes"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            benchmark.evaluate(wrong, **WORDS, **more)
+
+
+def test_only_the_tasks_that_were_asked_for_have_columns(data_dir: Path) -> None:
+    asked = {**WORDS, "tasks": "STS-B", "limit": 20, "data": data_dir}
+    one = benchmark.evaluate(lengths, **asked)
+    assert one.to_frame().columns.tolist() == ["STS-B", "Seeds", "Conditions"]
+    for shown in (str(one), one._repr_html_()):
+        assert "n/a" not in shown and "Avg." not in shown and "STS-B (of STS12-16" in shown
+    two = benchmark.evaluate(lengths, **{**asked, "tasks": ["STS-B", "SICK-R"]})
+    assert two.to_frame().columns.tolist() == ["STS-B", "SICK-R", "Seeds", "Conditions"]
+    whole = benchmark.evaluate(lengths, **{**WORDS, "tasks": "pocket"})
+    assert "Avg." in whole.to_frame().columns and "Avg." in str(whole)
+
+
+def test_a_result_shows_itself_in_a_few_lines(tmp_path: Path) -> None:
+    results = benchmark.evaluate({f"row {n}": functools.partial(powers, n) for n in range(1, 13)}, **WORDS)
+    assert len(repr(results)) < 1200 and "row 1" in repr(results) and "... and 2 more rows" in repr(results)
+    results.save(tmp_path)
+    assert len(repr(benchmark.leaderboard(tmp_path))) < 2500
+
+
+def test_options_are_named_for_editors_and_a_typo_is_said() -> None:
+    types, hints = get_type_hints(RunOptions), get_type_hints(EvaluateOptions)
+    paths = {"data", "backbone", "corpus", "pairs"}  # names or paths
+    assert {name: kind for name, kind in hints.items() if name not in paths} == {
+        name: types[name] for name in hints if name not in paths
+    }
+    left = types.keys() - hints.keys()
+    assert left == {"methods", "suites", "tasks", "results", "file", "until_told_apart", "seeds_at_most", "first_seed"}
+    shown = inspect.signature(benchmark.evaluate).parameters
+    assert hints.keys() < shown.keys() and shown["seeds"].default is None and "options" not in shown
+    evaluate: Callable[..., Any] = benchmark.evaluate
+    with pytest.raises(UsageError, match=r"evaluate has no option 'sedes'\. Did you mean 'seeds'\?$"):
+        evaluate("random", sedes=2)

@@ -1,0 +1,115 @@
+"""The options of `Encoder.encode`, named as in sentence-transformers; no method has to implement them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoo.errors import ContractError, UsageError
+from zoo.progress import Progress
+from zoo.runtime import Runtime
+
+if TYPE_CHECKING:
+    from zoo.runtime import Vectors
+
+
+def with_options(own: Callable[..., Vectors]) -> Callable[..., Vectors]:
+    """Return a method's `encode` with the options of `Encoder.encode`; without any, it is called as it is.
+
+    It raises ContractError for one string.
+    """
+
+    @functools.wraps(own)
+    def encode(
+        self: Any,
+        texts: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        show_progress_bar: bool = False,
+        normalize_embeddings: bool = False,
+        **more: Any,
+    ) -> Vectors:
+        if isinstance(texts, str):  # its characters would be taken for texts
+            raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
+        if device is not None:
+            self.to(device)
+        one = functools.partial(own, self, **more)
+        if batch_size is not None:
+            vectors = _in_batches(one, list(texts), batch_size, Progress(enabled=show_progress_bar))
+        elif show_progress_bar:
+            with runtimes_changed(self, lambda runtime: replace(runtime, progress=Progress())):
+                vectors = one(texts)
+        else:
+            vectors = one(texts)
+        return normalised(vectors) if normalize_embeddings else vectors
+
+    signature = inspect.signature(encode, follow_wrapped=False)
+    shown = [part for name, part in signature.parameters.items() if name != "more"]
+    encode.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    return encode
+
+
+def _in_batches(encode: Callable[[list[str]], Vectors], texts: list[str], size: int, progress: Progress) -> Vectors:
+    """Encode at most `size` texts at a time, the longest first; return vectors (n, dim) in the order of `texts`."""
+    if type(size) is not int or size < 1:
+        raise UsageError(f"batch_size is {size!r:.100}; give a whole number of at least 1.")
+    order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
+    batches = [order[start : start + size] for start in range(0, len(order), size)]
+    vectors = encode([texts[row] for row in batches[0]] if batches else [])
+    if len(batches) < 2:
+        return vectors[np.argsort(order)] if order else vectors
+    found = np.empty((len(texts), vectors.shape[1]), vectors.dtype)
+    with progress.bar("encoding", len(texts)) as bar:
+        for number, rows in enumerate(batches):
+            found[rows] = encode([texts[row] for row in rows]) if number else vectors
+            bar.update(number * size + len(rows))
+    return found
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Return vectors (n, dim) of length 1; a zero vector stays one."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def parts_of(encoder: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield an encoder and the encoders among its attributes, such as the base of a whitening; each has a runtime."""
+    seen = set() if seen is None else seen
+    if id(encoder) in seen:
+        return
+    seen.add(id(encoder))
+    inside = getattr(encoder, "__dict__", {})
+    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
+        yield encoder
+    for value in inside.values():
+        if callable(getattr(type(value), "fingerprint", None)):  # an encoder too
+            yield from parts_of(value, seen)
+
+
+@contextmanager
+def runtimes_changed(encoder: Any, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
+    """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
+    before = [(part, part.runtime) for part in parts_of(encoder)]
+    try:
+        for part, own in before:
+            part.runtime = change(own)
+        yield
+    finally:
+        for part, own in before:
+            part.runtime = own
+
+
+def moved(value: Any, device: str) -> Any:
+    """Return an attribute of an encoder on a device: a module, tensor or backbone, or a list of them."""
+    if isinstance(value, list | tuple):
+        return type(value)(moved(one, device) for one in value) if type(value) in (list, tuple) else value
+    if isinstance(value, dict) and type(value) is dict:
+        return {name: moved(one, device) for name, one in value.items()}
+    return value.to(device) if callable(getattr(value, "to", None)) else value
