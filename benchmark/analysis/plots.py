@@ -28,10 +28,6 @@ def check_plots() -> None:
             )
 
 
-def _area(points: int) -> float:
-    return 60.0 if points <= 100 else 4.0
-
-
 def write_png(figure: Scatter, path: Path) -> None:
     """Draw a figure into a PNG file."""
     from matplotlib.figure import Figure
@@ -44,7 +40,13 @@ def write_png(figure: Scatter, path: Path) -> None:
         if points.values is not None:
             colour = {"c": list(points.values), "cmap": _SCALE}
         drawn = axes.scatter(
-            list(points.x), list(points.y), s=_area(total), linewidths=0, label=points.name, alpha=0.8, **colour
+            list(points.x),
+            list(points.y),
+            s=60 if total <= 100 else 4,
+            linewidths=0,
+            label=points.name,
+            alpha=0.8,
+            **colour,
         )
         if points.values is not None:
             canvas.colorbar(drawn, label=figure.colour_label)

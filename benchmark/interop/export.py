@@ -81,7 +81,7 @@ def export_encoder(
     base = {}
     if isinstance(modules, StockModules):
         base = base_card(modules.backbone.source.location, modules.backbone.source.revision)
-    said = {**base, **_given(licence, language)}
+    said = base | {key: value for key, value in (("license", licence), ("language", language)) if value}
     write_sentence_transformers(encoder, folder, card=export_card(folder.resolve().name, mine, said))
     url = None
     if push_to_hub is not None:
@@ -89,10 +89,6 @@ def export_encoder(
 
         url = push_folder(folder, push_to_hub, private=private)
     return Exported(name, folder, url)
-
-
-def _given(licence: str | None, language: str | None) -> dict[str, str]:
-    return {key: value for key, value in (("license", licence), ("language", language)) if value}
 
 
 def _instead(found: Sequence[Record], store: Records) -> str:

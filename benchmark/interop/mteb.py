@@ -53,7 +53,8 @@ def export_results(results: Path, out: Path) -> list[Path]:
         task = name_in_mteb(record)
         if task is None or record["status"] != "ok" or record["limit"] is not None:
             continue
-        name, revision = called[record["method"]["name"]], _revision(record)
+        name, seed = called[record["method"]["name"]], record["seed"]
+        revision = record["encoder_key"][:16] + ("" if seed is None else f"-seed{seed}")
         folder = out / f"zoo-bench__{slug(name)}" / revision
         if folder / f"{task}.json" in by_mteb and not record["task"]["name"].startswith(MTEB):
             continue
@@ -80,11 +81,6 @@ def name_in_mteb(record: Record) -> str | None:
         whole = scores["main_metric"] == "all_spearman" and len(scores.get("subsets", {})) == 1
         return name.removeprefix(MTEB) if whole else None
     return TASKS.get(name)
-
-
-def _revision(record: Record) -> str:
-    seed = "" if record["seed"] is None else f"-seed{record['seed']}"
-    return str(record["encoder_key"])[:16] + seed
 
 
 def task_result(record: Record) -> dict[str, Any]:

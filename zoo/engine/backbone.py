@@ -143,10 +143,6 @@ def _from_hub(name: str, revision: str | None) -> Path:
         raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 
-def _is_numbered(path: Path) -> bool:
-    return path.parts[0][0].isdigit()
-
-
 @functools.lru_cache(maxsize=64)
 def _file_sha256(path: Path, size: int, mtime: int) -> str:
     return sha256_file(path)
@@ -159,7 +155,9 @@ def _folder_sha256(folder: Path) -> str:
     # Module folders of sentence-transformers are numbered, or modules.json names them; onnx, openvino and the like are
     # other copies of the model.
     modules = set(module_folders(folder)) - {folder}
-    paths = [p for p in paths if p.parent == folder or _is_numbered(p.relative_to(folder)) or modules & {*p.parents}]
+    paths = [
+        p for p in paths if p.parent == folder or p.relative_to(folder).parts[0][0].isdigit() or modules & {*p.parents}
+    ]
     safe = {p.parent for p in paths if p.suffix == ".safetensors"}
     paths = [p for p in paths if p.suffix != ".bin" or p.parent not in safe]  # .bin is not read beside safetensors
     hashes = {}

@@ -144,14 +144,13 @@ def _stored(folder: Path) -> _Stored | None:
         largest = max([largest, *(size for shape in shapes for size in shape)])
     for path in () if safe else pickled:  # the shapes in a pickle are known only when it is loaded
         size = path.stat().st_size
-        tensors += _storages(path) if zipfile.is_zipfile(path) else size // 256
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as file:
+                tensors += len(file.namelist())
+        else:
+            tensors += size // 256
         largest = max(largest, size)
     return _Stored(tensors, largest, sum(path.stat().st_size for path in safe or pickled))
-
-
-def _storages(path: Path) -> int:
-    with zipfile.ZipFile(path) as file:
-        return len(file.namelist())
 
 
 def _stated(folder: Path) -> list[tuple[str, int]]:

@@ -171,7 +171,9 @@ class Training:
                 self.after_step()
         self.accelerator.wait_for_everyone()
         seconds = self.seconds_before + time.monotonic() - started
-        self._keep_best()
+        if self.best_step is not None:
+            self.backbone.load_state_dict(self.best_weights)
+        self.backbone.eval()
         done_epochs, rest = divmod(self.step, self.steps_per_epoch)
         sentences = done_epochs * self.rows + min(rest * self.settings.batch_size, self.rows)
         return FitReport(
@@ -314,11 +316,6 @@ class Training:
                 for name in line.keys() - {"step", "dev_score"}:
                     curves.setdefault(name, {})[str(line["step"])] = line[name]
         return dict(sorted(curves.items()))
-
-    def _keep_best(self) -> None:
-        if self.best_step is not None:
-            self.backbone.load_state_dict(self.best_weights)
-        self.backbone.eval()
 
     def _log(self, **values: float) -> None:
         self.files.log({"step": self.step, **values})
