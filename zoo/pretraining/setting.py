@@ -27,7 +27,7 @@ from zoo.pretraining.models import (
 )
 from zoo.pretraining.parts import positions_of
 from zoo.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe
-from zoo.pretraining.starts import find_table
+from zoo.pretraining.starts import find_table, table_rows
 from zoo.pretraining.text import TokenStream, tokenise_files
 from zoo.pretraining.tokenizers import evenly, kept_tokenizer, train_tokenizer
 from zoo.pretraining.vocabulary import SampledVocabulary
@@ -80,8 +80,9 @@ class Names:
 def find_names(recipe: PretrainRecipe) -> Names:
     """Find every backbone of a recipe; raises MissingError or UsageError if one is missing or does not fit."""
     trained = recipe.tokenizer in TRAINED_TOKENIZERS
-    if recipe.table is not None and recipe.begin_from is None:
-        find_table(recipe.table)
+    table = recipe.table if recipe.begin_from is None else None
+    if table is not None:
+        find_table(table)
     begin_from = None if recipe.begin_from is None else find_with_tokenizer(recipe.begin_from, "begin_from")
     teacher = None if recipe.teacher is None else find_with_tokenizer(recipe.teacher, "teacher")
     others = [(source, name) for source, name in ((begin_from, "begin_from"), (teacher, "teacher")) if source]
@@ -100,6 +101,8 @@ def find_names(recipe: PretrainRecipe) -> Names:
         raise UsageError(
             f"the token files hold vocabularies up to {_LARGEST:,}; {recipe.tokenizer!r} has {len(known):,}."
         )
+    if table is not None:
+        table_rows(table, known.get_vocab())
     for source, name in others:
         check_same_vocabulary(source, known, name, recipe.tokenizer)
     if begin_from is not None:

@@ -91,15 +91,12 @@ def find_table(place: str) -> Path | None:
     return None
 
 
-def token_table(
-    place: str, tokenizer: PreTrainedTokenizerBase, dim: int, row_norm: float, seed: int
-) -> NDArray[np.float32]:
-    """Return vectors (vocabulary, dim) of a table's tokens or of the words that are tokens, scaled to `row_norm`.
+def table_rows(place: str, vocabulary: dict[str, int]) -> tuple[dict[str, int], NDArray[np.float32]]:
+    """Return the row of each token in a table's vectors (rows, dim); of word vectors, of the words that are tokens.
 
-    Wider vectors give their first principal directions; narrower ones are turned into random ones of equal products.
-    Tokens without a vector have random ones. Raises UsageError for a table of another vocabulary.
+    Raises UsageError for a table of another vocabulary.
     """
-    folder, vocabulary, rng = find_table(place), tokenizer.get_vocab(), np.random.default_rng(seed)
+    folder = find_table(place)
     if folder is None:
         words, found = read_word_vectors(find_word_vectors(place, "table"))
         rows = {token: words[token] for token in vocabulary if token in words}
@@ -115,6 +112,19 @@ def token_table(
             f"table {place!r} has another vocabulary ({len(rows):,} tokens) than the tokenizer ({len(vocabulary):,}"
             " tokens), so its vectors would stand for other tokens; train it with vocabulary= this tokenizer's name."
         )
+    return rows, found
+
+
+def token_table(
+    place: str, tokenizer: PreTrainedTokenizerBase, dim: int, row_norm: float, seed: int
+) -> NDArray[np.float32]:
+    """Return vectors (vocabulary, dim) of a table's tokens or of the words that are tokens, scaled to `row_norm`.
+
+    Wider vectors give their first principal directions; narrower ones are turned into random ones of equal products.
+    Tokens without a vector have random ones. Raises UsageError for a table of another vocabulary.
+    """
+    vocabulary, rng = tokenizer.get_vocab(), np.random.default_rng(seed)
+    rows, found = table_rows(place, vocabulary)
     vectors = np.zeros((len(vocabulary), found.shape[1]))
     vectors[[vocabulary[token] for token in rows]] = found[list(rows.values())]
     if found.shape[1] > dim:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from small_pretraining import POCKET, same, small, texts, train, weights
 from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from zoo.encoder import Runtime
@@ -18,7 +19,7 @@ from zoo.files import read_mapping, read_tensors, write_tensors
 from zoo.pretraining.mlm import MLMObjective
 from zoo.pretraining.parts import layer_outputs
 from zoo.pretraining.recipe import mask_rate_at
-from zoo.pretraining.setting import Setting
+from zoo.pretraining.setting import Setting, find_names
 from zoo.pretraining.starts import token_table
 
 
@@ -129,6 +130,12 @@ def test_a_stage_begins_from_weights_alone_and_resumes(tiny: Path, tiny_bert: Pa
 def test_tables_that_do_not_fit_are_one_sentence(tiny: Path, tiny_bert: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has another vocabulary \(.* tokens\) than the tokenizer \(400 tokens\)"):
         train(tmp_path, small(tokens="table", table=str(tiny)))
+    other = tmp_path / "other"
+    other.mkdir()
+    Tokenizer(WordLevel({"a": 0}, "a")).save(str(other / "tokenizer.json"))
+    write_tensors(other / "model.safetensors", {"embeddings": torch.zeros(1, 2)})
+    with pytest.raises(UsageError, match=r"has another vocabulary \(1 tokens\)"):
+        find_names(started(tiny_bert, other))  # before any text is read
     with pytest.raises(MissingError, match=r"does not exist\. A token table is the folder that `zoo-bench export"):
         Setting(started(tiny_bert, tmp_path / "none"), texts(tmp_path, POCKET), Runtime())
     with pytest.raises(ValueError, match="tokens=table and table=FOLDER belong together"):
