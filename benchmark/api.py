@@ -28,17 +28,13 @@ from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.records.query import label
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
-from benchmark.run.cache import EmbeddingCache
-from benchmark.run.executors.claims import Claims
-from benchmark.run.executors.cluster import run_on_ray
-from benchmark.run.executors.ranks import follow, leading
-from benchmark.run.executors.workers import run_workers
-from benchmark.run.fit import Others
+from benchmark.run.executors import Job, executor_of
+from benchmark.run.executors.ranks import follow
 from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions
 from benchmark.run.plan import Plan
 from benchmark.run.prepare import Prepared, prepare
-from benchmark.run.runner import Outcome, Runner
+from benchmark.run.runner import Outcome
 from zoo.errors import ContractError, MissingError, UsageError, ZooError, did_you_mean
 from zoo.progress import Progress
 from zoo.training.team import Team
@@ -58,8 +54,6 @@ __all__ = [
     "RunOptions",
     "compare",
     "evaluate",
-    "execute",
-    "execute_in_workers",
     "export",
     "follow",
     "for_mteb",
@@ -71,103 +65,47 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run did, and the damaged records that it set aside."""
+    """What a run did."""
 
     outcome: Outcome
-    corrupt: list[tuple[Path, str]] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)  # of `until_told_apart`
-
-
-def make_runner(prepared: Prepared, options: RunOptions, command: Sequence[str] = ()) -> Runner:
-    """Return a runner that executes a plan in this process with these options."""
-    runtime = prepared.runtime
-    return Runner(
-        options.results,
-        runtime,
-        dev=prepared.dev,
-        limit=options.limit,
-        fail_fast=options.fail_fast,
-        remeasure=options.remeasure,
-        command=command,
-        trackers=options.trackers(),
-        run_file=options.file,
-        cache=EmbeddingCache(options.embedding_cache, runtime.progress.say) if options.embedding_cache else None,
-    )
-
-
-def execute(
-    prepared: Prepared,
-    options: RunOptions,
-    *,
-    command: Sequence[str] = (),
-    claims: Claims | None = None,
-    others: Others | None = None,
-) -> Finished:
-    """Train and measure every unfinished cell of a plan; records state `command` as the command that made them.
-
-    A failed cell is recorded, and the run continues. Raises Interrupted after a signal, once everything is saved.
-    """
-    runner = make_runner(prepared, options, command)
-    runner.claims, runner.others = claims, others
-    outcome = runner.run(prepared.plan)
-    return Finished(outcome, runner.records.corrupt)
 
 
 def run(
     options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = (), team: Team | None = None
 ) -> tuple[Prepared, Finished]:
-    """Prepare and execute a run in this process, in several processes or on a cluster, as its options say.
+    """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
 
     `team` stands for the processes that torchrun started; this process is the first of them. Raises the errors of
-    `prepare` and `execute`.
+    `Executor.run` and `prepare`.
     """
-    prepared, finished = _run(options, command, plugins, team)
-    forget(prepared.deaths)  # the records state them now; the next run tries these methods again
+    job = Job(options=options, command=tuple(command), plugins=tuple(plugins))
+    prepared, outcome = _carried_out(job, team)
+    finished = Finished(outcome)
     if options.until_told_apart is None:
         return prepared, finished
 
     def more(chosen: RunOptions) -> Plan:
-        added, of_added = _run(chosen, command, plugins, team)
-        forget(added.deaths)
-        finished.outcome.add(of_added.outcome)
-        finished.corrupt.extend(of_added.corrupt)
+        added, of_added = _carried_out(replace(job, options=chosen), team)
+        outcome.add(of_added)
         return added.plan
 
     try:
         finished.looks.extend(until_told_apart(options, prepared.plan, more, prepared.runtime.progress.say))
     except (ContractError, MissingError) as error:  # the scores are there; the run ends with its table and a failure
         prepared.runtime.progress.say(f"--until-told-apart: {error}")
-        finished.outcome.failed.append((f"--until-told-apart {options.until_told_apart}", str(error)))
+        outcome.failed.append((f"--until-told-apart {options.until_told_apart}", str(error)))
     return prepared, finished
 
 
-def _run(
-    options: RunOptions, command: Sequence[str], plugins: Sequence[Path], team: Team | None
-) -> tuple[Prepared, Finished]:
-    if team is not None:
-        with leading(team) as leader:
-            options = leader.options(options)
-            prepared = prepare(options)
-            leader.begin(prepared)
-            return prepared, execute(prepared, options, command=command, others=leader)
-    if options.executor is not None:
-        options.ray_address()  # raises UsageError for a wrong address
-        prepared = prepare(replace(options, device="cpu" if options.device == "cpu" else "auto"))
-        return prepared, Finished(*run_on_ray(make_runner, prepared, options, command, plugins))
-    prepared = prepare(options)
-    if options.workers > 1:
-        return prepared, execute_in_workers(options, command=command, plugins=plugins)
-    return prepared, execute(prepared, options, command=command)
-
-
-def execute_in_workers(options: RunOptions, *, command: Sequence[str], plugins: Sequence[Path] = ()) -> Finished:
-    """Execute a run in `options.workers` processes of this machine, each with its share of the threads or GPUs."""
-    return Finished(run_workers(_work, options, options.workers, command, plugins))
-
-
-def _work(options: RunOptions, claims: Claims, progress: Progress, command: Sequence[str]) -> Outcome:
-    prepared = prepare(options, progress=progress)
-    return execute(prepared, options, command=command, claims=claims).outcome
+def _carried_out(job: Job, team: Team | None = None) -> tuple[Prepared, Outcome]:
+    """Let the executor that the job's options name carry it out, for the command and for `evaluate`."""
+    executor = executor_of(job.options, team)
+    if job.given is not None and not executor.takes_objects:
+        raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
+    prepared, outcome = executor.run(job)
+    forget(prepared.deaths)  # the records state them now; the next run tries these methods again
+    return prepared, outcome
 
 
 def leaderboard(
@@ -382,30 +320,29 @@ def evaluate(
         results=folder,
         **given,
     )
+    job = Job(
+        options=chosen,
+        command=("benchmark.evaluate",),
+        progress=Progress.silent() if quiet else None,
+        given=None if plain else tuple(given_encoders),
+        version=version,
+    )
     with _TURN:
-        if chosen.workers > 1 or chosen.executor is not None:
-            if not plain:
-                raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
-            prepared, finished = run(chosen, command=["benchmark.evaluate"])
-        else:
-            progress = Progress.silent() if quiet else None
-            prepared = prepare(chosen, given=None if plain else given_encoders, version=version, progress=progress)
-            finished = execute(prepared, chosen, command=["benchmark.evaluate"])
-            forget(prepared.deaths)
-    if finished.outcome.failed:
-        what, reason = finished.outcome.failed[0]
+        prepared, outcome = _carried_out(job)
+    if outcome.failed:
+        what, reason = outcome.failed[0]
         raise ZooError(f"{what}: {reason}")
     wanted = {(plan.name, cell.key) for plan in prepared.plan.encoders for cell in plan.cells}
     store = Records(folder)
     records = [record for record in store.all() if (record["method"]["name"], record["key"]) in wanted]
     if not any(record["status"] == "ok" for record in records):
-        reasons = [reason for _, reason in finished.outcome.missing]
+        reasons = [reason for _, reason in outcome.missing]
         raise MissingError(f"nothing was measured: {reasons[0] if reasons else 'no cell was planned'}")
     rows = {(plan.name, plan.row_key) for plan in prepared.plan.encoders}
     tables = tables_of(store, ",".join(prepared.suites), {record["task"]["name"] for record in records})
     for table in tables:
         table.rows[:] = [row for row in table.rows if (row.identity, row.row_key) in rows]
-    return Results([table for table in tables if table.rows], records, finished.outcome, folder, temporary)
+    return Results([table for table in tables if table.rows], records, outcome, folder, temporary)
 
 
 _OWN = inspect.signature(evaluate)

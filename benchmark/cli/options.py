@@ -141,13 +141,10 @@ def typed_command() -> list[str]:
 
 def load_plugins(plugins: Sequence[Path]) -> None:
     """Run plugin files; raises UsageError for a broken one, because the user named it."""
-    from benchmark.tasks import TASKS
-    from zoo.registry import METHODS, load_plugin_file
+    from benchmark.run.executors import load_plugins as load
 
-    for path in plugins:
-        reason = load_plugin_file(path, [METHODS, TASKS])
-        if reason is not None:
-            raise UsageError(f"plugin {path} is broken: {reason}. Mend it, or leave --plugin out.")
+    for path, reason in load(plugins).items():
+        raise UsageError(f"plugin {path} is broken: {reason}. Mend it, or leave --plugin out.")
 
 
 def say_json(value: object) -> None:

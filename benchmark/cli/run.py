@@ -128,13 +128,13 @@ if TYPE_CHECKING:
     type=click.IntRange(*BOUNDS["workers"]),
     default=1,
     show_default=True,
-    help="Processes of this machine that share the plan.",
+    help="The most processes of this machine that share the plan; one where all threads in one are as fast.",
 )
 @click.option(
     "--executor",
-    metavar="ray[://HOST:PORT]",
-    help="Share the plan among the machines of a Ray cluster: the one that runs here, else one of this machine alone,"
-    " or the one at an address. Needs the extra `ray`.",
+    metavar="NAME[://ADDRESS]",
+    help="What carries out the run: here, processes, a plugin's, or ray (a Ray cluster: the one that runs here, else"
+    " one of this machine alone, or the one at ray://HOST:PORT; needs the extra `ray`).",
 )
 @click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
@@ -190,7 +190,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
     )
     for notice in outcome.notices():
         tell(notice)
-    for path, reason in finished.corrupt:
+    for path, reason in outcome.set_aside:
         tell(f"a damaged record was set aside as {path}: {reason}")
     suites = ",".join(prepared.suites)
     made = None
@@ -237,7 +237,7 @@ def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None
         "failed": [{"what": what, "reason": reason} for what, reason in outcome.failed],
         "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
         "looks": [{**asdict(look), "told_apart": look.apart} for look in finished.looks],
-        "set_aside": [{"path": path, "reason": reason} for path, reason in finished.corrupt],
+        "set_aside": [{"path": path, "reason": reason} for path, reason in outcome.set_aside],
         "exit_code": code,
         "tables": [as_dict(table) for table in made.tables] if made else [],
         "written": made.written if made else [],
@@ -265,6 +265,13 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
         say(f"{name}: {one['done']}/{one['cells']} cells done, about {time}{without}")
     more = " and more" if None in seconds else ""
     say(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
+    if options.workers > 1 and options.executor is None:
+        from benchmark.run.executors.workers import as_fast_here
+
+        say(
+            as_fast_here(prepared, options)
+            or f"{options.workers} workers are faster than one process with all threads."
+        )
 
 
 def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:

@@ -1,15 +1,25 @@
-"""How long a plan will take: counted work divided by a measured speed. The estimate is rough."""
+"""How long a plan will take, and what is left of a run: counted work divided by a measured speed, roughly."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmark.records.store import Records
-from benchmark.run.plan import EncoderPlan
+from benchmark.run.plan import EncoderPlan, Plan
+from zoo.encoder import Runtime
+from zoo.errors import ZooError
 from zoo.files import read_mapping
+from zoo.progress import clock
 
 _CHARACTERS_PER_TOKEN = 4.3
 _UTILISATION = 0.35  # the fraction of a matrix product's speed that encoding and training reach
+_NOMINAL = 1e11  # FLOP/s assumed at first; the machine is timed only if the run then takes longer than _LONG_SECONDS
+_LONG_SECONDS = 60.0  # seconds
+_PRIOR_SECONDS = 30.0  # seconds of measuring that weigh as much as the estimate from sizes
+_UNKNOWN_SECONDS = 2.0  # seconds assumed for an encoder whose work cannot be counted
 
 
 def _matmul_parameters(plan: EncoderPlan, allow_pickle: bool) -> int | None:
@@ -52,8 +62,97 @@ def estimate_seconds(
     return seconds_of(parameters, characters, tokens, encoder_plan.traits.training_passes, speed)
 
 
+def time_of_processes(
+    plan: Plan, results: Path, runtime: Runtime, count: int, threads: int
+) -> tuple[float, float] | None:
+    """Return the seconds that a plan takes in this process, and in `count` of them with so many threads each.
+
+    Each of the others first takes the time that this process took to start and plan. None where a GPU computes.
+    """
+    import torch
+
+    from zoo.hardware import matrix_speed
+
+    if runtime.device != "cpu":
+        return None
+    all_threads, started = torch.get_num_threads(), time.process_time()
+    speed = matrix_speed(runtime.device, runtime.precision)
+    torch.set_num_threads(threads)
+    of_one = matrix_speed(runtime.device, runtime.precision)
+    torch.set_num_threads(all_threads)
+    low, high = sorted((1.0, all_threads / threads))
+    slower = min(max(speed / of_one, low), high)
+    records = Records(results)
+    seconds = sorted((_seconds(one, records, speed, runtime) for one in plan.encoders), reverse=True)
+    busy = [started] * count
+    for one in seconds:  # the longest first, each by the process that is free first
+        busy[busy.index(min(busy))] += one * slower
+    return sum(seconds), max(busy)
+
+
 def seconds_of(parameters: int, characters: float, tokens: float, passes: float, speed: float) -> float:
     """Return the seconds to encode the characters and train `passes` epochs on the tokens (0: one forward pass)."""
     work = 2.0 * parameters * characters / _CHARACTERS_PER_TOKEN
     work += max(6.0 * passes, 2.0) * parameters * tokens
     return work / (_UTILISATION * speed) + 2.0
+
+
+@dataclass
+class Remaining:
+    """Estimates the seconds left of a plan; call `done` for each finished encoder."""
+
+    expected: dict[str, float] = field(default_factory=dict)  # seconds by encoder key, from sizes
+    timed: bool = False  # whether `expected` uses the machine's measured speed
+    names: dict[str, str] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plans: Iterable[EncoderPlan], records: Records, runtime: Runtime) -> Remaining:
+        """Estimate every encoder of a plan by its sizes."""
+        plans = list(plans)
+        found = cls(names={plan.key: plan.name for plan in plans})
+        found.expected = {plan.key: _seconds(plan, records, _NOMINAL, runtime) for plan in plans}
+        if sum(found.expected.values()) > _LONG_SECONDS:
+            from zoo.hardware import matrix_speed
+
+            speed = matrix_speed(runtime.device, runtime.precision)
+            found.expected = {plan.key: _seconds(plan, records, speed, runtime) for plan in plans}
+            found.timed = True
+        return found
+
+    def done(self, key: str, seconds: float) -> None:
+        """Count an encoder as done after `seconds`."""
+        self.spent[key] = self.spent.get(key, 0.0) + seconds
+
+    def seconds(self) -> float | None:
+        """Return the seconds left, None while unknown; earlier seeds of a method predict the time of its later ones."""
+        waiting = [key for key in self.expected if key not in self.spent]
+        worked = {key: seconds for key, seconds in self.spent.items() if self.expected.get(key, 0.0) > 0}
+        if not worked and not self.timed:
+            return None
+        prior = _PRIOR_SECONDS if self.timed else 0.0
+        ratio = (sum(worked.values()) + prior) / (sum(self.expected[key] for key in worked) + prior)
+        by_name: dict[str, list[float]] = {}
+        for key, seconds in worked.items():
+            by_name.setdefault(self.names[key], []).append(seconds)
+        total = 0.0
+        for key in waiting:
+            same = by_name.get(self.names[key])
+            known = same is not None and self.expected[key] > 0
+            total += sum(same) / len(same) if known and same else ratio * self.expected[key]
+        return total
+
+    def text(self) -> str:
+        """Return ", about 1:02:03 left in all", or "" while nothing is known."""
+        seconds = self.seconds()
+        return "" if seconds is None else f", about {clock(seconds)} left in all"
+
+
+def _seconds(plan: EncoderPlan, records: Records, speed: float, runtime: Runtime) -> float:
+    if plan.missing is not None:
+        return 0.0
+    try:
+        found = estimate_seconds(plan, records, speed, runtime.allow_pickle)
+    except ZooError:  # the error is reported when the encoder is measured
+        return 0.0
+    return _UNKNOWN_SECONDS if found is None else found

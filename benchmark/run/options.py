@@ -114,8 +114,8 @@ class RunOptions:
     tracker: str | None = None  # tensorboard, wandb, mlflow ... or all; comma-separated
     tracker_folder: Path | None = None  # for trackers that write files; None: `trackers` in the results folder
     file: NamedRunFile | None = None
-    workers: int = 1  # processes of this machine that share the plan
-    executor: str | None = None  # "ray" or "ray://HOST:PORT": the machines of a Ray cluster share the plan
+    workers: int = 1  # the most processes of this machine that share the plan
+    executor: str | None = None  # NAME or NAME://ADDRESS of what carries out the run; see benchmark.run.executors
     shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
 
     def __post_init__(self) -> None:
@@ -145,15 +145,6 @@ class RunOptions:
         from benchmark.run.tracking import find_trackers
 
         return find_trackers(self.tracker, self.tracker_folder or self.results / "trackers")
-
-    def ray_address(self) -> str | None:
-        """Return the address of the Ray cluster, None for a local one; raises UsageError for an invalid executor."""
-        kind, _, address = (self.executor or "").partition("://")
-        if kind != "ray" or (self.executor != "ray" and not address):
-            raise UsageError(f"--executor {self.executor}: give ray, or ray://HOST:PORT.")
-        if self.workers > 1:
-            raise UsageError(f"--workers {self.workers}: a Ray cluster has its own; give --executor or --workers.")
-        return self.executor if address else None
 
     def recipe_defaults(self) -> dict[str, str]:
         """Return values for fields that a recipe leaves open: `backbone` and `revision`, where they are given."""

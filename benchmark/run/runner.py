@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,13 +16,13 @@ from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.contain import contained
 from benchmark.run.describe import record_of
+from benchmark.run.estimate import Remaining
 from benchmark.run.executors.claims import Claims
 from benchmark.run.fit import Fitter, Others
 from benchmark.run.marks import begun, mark_of, marked
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
-from benchmark.run.remaining import Remaining
 from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore
@@ -52,11 +52,16 @@ class Outcome:
     other_scorer: list[tuple[str, str]] = field(default_factory=list)  # (what, reason): kept cells of another scorer
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
+    set_aside: list[tuple[Path, str]] = field(default_factory=list)  # damaged records, with the reason
 
     def add(self, other: Outcome) -> None:
         """Add the cells of a further run."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+
+    def as_values(self) -> dict[str, Any]:
+        """Return everything as plain values, which `Outcome(**values)` reads again."""
+        return {**asdict(self), "set_aside": [(str(path), reason) for path, reason in self.set_aside]}
 
     def notices(self) -> list[str]:
         """Return sentences on the kept cells that something else made than what is installed now."""
@@ -108,7 +113,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
-        self.outcome = Outcome()
+        self.outcome = Outcome(set_aside=self.records.corrupt)
         self._overlap = Overlap()
         self._remaining = Remaining()
         self._mine: set[str] = set()  # encoders that this process has claimed
@@ -142,6 +147,8 @@ class Runner:
                 if done:
                     held = 0
                     self._remaining.done(encoder_plan.key, time.monotonic() - started)
+                    if self.claims is not None:
+                        self.claims.finish(encoder_plan.key, self.outcome.as_values())
                 else:
                     held += 1
                     waiting.append((number, encoder_plan))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import subprocess
 import sys
@@ -118,13 +117,14 @@ def test_several_processes_are_what_run_makes_them(monkeypatch: pytest.MonkeyPat
     from benchmark import api
 
     asked: list[int] = []
-    inside = api.run
+    inside = api.executor_of
 
-    def run(options: Any, **more: Any) -> Any:
+    def executor_of(options: Any, team: Any) -> Any:
         asked.append(options.workers)
-        return inside(dataclasses.replace(options, workers=1), **more)
+        return inside(options, team)
 
-    monkeypatch.setattr(api, "run", run)
+    monkeypatch.setattr(api, "executor_of", executor_of)
+    monkeypatch.setattr("benchmark.run.executors.workers.time_of_processes", lambda *_: (1.0, 2.0))
     results = benchmark.evaluate("static-avg", workers=2, **WORDS)
     assert asked == [2] and results.to_frame().index.tolist() == ["static-avg"]
     with pytest.raises(UsageError, match="measured in this process"):

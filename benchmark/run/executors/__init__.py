@@ -1,1 +1,100 @@
-"""Ways to share a plan: processes of this machine (`workers`), of torchrun (`ranks`), of a Ray cluster (`cluster`)."""
+"""Executors: where the encoders of a plan are trained and measured, for the command and for `evaluate` alike.
+
+Built in are this process (`here`), processes of this machine (`processes`: --workers N), a Ray cluster (`ray`) and the
+processes of torchrun. A package's entry point in the group `zoo_bench.executors`, or a plugin file, adds another one,
+which `--executor NAME` takes. `--shard I/N` gives any of them a part of the plan. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmark.run.options import RunOptions
+from zoo.errors import UsageError, did_you_mean
+from zoo.progress import Progress
+from zoo.registry import METHODS, Registry
+
+if TYPE_CHECKING:
+    from benchmark.run.prepare import Prepared
+    from benchmark.run.runner import Outcome
+    from zoo.training.team import Team
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run: its options, the command that records state, plugin files, and encoders that were given."""
+
+    options: RunOptions
+    command: tuple[str, ...] = ()
+    plugins: tuple[Path, ...] = ()
+    progress: Progress | None = None  # None: standard error
+    given: tuple[tuple[str | None, object], ...] | None = None  # encoders that replace the methods, with their names
+    version: str | None = None  # of the encoders that are objects
+
+    def prepare(self, options: RunOptions | None = None, *, write: bool = True) -> Prepared:
+        """Return the plan of the job, or of the job with other options; raises the errors of `prepare`."""
+        from benchmark.run.prepare import prepare
+
+        chosen = options or self.options
+        return prepare(chosen, write=write, given=self.given, version=self.version, progress=self.progress)
+
+
+class Executor(ABC):
+    """One way to carry out a run. An executor made by `--executor NAME://ADDRESS` is given the address."""
+
+    takes_objects = False  # whether it runs in this very process, so that an object can be given
+
+    def __init__(self, address: str | None = None) -> None:
+        if address is not None:
+            raise UsageError(f"--executor: {type(self).__name__} takes no address; leave out ://{address}.")
+
+    @abstractmethod
+    def run(self, job: Job) -> tuple[Prepared, Outcome]:
+        """Train and measure every unfinished cell of the job's plan; a failed cell is recorded, and the run goes on.
+
+        Raises UsageError for options that it cannot follow, and Interrupted after a signal, once everything is saved.
+        """
+
+
+EXECUTORS: Registry[type[Executor]] = Registry(
+    "executor",
+    base="benchmark.run.executors:Executor",
+    group="zoo_bench.executors",
+    builtin={
+        "here": "benchmark.run.executors.here:Here",
+        "processes": "benchmark.run.executors.workers:Processes",
+        "ray": "benchmark.run.executors.cluster:Ray",
+    },
+)
+
+
+def executor_of(options: RunOptions, team: Team | None = None) -> Executor:
+    """Return the executor that options name; `team` stands for the processes that torchrun started.
+
+    Raises UsageError for an unknown name.
+    """
+    if team is not None:
+        from benchmark.run.executors.ranks import Torchrun
+
+        return Torchrun(team)
+    chosen = options.executor or ("processes" if options.workers > 1 else "here")
+    name, sign, address = chosen.partition("://")
+    if name not in EXECUTORS:
+        known = f"Known: {', '.join(EXECUTORS.names())}; packages and --plugin add others."
+        raise UsageError(
+            f"--executor {chosen}: there is none of this name.{did_you_mean(name, EXECUTORS.names())} {known}"
+        )
+    return EXECUTORS.get(name)(address if sign else None)
+
+
+def load_plugins(paths: Sequence[Path]) -> dict[Path, str]:
+    """Run plugin files, which register methods, tasks and executors; returns the broken ones with the reason."""
+    from benchmark.tasks import TASKS
+    from zoo.registry import load_plugin_file
+
+    found = {path: load_plugin_file(path, [METHODS, TASKS, EXECUTORS]) for path in paths}
+    return {path: reason for path, reason in found.items() if reason is not None}

@@ -13,7 +13,7 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,10 +23,11 @@ import numpy as np
 
 from benchmark.records.schema import parse_record
 from benchmark.records.store import Records
+from benchmark.run.executors import Executor, Job, load_plugins
 from benchmark.run.executors.board import Board, Told, ray_messages
-from benchmark.run.options import RunOptions
+from benchmark.run.executors.here import runner_of
 from benchmark.run.plan import EncoderPlan, Plan
-from benchmark.run.prepare import Prepared, prepare
+from benchmark.run.prepare import Prepared
 from benchmark.run.runner import Outcome, Runner
 from benchmark.run.stop import Stop
 from zoo import __version__
@@ -39,19 +40,15 @@ _STOP_SECONDS = 60.0  # seconds in which trainings write their checkpoints after
 _BASE_BYTES = 1 << 30  # memory of a process with PyTorch, Transformers and the data
 _COPIES = 6  # of the weights while training: weights, gradients, Adam's two moments, the best, a momentum encoder's
 
-Execute = Callable[[Prepared, RunOptions, Sequence[str]], Runner]
-"""Makes the runner that executes a plan; a module's function, so that the workers find it by its name."""
-
 
 @dataclass(frozen=True)
-class Job:
+class EncoderJob:
     """What a worker needs for one encoder."""
 
-    options: RunOptions
+    job: Job
     key: str  # of the encoder
     cells: frozenset[str]  # keys of the unfinished cells
     number: tuple[int, int]  # the encoder's number in the plan, and the number of encoders
-    command: tuple[str, ...]
     plugins: tuple[tuple[str, str], ...]  # path and text of each file
     mark: tuple[str, str]  # name and text of a file in the results folder
     folder: str  # the working folder of the command
@@ -64,12 +61,11 @@ class Report:
     """What a task did; `records` (JSON, predicted, gold) is filled if it did not write to the command's folder."""
 
     outcome: Outcome = field(default_factory=Outcome)
-    corrupt: list[tuple[Path, str]] = field(default_factory=list)
     records: list[tuple[bytes, bytes | None, bytes | None]] = field(default_factory=list)
     stopped: bool = False
 
 
-def work(job: Job, execute: Execute, board: Any) -> Report:
+def work(job: EncoderJob, board: Any) -> Report:
     """Train and measure one encoder; this is the function of a Ray task.
 
     Raises ZooError where the worker has another version of the project, other data or other weights.
@@ -82,7 +78,7 @@ def work(job: Job, execute: Execute, board: Any) -> Report:
 
     torch.set_num_threads(job.threads)
     _load_plugins(job.plugins)
-    prepared = _prepared(job.options)
+    prepared = _prepared(job.job)
     plan = next((plan for plan in prepared.plan.encoders if plan.key == job.key), None)
     cells = () if plan is None else tuple(cell for cell in plan.cells if cell.key in job.cells)
     if plan is None or len(cells) < len(job.cells):
@@ -94,25 +90,26 @@ def work(job: Job, execute: Execute, board: Any) -> Report:
     )
     name, text = job.mark
     try:
-        shared = (job.options.results / name).read_text("utf-8") == text
+        shared = (job.job.options.results / name).read_text("utf-8") == text
     except OSError:
         shared = False
     if shared:
-        return _measure(own, job.options, job, execute)
+        return _measure(own, job.job, job.number)
     with tempfile.TemporaryDirectory(prefix="zoo-bench-") as place:
-        report = _measure(own, replace(job.options, results=Path(place)), job, execute)
+        elsewhere = replace(job.job, options=replace(job.job.options, results=Path(place)))
+        report = _measure(own, elsewhere, job.number)
         report.records = list(_packed(Records(Path(place))))
-        report.corrupt = []
+        report.outcome.set_aside = []
         return report
 
 
-def _measure(prepared: Prepared, options: RunOptions, job: Job, execute: Execute) -> Report:
-    runner = execute(prepared, options, job.command)
-    runner.number = job.number
+def _measure(prepared: Prepared, job: Job, number: tuple[int, int]) -> Report:
+    runner = runner_of(prepared, job)
+    runner.number = number
     try:
-        return Report(runner.run(prepared.plan), runner.records.corrupt)
+        return Report(runner.run(prepared.plan))
     except Interrupted:
-        return Report(runner.outcome, runner.records.corrupt, stopped=True)
+        return Report(runner.outcome, stopped=True)
 
 
 def _packed(records: Records) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
@@ -141,21 +138,18 @@ def _here() -> str:
 
 
 @functools.lru_cache(maxsize=1)  # a worker measures many encoders of one run, one after the other
-def _prepared(options: RunOptions) -> Prepared:
-    return prepare(options, write=False, progress=Progress.silent())
+def _prepared(job: Job) -> Prepared:
+    return replace(job, progress=Progress.silent()).prepare(write=False)
 
 
 @functools.cache
 def _load_plugins(plugins: tuple[tuple[str, str], ...]) -> None:
-    from benchmark.tasks import TASKS
-    from zoo.registry import METHODS, load_plugin_file
-
     for name, text in plugins:
         path = Path(name)
         if not path.is_file():
             path = Path(tempfile.mkdtemp(prefix="zoo-bench-plugin-")) / path.name
             path.write_text(text, encoding="utf-8")
-        load_plugin_file(path, [METHODS, TASKS])
+        load_plugins([path])
 
 
 def ray_library() -> Any:
@@ -232,51 +226,45 @@ class Share:
         return cls(min(cpus, int(min(node["CPU"] for node in wanted))), gpus, memory)
 
 
-def run_on_ray(
-    execute: Execute, prepared: Prepared, options: RunOptions, command: Sequence[str], plugins: Sequence[Path]
-) -> tuple[Outcome, list[tuple[Path, str]]]:
-    """Run the plan on a Ray cluster; return what was done, and the damaged records that were set aside.
+class Ray(Executor):
+    """Shares a plan among the machines of a Ray cluster."""
 
-    If a worker is lost, its encoder runs again on another one. Raises Interrupted after a signal, once the trainings
-    have written their checkpoints.
-    """
-    options = replace(options, results=options.results.resolve())
-    # Ray may tell of a lost machine as late as in its own shutdown, which is part of `connected`.
-    said = ray_messages(prepared.runtime.progress)
-    with said, connected(options.ray_address()) as ray, _marked(options.results) as mark:
-        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-        own = Runner(options.results, prepared.runtime, remeasure=options.remeasure)
-        left = [(number, plan, own.pending(plan, plan.cells)) for number, plan in enumerate(prepared.plan.encoders, 1)]
-        left = [(number, plan, cells) for number, plan, cells in left if cells]
-        if not left:
-            return own.outcome, own.records.corrupt
-        share = Share.of(nodes, options.device, len(left), max(_weight_bytes(plan) for _, plan, _ in left))
-        of_workers = replace(
-            options, device="cuda" if share.gpus else "cpu", precision=prepared.runtime.precision, executor=None
-        )
-        texts = tuple((str(path.resolve()), path.read_text("utf-8")) for path in plugins)
-        total, everywhere = len(prepared.plan.encoders), tuple(command)
-        jobs = {
-            Job(
-                of_workers,
-                plan.key,
-                frozenset(cell.key for cell in cells),
-                (number, total),
-                everywhere,
-                texts,
-                mark,
-                str(Path.cwd()),
-                share.cpus,
-            ): plan
-            for number, plan, cells in left
-        }
-        cores = "core" if share.cpus == 1 else "cores"
-        prepared.runtime.progress.say(
-            f"Ray: {len(nodes)} node{'s' if len(nodes) > 1 else ''}; an encoder has {share.cpus} {cores}"
-            + (", 1 GPU" if share.gpus else "")
-            + f" and {share.memory / 2**30:.1f} GiB"
-        )
-        return _Driver(ray, execute, jobs, share, own, prepared.runtime.progress, options.fail_fast).run()
+    def __init__(self, address: str | None = None) -> None:
+        if address == "":
+            raise UsageError("--executor ray://: give ray, or ray://HOST:PORT.")
+        self.address = None if address is None else f"ray://{address}"
+
+    def run(self, job: Job) -> tuple[Prepared, Outcome]:
+        """Carry out the job on the cluster; if a worker is lost, its encoder runs again on another one."""
+        options = replace(job.options, results=job.options.results.resolve())
+        if options.workers > 1:
+            raise UsageError(f"--workers {options.workers}: a Ray cluster has its own; give --executor or --workers.")
+        prepared = job.prepare(replace(job.options, device="cpu" if options.device == "cpu" else "auto"))
+        say = prepared.runtime.progress.say
+        # Ray may tell of a lost machine as late as in its own shutdown, which is part of `connected`.
+        said = ray_messages(prepared.runtime.progress)
+        with said, connected(self.address) as ray, _marked(options.results) as mark:
+            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            own = Runner(options.results, prepared.runtime, remeasure=options.remeasure)
+            plans = enumerate(prepared.plan.encoders, 1)
+            left = [(number, plan, cells) for number, plan in plans if (cells := own.pending(plan, plan.cells))]
+            if not left:
+                return prepared, own.outcome
+            share = Share.of(nodes, options.device, len(left), max(_weight_bytes(plan) for _, plan, _ in left))
+            device = "cuda" if share.gpus else "cpu"
+            of_workers = replace(options, device=device, precision=prepared.runtime.precision, executor=None)
+            common = replace(job, options=of_workers, progress=None)
+            texts = tuple((str(path.resolve()), path.read_text("utf-8")) for path in job.plugins)
+            jobs = {}
+            for number, plan, cells in left:
+                keys, place = frozenset(cell.key for cell in cells), (number, len(prepared.plan.encoders))
+                jobs[EncoderJob(common, plan.key, keys, place, texts, mark, str(Path.cwd()), share.cpus)] = plan
+            several, cores = "s" * (len(nodes) > 1), "s" * (share.cpus > 1)
+            say(
+                f"Ray: {len(nodes)} node{several}; an encoder has {share.cpus} core{cores}"
+                f"{', 1 GPU' if share.gpus else ''} and {share.memory / 2**30:.1f} GiB"
+            )
+            return prepared, _Driver(ray, jobs, share, own, prepared.runtime.progress, options.fail_fast).run()
 
 
 @contextmanager
@@ -311,14 +299,13 @@ class _Driver:
     def __init__(
         self,
         ray: Any,
-        execute: Execute,
-        jobs: dict[Job, EncoderPlan],
+        jobs: dict[EncoderJob, EncoderPlan],
         share: Share,
         own: Runner,
         progress: Progress,
         fail_fast: bool,
     ) -> None:
-        self.ray, self.execute, self.jobs, self.own = ray, execute, jobs, own
+        self.ray, self.jobs, self.own = ray, jobs, own
         self.progress, self.fail_fast = progress, fail_fast
         affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         here = affinity(ray.get_runtime_context().get_node_id(), soft=True)
@@ -327,11 +314,11 @@ class _Driver:
             num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=_RETRIES
         )
         self.tries = dict.fromkeys(jobs, 0)
-        self.running: dict[Any, Job] = {}
+        self.running: dict[Any, EncoderJob] = {}
         self.asked: Any = None  # the board's answer that is waited for
 
-    def run(self) -> tuple[Outcome, list[tuple[Path, str]]]:
-        """Run all jobs."""
+    def run(self) -> Outcome:
+        """Run all jobs; raises Interrupted after a signal, once the trainings have written their checkpoints."""
         total = len(self.jobs)
         showing = self.progress.bar("encoders", total)
         with Stop().listening() as stop, showing as bar:
@@ -348,11 +335,11 @@ class _Driver:
             for _ in range(2):  # what was asked for before may only come now, and then what has been said since
                 self._tell(bar, total, 30)
             stop.check()
-        return self.own.outcome, self.own.records.corrupt
+        return self.own.outcome
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: EncoderJob) -> None:
         self.tries[job] += 1
-        self.running[self.task.remote(job, self.execute, self.board)] = job
+        self.running[self.task.remote(job, self.board)] = job
 
     def _finish(self, ref: Any, stop: Stop) -> None:
         job = self.running.pop(ref)
@@ -377,9 +364,9 @@ class _Driver:
         outcome.measured += report.outcome.measured + report.outcome.kept
         outcome.failed += report.outcome.failed
         outcome.missing += report.outcome.missing
-        self.own.records.corrupt += report.corrupt
+        outcome.set_aside += report.outcome.set_aside
 
-    def _failed(self, job: Job, reason: str) -> None:
+    def _failed(self, job: EncoderJob, reason: str) -> None:
         plan = self.jobs[job]
         seed = "" if plan.seed is None else f", seed {plan.seed}"
         self.own.outcome.failed.append((f"{plan.shown}{seed}", reason))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from benchmark.records.store import Records
+from benchmark.run.executors import Executor, Job
+from benchmark.run.executors.here import runner_of
 from benchmark.run.fit import Fitter
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Plan
 from benchmark.run.prepare import Prepared, prepare
+from benchmark.run.runner import Outcome
 from benchmark.run.stop import Stop
 from zoo.encoder import FitReport
 from zoo.errors import Interrupted, UsageError, ZooError
@@ -36,14 +38,6 @@ class Leader:
     def size(self) -> int:
         """The number of processes."""
         return self.team.size
-
-    def options(self, options: RunOptions) -> RunOptions:
-        """Return the options for this process; raises UsageError for --workers and --executor."""
-        if options.workers > 1:
-            raise UsageError(f"--workers {options.workers}: {self.size} processes were started; give one of both.")
-        if options.executor is not None:
-            raise UsageError(f"--executor {options.executor}: {self.size} processes were started; give one of both.")
-        return own_options(options, self.team)
 
     def begin(self, prepared: Prepared) -> None:
         """Order the others to prepare the same plan; raises UsageError for a method that only one process can train."""
@@ -69,6 +63,28 @@ class Leader:
         self.orders += 1
         self.team.say(f"order/{self.orders}", json.dumps(what))
         return self.orders
+
+
+class Torchrun(Executor):
+    """Trains each encoder in all processes that torchrun started; this one, the first, plans, measures and writes."""
+
+    def __init__(self, team: Team) -> None:
+        self.team = team
+
+    def run(self, job: Job) -> tuple[Prepared, Outcome]:
+        """Carry out the job while the others follow; raises UsageError for --workers and --executor."""
+        options = job.options
+        for name, given in (("workers", options.workers > 1), ("executor", options.executor is not None)):
+            if given:
+                value = getattr(options, name)
+                raise UsageError(f"--{name} {value}: {self.team.size} processes were started; give one of both.")
+        with leading(self.team) as leader:
+            job = replace(job, options=own_options(options, self.team))
+            prepared = job.prepare()
+            leader.begin(prepared)
+            runner = runner_of(prepared, job)
+            runner.others = leader
+            return prepared, runner.run(prepared.plan)
 
 
 @contextmanager
@@ -98,7 +114,7 @@ def own_options(options: RunOptions, team: Team) -> RunOptions:
     if options.device.startswith("cuda:"):
         raise UsageError(f"--device {options.device}: {team.size} processes need a GPU each; give cuda, or cpu.")
     if options.device in ("auto", "cuda") and torch.cuda.is_available():
-        return dataclasses.replace(options, device=f"cuda:{team.local_rank}")
+        return replace(options, device=f"cuda:{team.local_rank}")
     return options
 
 
@@ -113,7 +129,7 @@ def follow(team: Team, options: RunOptions, load_plugins: Callable[[], None]) ->
             first = next(orders, None)
             if first is not None:
                 load_plugins()
-                own = dataclasses.replace(own_options(options, team), precision=first["precision"])
+                own = replace(own_options(options, team), precision=first["precision"])
                 prepared = prepare(own, write=False, progress=Progress.silent())
                 _fit_as_told(team, own, prepared, orders, stop)
             team.say(f"bye/{team.rank}", "")
@@ -146,7 +162,7 @@ def _orders(team: Team, stop: Stop) -> Iterator[Any]:
 
 
 def _fit_as_told(team: Team, options: RunOptions, prepared: Prepared, orders: Iterator[Any], stop: Stop) -> None:
-    runtime = dataclasses.replace(prepared.runtime, stop_signal=stop)
+    runtime = replace(prepared.runtime, stop_signal=stop)
     fitter = Fitter(runtime, prepared.dev, stop)
     plans = {plan.key: plan for plan in prepared.plan.encoders}
     records = Records(options.results)

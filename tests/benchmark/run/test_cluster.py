@@ -19,9 +19,9 @@ from fakes import Cli
 
 from benchmark import api
 from benchmark.records.store import Records
-from benchmark.run.executors import cluster
+from benchmark.run.executors import Job, cluster, executor_of
 from benchmark.run.executors.board import Board, Told, ray_messages
-from benchmark.run.executors.cluster import Job, Share, keep, work
+from benchmark.run.executors.cluster import EncoderJob, Ray, Share, keep, work
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import Bar, Progress
@@ -77,8 +77,8 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
         options = RunOptions(**{**vars(methods), "results": out})
         for number, encoder in enumerate(plan.encoders, 1):
             cells = frozenset(cell.key for cell in encoder.cells)
-            job = Job(options, encoder.key, cells, (number, 2), (), (), mark, str(Path.cwd()), 1)
-            report = work(job, api.make_runner, handles(board))
+            job = EncoderJob(Job(options=options), encoder.key, cells, (number, 2), (), mark, str(Path.cwd()), 1)
+            report = work(job, handles(board))
             assert report.outcome.measured == 1 and bool(report.records) != marked
             keep(Records(out), report)
         assert records(out) == records(tmp_path / "one") and len(records(out)) == 2
@@ -91,11 +91,11 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
 
 def test_a_worker_that_would_measure_something_else_says_so(fakes: None, tmp_path: Path) -> None:
     options = RunOptions(methods="bag", tasks="pocket-words", limit=20, precision="fp32", results=tmp_path)
-    job = Job(options, "0" * 64, frozenset({"k"}), (1, 1), (), (), ("m", "t"), str(Path.cwd()), 1)
+    job = EncoderJob(Job(options=options), "0" * 64, frozenset({"k"}), (1, 1), (), ("m", "t"), str(Path.cwd()), 1)
     with pytest.raises(ZooError, match="plans another run: its data, weights or code differ"):
-        work(job, api.make_runner, handles(Board()))
+        work(job, handles(Board()))
     with pytest.raises(ZooError, match=r"has zoo-bench .* and the command 0\.0: install one everywhere"):
-        work(Job(**{**vars(job), "version": "0.0"}), api.make_runner, handles(Board()))
+        work(EncoderJob(**{**vars(job), "version": "0.0"}), handles(Board()))
 
 
 @pytest.mark.flaky(reruns=2)
@@ -134,12 +134,25 @@ def test_a_cluster_with_nothing_to_compute_with_is_refused() -> None:
         Share.of([{"memory": 1.0}], "auto", 1, 0)
 
 
-@pytest.mark.parametrize("executor", ["slurm", "ray://", "ray:1", ""])
-def test_another_executor_is_refused(executor: str) -> None:
-    with pytest.raises(UsageError, match=r"give ray, or ray://HOST:PORT|executor is empty"):
-        RunOptions(methods="cls", executor=executor).ray_address()
-    assert RunOptions(methods="cls", executor="ray").ray_address() is None
-    assert RunOptions(methods="cls", executor="ray://h:1").ray_address() == "ray://h:1"
+@pytest.mark.parametrize(
+    ("executor", "told"),
+    [
+        ("slurm", "--executor slurm: there is none of this name. Known: here, processes, ray;"),
+        ("ray://", "give ray, or ray://HOST:PORT"),
+        ("ray:1", "--executor ray:1: there is none of this name. Did you mean 'ray'?"),
+        ("", "executor is empty"),
+        ("here://h", "Here takes no address"),
+    ],
+)
+def test_another_executor_is_refused(executor: str, told: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(told)):
+        executor_of(RunOptions(methods="cls", executor=executor))
+
+
+def test_an_address_names_a_cluster() -> None:
+    for name, address in (("ray", None), ("ray://h:1", "ray://h:1")):
+        ray = executor_of(RunOptions(methods="cls", executor=name))
+        assert isinstance(ray, Ray) and ray.address == address
 
 
 def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fakes import Cli
 
-from benchmark.run.remaining import Remaining
+from benchmark.run.estimate import Remaining
 
 NAMES = {"a0": "a", "a1": "a", "b0": "b", "c0": "c"}
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,12 +16,18 @@ from typing import Any
 import pytest
 from fakes import Cli
 
+from benchmark.run import estimate
+from benchmark.run.executors import workers
 from benchmark.run.executors.claims import Claims
 from benchmark.run.options import RunOptions
+from benchmark.run.plan import EncoderPlan, Plan
+from benchmark.run.runner import Outcome
+from zoo.encoder import Runtime, Traits
 from zoo.errors import UsageError
 
 pytestmark = pytest.mark.slow
 
+TWO = ("--workers", 2, "--executor", "processes")
 VARIES = ("started", "seconds", "command", "encoding", "environment", "code", "sha256")
 
 
@@ -51,7 +59,7 @@ def start(arguments: list[str]) -> subprocess.Popen[str]:
 
 def test_workers_write_the_records_of_one_process(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     assert cli(*words(tiny_bert, tmp_path / "one")).code == 0
-    child = start(words(tiny_bert, tmp_path / "two", "--workers", 2))
+    child = start(words(tiny_bert, tmp_path / "two", *TWO))
     out, err = child.communicate(timeout=300)
     assert child.returncode == 0, err
     assert "4 cells measured, 0 kept from before, 0 failed, 0 n/a" in err
@@ -59,25 +67,61 @@ def test_workers_write_the_records_of_one_process(cli: Cli, tiny_bert: Path, tmp
     assert records(tmp_path / "one") == records(tmp_path / "two") != {}
 
 
-@pytest.mark.flaky(reruns=2)
-def test_a_killed_workers_cells_are_named_and_measured_next(tiny_bert: Path, tmp_path: Path) -> None:
-    long = words(tiny_bert, tmp_path, "--workers", 2)
-    long[long.index("--methods") + 1] = "simcse:batch_size=4:epochs=60"
-    child = start(long)
-    deadline, victims = time.monotonic() + 120, []
-    while time.monotonic() < deadline and not victims:
-        if list(tmp_path.glob("encoders/*/training/log.jsonl")):
-            children = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
-            victims = [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+def workers_of(process: int) -> list[int]:
+    """The worker processes of a command, in the order of their start."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(pid) for pid in children if "spawn_main" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+def killed(child: subprocess.Popen[str], results: Path, times: int) -> str:
+    """Kill the process that trains an encoder with -9, so many times; return what the command said."""
+    victims: set[int] = set()
+    deadline = time.monotonic() + 200
+    while len(victims) < times and child.poll() is None and time.monotonic() < deadline:
+        for mark in results.glob("encoders/*.begun"):
+            with contextlib.suppress(OSError, ValueError):  # it has ended since
+                process = int(json.loads(mark.read_text("utf-8"))["process"])
+                training = (mark.with_suffix("") / "training" / "log.jsonl").is_file()
+                if training and process not in victims and len(victims) < times:
+                    os.kill(process, signal.SIGKILL)
+                    victims.add(process)
         time.sleep(0.02)
-    os.kill(victims[0], signal.SIGKILL)
+    assert len(victims) == times
+    return child.communicate(timeout=300)[1]
+
+
+def test_a_killed_workers_encoder_is_taken_in_the_same_run(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
+    """Exit code 0, every cell measured, and the records are those of a run of which nothing was killed."""
+    long = words(tiny_bert, tmp_path / "two", *TWO)
+    long[long.index("--methods") + 1] = "simcse:batch_size=4:epochs=20:eval_every=999"
+    child = start(long)
+    err = killed(child, tmp_path / "two", 1)
+    assert child.returncode == 0 and "Traceback" not in err, err
+    assert "2 cells measured, 0 kept from before, 0 failed, 0 n/a" in err
+    told = re.search(r"worker (\d) ended with code -9 while it worked on simcse\S*, seed (\d); worker (\d) starts", err)
+    assert told is not None and int(told[3]) == int(told[1]) + 2, err
+    assert cli(*long[: -len(TWO)], "--results", tmp_path / "one").code == 0
+    assert records(tmp_path / "two") == records(tmp_path / "one") != {}
+
+
+def test_an_encoder_that_costs_three_workers_has_failed(tmp_path: Path) -> None:
+    """A plugin that ends its process: its cells are named, those of the other methods are measured."""
+    plugin = tmp_path / "deadly.py"
+    plugin.write_text(
+        "import os, signal\n"
+        "from zoo.registry import register_method\n"
+        "from zoo.methods.randomvectors import RandomVectors\n"
+        "@register_method('deadly')\n"
+        "class Deadly(RandomVectors):\n"
+        "    def fit(self, corpus, *, dev_score=None, run):\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    line = f"run --methods deadly,random --plugin {plugin} --seeds 1 --tasks pocket-words --results {tmp_path}".split()
+    child = start([*line, *map(str, TWO)])
     _, err = child.communicate(timeout=300)
-    assert child.returncode == 1 and "Traceback" not in err
-    assert "ended with code -9; the same command measures what it left" in err
-    again = start(long)
-    _, err = again.communicate(timeout=300)
-    assert again.returncode == 0, err
-    assert len(records(tmp_path)) == 2
+    assert child.returncode == 1 and err.count("ended with code -9 while it worked on deadly, seed 0") == 3, err
+    assert "1 cells measured, 0 kept from before, 1 failed, 0 n/a" in err
+    assert [record["method"]["name"] for record in records(tmp_path).values()] == ["random"]
 
 
 def test_two_commands_on_one_folder_share_the_work(tiny_bert: Path, tmp_path: Path) -> None:
@@ -106,6 +150,52 @@ def test_a_wrong_shard_is_refused(shard: str) -> None:
 
 
 def test_an_encoder_is_claimed_once(tmp_path: Path) -> None:
-    assert Claims(tmp_path).take("a" * 64)
-    assert not Claims(tmp_path).take("a" * 64)
-    assert Claims(tmp_path).take("b" * 64)
+    first, second, key = Claims(tmp_path, 0), Claims(tmp_path, 1), "a" * 64
+    assert first.take(key) and not second.take(key) and second.take("b" * 64)
+    first.finish(key, {"measured": 3})
+    assert not second.take(key) and Claims(tmp_path, 0).left([key, "b" * 64]) == ([], {"measured": 3})
+
+
+def test_a_dead_workers_claim_is_released(tmp_path: Path) -> None:
+    dead, other, key = Claims(tmp_path, 0), Claims(tmp_path, 1), "a" * 64
+    assert dead.take(key) and Claims(tmp_path, 0).left([key]) == ([key], {})
+    Claims(tmp_path, 0).release(key)
+    assert other.take(key) and Claims(tmp_path, 0).left([key]) == ([], {})
+
+
+@pytest.mark.parametrize(("shared", "chosen"), [(100.0, "here"), (95.0, "here"), (60.0, "workers")])
+def test_one_process_is_chosen_where_it_is_as_fast(
+    shared: float, chosen: str, cli: Cli, fakes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+    monkeypatch.setattr(workers, "time_of_processes", lambda *_: (100.0, shared))
+    monkeypatch.setattr(workers, "run_workers", lambda job, *_: started.append(job.options.workers) or Outcome())
+    line = ["run", "--methods", "bag", "--tasks", "pocket-words", "--limit", 20, "--results", tmp_path, "--workers", 2]
+    answer = cli(*line)
+    said = "--workers 2: one process with all threads takes about 1:40" in answer.err
+    assert (said, started) == ((True, []) if chosen == "here" else (False, [2]))
+    assert ("one process" in cli(*line, "--dry-run").out) == (chosen == "here")
+    cli(*line, "--executor", "processes")
+    assert started[-1:] == [2]
+
+
+def encoder_plan(key: str) -> EncoderPlan:
+    return EncoderPlan(key, object, None, Traits(), {}, 0, key, key, (), "c")  # type: ignore[arg-type]
+
+
+def test_the_time_of_processes_counts_their_start_and_their_share_of_the_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three encoders of 30, 20 and 10 s: with half the speed each, two processes need as long and their start."""
+    seconds = {"a": 30.0, "b": 20.0, "c": 10.0}
+    monkeypatch.setattr(estimate, "_seconds", lambda plan, *_: seconds[plan.key])
+    monkeypatch.setattr(estimate.time, "process_time", lambda: 5.0)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    monkeypatch.setattr("torch.set_num_threads", lambda count: speeds.reverse())
+    plan, runtime = Plan([encoder_plan(key) for key in seconds]), Runtime()
+    speeds = [1.0, 1.0]
+    monkeypatch.setattr("zoo.hardware.matrix_speed", lambda *_: speeds[0])
+    for factor, shared in ((2.0, 65.0), (1.0, 35.0)):
+        speeds[:] = [factor, 1.0]
+        assert estimate.time_of_processes(plan, tmp_path, runtime, 2, 1) == (60.0, shared)
+    assert estimate.time_of_processes(plan, tmp_path, Runtime(device="cuda"), 2, 1) is None

@@ -1,0 +1,41 @@
+"""Carries out a run in this process; every other executor does so in the processes that it starts."""
+
+from __future__ import annotations
+
+from benchmark.run.cache import EmbeddingCache
+from benchmark.run.executors import Executor, Job
+from benchmark.run.prepare import Prepared
+from benchmark.run.runner import Outcome, Runner
+from zoo.errors import UsageError
+
+
+class Here(Executor):
+    """Trains and measures one encoder after the other in this process."""
+
+    takes_objects = True
+
+    def run(self, job: Job) -> tuple[Prepared, Outcome]:
+        """Carry out the job here."""
+        if job.options.workers > 1:
+            raise UsageError(f"--workers {job.options.workers}: --executor here is one process; leave out one of both.")
+        prepared = job.prepare()
+        return prepared, runner_of(prepared, job).run(prepared.plan)
+
+
+def runner_of(prepared: Prepared, job: Job) -> Runner:
+    """Return a runner that carries out a prepared job in this process."""
+    options = job.options
+    return Runner(
+        options.results,
+        prepared.runtime,
+        dev=prepared.dev,
+        limit=options.limit,
+        fail_fast=options.fail_fast,
+        remeasure=options.remeasure,
+        command=job.command,
+        trackers=options.trackers(),
+        run_file=options.file,
+        cache=EmbeddingCache(options.embedding_cache, prepared.runtime.progress.say)
+        if options.embedding_cache
+        else None,
+    )
