@@ -79,14 +79,14 @@ def run(
     `team` stands for the processes that torchrun started; this process is the first of them. Raises the errors of
     `Executor.run` and `prepare`.
     """
-    job = Job(options=options, command=tuple(command), plugins=tuple(plugins))
-    prepared, outcome = _carried_out(job, team)
+    job = Job(options=options, command=tuple(command), plugins=tuple(plugins), team=team)
+    prepared, outcome = _carried_out(job)
     finished = Finished(outcome)
     if options.until_told_apart is None:
         return prepared, finished
 
     def more(chosen: RunOptions) -> Plan:
-        added, of_added = _carried_out(replace(job, options=chosen), team)
+        added, of_added = _carried_out(replace(job, options=chosen))
         outcome.add(of_added)
         return added.plan
 
@@ -98,9 +98,9 @@ def run(
     return prepared, finished
 
 
-def _carried_out(job: Job, team: Team | None = None) -> tuple[Prepared, Outcome]:
+def _carried_out(job: Job) -> tuple[Prepared, Outcome]:
     """Let the executor that the job's options name carry it out, for the command and for `evaluate`."""
-    executor = executor_of(job.options, team)
+    executor = executor_of(job.options, job.team)
     if job.given is not None and not executor.takes_objects:
         raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
     prepared, outcome = executor.run(job)

@@ -155,7 +155,14 @@ class Encoder(ABC, Generic[RecipeT]):
 
     Recipe: ClassVar[type[Any]]
     version: ClassVar[int] = 1  # raised by hand when vectors change, so that cells are measured again
+    unstated: ClassVar[tuple[str, ...]] = ("sources", "precision", "parameters")  # what no class of it has defined
+    engine_alone: ClassVar[bool] = False  # the engine makes the vectors, with no step of the method's own after it
     dim: int
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
+        cls.unstated = tuple(what for what in cls.unstated if what not in own)
 
     def __init__(self, recipe: RecipeT, runtime: Runtime) -> None:
         self.recipe = recipe

@@ -38,7 +38,7 @@ def show_closing(
     records = read_completed(store)
     encoders = prepared.plan.encoders
     keys = {plan.row_key for plan in encoders if not plan.control}
-    starts = {plan.row_key: plan.start for plan in encoders}
+    starts = {plan.row_key: plan.start_key for plan in encoders}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}
     trial = options.limit is not None
     tables = [table for table in made.tables if table.partial == trial and tasks.intersection(table.suite.tasks)]

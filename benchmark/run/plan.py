@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,14 +39,6 @@ class ResolvedMethod:
 
 
 @dataclass(frozen=True)
-class TrainingTexts:
-    """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
-
-    corpus: Corpus | None = None
-    missing: str | None = None
-
-
-@dataclass(frozen=True)
 class Cell:
     """One encoder and one task to measure it on; the result is one record."""
 
@@ -54,36 +47,43 @@ class Cell:
     scorer: str  # digest of the code that turns vectors into the task's score
 
 
-@dataclass(frozen=True)
-class EncoderPlan:
-    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
+@dataclass(frozen=True, kw_only=True)
+class IdentifiedMethod(ResolvedMethod):
+    """A method with what its vectors depend on, as far as it can be told before anything is trained."""
 
-    name: str
-    cls: type[Encoder]
-    recipe: Any
-    traits: Traits
-    sources: dict[str, Any]
-    seed: int | None
-    key: str
     row_key: str
-    cells: tuple[Cell, ...]
     code: str  # digest of the code that makes the vectors
+    sources: dict[str, Any] = field(default_factory=dict)
     missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
-    failed: str | None = None  # the error that the method's code raised while planning: its cells have failed
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, Any] | None = None
-    recipe_name: str | None = None  # the recipe's, where `name` is a label
-    unstated: tuple[str, ...] = ()  # what a plugin does not state (see `unstated`): records leave it open
+    known: tuple[str | None, ...] = ()  # digests of a plugin's vectors of each task's texts; None for our methods
+
+    @property
+    def vectors(self) -> str | None:
+        """Digest of a plugin's vectors of the tasks' texts; None for a built-in method."""
+        return sha256_json(self.known) if any(self.known) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderPlan(IdentifiedMethod):
+    """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
+
+    seed: int | None
+    key: str
+    cells: tuple[Cell, ...]
     called: str = ""  # the printed name, where that is shorter
-    control: bool = False  # added to the run, so that the others are compared with it
-    start: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
-    anew: bool = False  # see ResolvedMethod
-    vectors: str | None = None  # digest of a plugin's vectors of the tasks' texts; None for a built-in method
+    start_key: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
 
     @property
     def shown(self) -> str:
         """The name as it is printed, without the paths in it."""
         return self.called or self.name
+
+    @property
+    def titled(self) -> str:
+        """The printed name with the seed."""
+        return self.shown if self.seed is None else f"{self.shown}, seed {self.seed}"
 
 
 @dataclass
@@ -95,6 +95,33 @@ class Plan:
     def cells(self) -> int:
         """Number of cells."""
         return sum(len(encoder.cells) for encoder in self.encoders)
+
+
+@dataclass(frozen=True)
+class TrainingTexts:
+    """Sentences or labelled pairs to train on; where there are none, `missing` says why."""
+
+    corpus: Corpus | None = None
+    missing: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all methods of a plan are given: tasks, training texts, and what else vectors depend on."""
+
+    tasks: Sequence[LoadedTask]
+    runtime: Runtime
+    texts: Mapping[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
+    dev: LoadedTask | None = None
+    limit: int | None = None
+    asked: Asked | None = None  # marks the plugin method whose code is running
+    _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = field(default_factory=dict)
+
+    def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, Any]]:
+        """Return a training text and its identity; a million sentences are hashed once for all methods."""
+        if (kind, text.name) not in self._hashed:
+            self._hashed[kind, text.name] = text, text.identity()
+        return self._hashed[kind, text.name]
 
 
 @dataclass(frozen=True)
@@ -126,9 +153,6 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
     return resolved
 
 
-_DEFAULT_SOURCES = getattr(Encoder.sources, "__func__", None)
-
-
 def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
     """Return which of sources, precision and parameters a plugin's class does not state itself.
 
@@ -136,13 +160,8 @@ def unstated(cls: type[Encoder], traits: Traits) -> tuple[str, ...]:
     """
     if _is_builtin(cls):
         return ()
-    ours = any(parent.__module__.startswith("zoo.") for parent in cls.__mro__ if parent is not Encoder)
-    left = {
-        "sources": getattr(cls.sources, "__func__", None) is _DEFAULT_SOURCES,
-        "precision": traits.precision is None and not ours,
-        "parameters": cls.parameters is Encoder.parameters,
-    }
-    return tuple(what for what, open_ in left.items() if open_)
+    stated = ("precision",) if traits.precision is not None else ()
+    return tuple(what for what in Encoder.unstated if what in cls.unstated and what not in stated)
 
 
 def _is_builtin(cls: type[Encoder]) -> bool:
@@ -161,21 +180,6 @@ def _checked_sources(sources: Any) -> dict[str, Any]:
     raise ContractError(f"sources() must return names with their identity in plain values, not {sources!r:.100}.")
 
 
-def _known_by(method: ResolvedMethod, runtime: Runtime, tasks: Sequence[LoadedTask]) -> tuple[str, list[str | None]]:
-    """Return digests of a plugin's vectors, before training: of fixed texts, and of 64 texts of each task with data."""
-    made: list[Encoder] = []
-
-    def encode(texts: Sequence[str]) -> object:
-        if not made:
-            made.append(method.cls(method.recipe, runtime))
-        return made[0].encode(texts)
-
-    with contained():
-        return vectors_digest(encode, PROBES), [
-            None if task.data is None else vectors_digest(encode, task.sample) for task in tasks
-        ]
-
-
 def text_kind(traits: Traits) -> str:
     """Return what a method is trained on: "pairs", "neighbours" (a corpus with its documents), "corpus", or ""."""
     if traits.needs_pairs or not traits.needs_corpus:
@@ -183,117 +187,96 @@ def text_kind(traits: Traits) -> str:
     return "neighbours" if traits.needs_neighbours else "corpus"
 
 
-def make_plan(
-    methods: Sequence[ResolvedMethod],
-    tasks: Sequence[LoadedTask],
-    *,
-    seeds: Sequence[int],
-    runtime: Runtime,
-    dev: LoadedTask | None,
-    limit: int | None,
-    corpus: TrainingTexts | None = None,
-    neighbours: TrainingTexts | None = None,
-    pairs: TrainingTexts | None = None,
-    asked: Asked | None = None,
-) -> Plan:
-    """Return the encoders and cells of all methods and seeds; `asked` marks the plugin method whose code is running.
+def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: Setting) -> Plan:
+    """Return the encoders and cells of all methods and seeds.
 
-    `neighbours` is the corpus for methods that need to know which sentences follow each other. Where a backbone or a
-    training text is missing, the cells of the methods that need it are n/a.
+    Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
     """
-    plan = Plan()
-    scorers = [scorer_digest(task.task) for task in tasks]
-    row_keys: list[str] = []  # of the methods
+    identified = [identify(method, setting) for method in methods]
+    scorers = [scorer_digest(task.task) for task in setting.tasks]
     called = printed_names(method.name for method in methods)
-    given = {"corpus": corpus, "neighbours": neighbours, "pairs": pairs, "": None}
-    texts = {kind: text or TrainingTexts() for kind, text in given.items()}
-    parts: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = {}  # a million sentences are hashed once
-    for method in methods:
-        kind = text_kind(method.traits)
-        sources, missing, failed = {}, texts[kind].missing, method.failed
-        text, identity = texts[kind].corpus, None
-        row_key = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
-        code, known = row_key, list[str | None]([None] * len(tasks))
-        noted = ExitStack()
-        try:
-            if (
-                asked is not None
-                and not _is_builtin(method.cls)
-                and (died := noted.enter_context(asked.asking(method.name)))
-            ):
-                raise ContractError(died)
-            if text is not None:
-                text = method.cls.reads(method.recipe, text)
-                if (kind, text.name) not in parts:
-                    parts[kind, text.name] = text, text.identity()
-                text, identity = parts[kind, text.name]
-            try:
-                sources = _checked_sources(method.cls.sources(method.recipe, runtime))
-            except MissingError as error:
-                missing = str(error)
-            parts_of = method.cls.code_parts(method.recipe)
-            made_of = ingredients(
-                method.cls,
-                method.recipe,
-                method.traits,
-                sources,
-                corpus=identity,
-                dev=dev.identity() if dev is not None and dev.data is not None else None,
-                precision=method.traits.precision or runtime.precision,
-                limit=limit,
-            )
-            if missing is None and failed is None and not all(map(_is_builtin, parts_of)):
-                probed, known = _known_by(method, runtime, tasks)
-                made_of = replace(made_of, probe=probed)
-            row_key = made_of.key()
-            code = code_digest(*parts_of)
-        except ZooError as error:
-            if _is_builtin(method.cls) and not isinstance(error, CorruptError):
-                raise  # the request itself is wrong; this is not merely one damaged model
-            failed = failed or str(error)
-        except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
-            failed = failed or f"the method cannot say what it is: {said(error)}"
-        finally:
-            noted.close()
-        row_keys.append(row_key)
+    encoders = []
+    for method in identified:
+        start_key = _start_key(method.start, identified)
         for seed in seeds if method.traits.stochastic else [None]:
-            key = encoder_key(row_key, seed)
+            key = encoder_key(method.row_key, seed)
             cells = tuple(
                 Cell(task, cell_key(key, task.identity(), vectors), scorer)
-                for task, scorer, vectors in zip(tasks, scorers, known, strict=True)
+                for task, scorer, vectors in zip(setting.tasks, scorers, method.known, strict=True)
             )
-            plan.encoders.append(
-                EncoderPlan(
-                    method.name,
-                    method.cls,
-                    method.recipe,
-                    method.traits,
-                    sources,
-                    seed,
-                    key,
-                    row_key,
-                    cells,
-                    code,
-                    missing,
-                    failed,
-                    corpus=text,
-                    corpus_identity=identity,
-                    recipe_name=method.recipe_name,
-                    unstated=method.unstated,
-                    called=called[method.name],
-                    control=method.control,
-                    anew=method.anew,
-                    vectors=sha256_json(known) if any(known) else None,
-                )
-            )
-    starts = {key: _row_key_of(method.start, methods, row_keys) for method, key in zip(methods, row_keys, strict=True)}
-    plan.encoders = [replace(encoder, start=starts[encoder.row_key]) for encoder in plan.encoders]
-    return plan
+            more: dict[str, Any] = {**vars(method), "called": called[method.name], "start_key": start_key}
+            encoders.append(EncoderPlan(seed=seed, key=key, cells=cells, **more))
+    return Plan(encoders)
 
 
-def _row_key_of(start: Start | None, methods: Sequence[ResolvedMethod], row_keys: Sequence[str]) -> str | None:
+def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
+    """Return a method with what its vectors depend on; a plugin that cannot say it has failed, with the reason."""
+    builtin, texts = _is_builtin(method.cls), setting.texts.get(text_kind(method.traits), TrainingTexts())
+    unknown = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
+    nothing: tuple[None, ...] = (None,) * len(setting.tasks)
+    now = IdentifiedMethod(**vars(method), row_key=unknown, code=unknown, missing=texts.missing, known=nothing)
+    try:
+        with nullcontext() if builtin or setting.asked is None else setting.asked.asking(method.name) as died:
+            if died:
+                raise ContractError(died)
+            if texts.corpus is not None:
+                read = method.cls.reads(method.recipe, texts.corpus)
+                corpus, identity = setting.of_text(text_kind(method.traits), read)
+                now = replace(now, corpus=corpus, corpus_identity=identity)
+            now = _with_sources(now, setting.runtime)
+            return _with_keys(now, setting)
+    except ZooError as error:
+        if builtin and not isinstance(error, CorruptError):
+            raise  # the request itself is wrong; this is not merely one damaged model
+        reason = str(error)
+    except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
+        reason = f"the method cannot say what it is: {said(error)}"
+    return replace(now, corpus=now.corpus or texts.corpus, failed=now.failed or reason)
+
+
+def _with_sources(method: IdentifiedMethod, runtime: Runtime) -> IdentifiedMethod:
+    """Return the method with the identity of its files; raises ContractError unless that is names of plain values."""
+    try:
+        sources: object = method.cls.sources(method.recipe, runtime)
+    except MissingError as error:
+        return replace(method, missing=str(error))
+    try:
+        sha256_json(sources)
+        if isinstance(sources, dict) and all(isinstance(name, str) for name in sources):
+            return replace(method, sources=sources)
+    except (TypeError, ValueError, RecursionError):
+        pass
+    raise ContractError(f"sources() must return names with their identity in plain values, not {sources!r:.100}.")
+
+
+def _with_keys(method: IdentifiedMethod, setting: Setting) -> IdentifiedMethod:
+    """Return the method with its row's key, and with digests of its vectors where it is or contains a plugin."""
+    parts, dev = method.cls.code_parts(method.recipe), setting.dev
+    made_of = ingredients(
+        method.cls,
+        method.recipe,
+        method.traits,
+        method.sources,
+        corpus=method.corpus_identity,
+        dev=dev.identity() if dev is not None and dev.data is not None else None,
+        precision=method.traits.precision or setting.runtime.precision,
+        limit=setting.limit,
+    )
+    if method.missing is None and method.failed is None and not all(map(_is_builtin, parts)):
+        encoder = functools.cache(lambda: method.cls(method.recipe, setting.runtime))
+        with contained():  # before training: of fixed texts, and of 64 texts of each task with data
+            made_of = replace(made_of, probe=vectors_digest(lambda texts: encoder().encode(texts), PROBES))
+            known = [
+                None if task.data is None else vectors_digest(lambda texts: encoder().encode(texts), task.sample)
+                for task in setting.tasks
+            ]
+        method = replace(method, known=tuple(known))
+    return replace(method, row_key=made_of.key(), code=code_digest(*parts))
+
+
+def _start_key(start: Start | None, methods: Sequence[IdentifiedMethod]) -> str | None:
     """Return the row key of the method that is a start, or None where none of them is."""
     if start is None:
         return None
-    pairs = zip(methods, row_keys, strict=True)
-    return next((key for m, key in pairs if METHODS.name_of(m.cls) == start.method and m.recipe == start.recipe), None)
+    same = (m.row_key for m in methods if METHODS.name_of(m.cls) == start.method and m.recipe == start.recipe)
+    return next(same, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from benchmark.metrics.significance import LEVEL
 from benchmark.run.controls import controls_for
 from benchmark.run.marks import Asked
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, ResolvedMethod, TrainingTexts, make_plan, resolve_methods, text_kind
+from benchmark.run.plan import Plan, ResolvedMethod, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.run.sequential import looks_of, pair_of
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
@@ -87,28 +87,19 @@ def prepare(
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
-    read = {text_kind(method.traits) for method in methods}
-    corpus, neighbours = (
-        _corpus(options, suite, data, runtime, kind == "neighbours") if kind in read else TrainingTexts()
-        for kind in ("corpus", "neighbours")
-    )
-    pairs = _pairs(options, suite, data, runtime) if "pairs" in read else TrainingTexts()
     dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
     asked = Asked(options.results / "encoders", write)
-    plan = make_plan(
-        methods,
-        loaded,
-        seeds=range(options.first_seed, options.seeds or suite.seeds),
+    setting = Setting(
+        tasks=loaded,
         runtime=runtime,
-        corpus=corpus,
-        neighbours=neighbours,
-        pairs=pairs,
+        texts=_texts({text_kind(method.traits) for method in methods}, options, suite, data, runtime),
         dev=dev,
         limit=options.limit,
         asked=asked,
     )
+    plan = make_plan(methods, range(options.first_seed, options.seeds or suite.seeds), setting)
     plan.encoders = plan.encoders[part::parts]
     if options.until_told_apart is not None:
         a, b = pair_of(options, plan.encoders)
@@ -142,29 +133,32 @@ def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedM
     return [replace(method, name=name, recipe_name=method.name) for method, name in zip(methods, names, strict=True)]
 
 
-def _corpus(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime, documents: bool) -> TrainingTexts:
-    try:
-        corpus = load_corpus(options.corpus or suite.corpus, data, options.train_sentences, documents=documents)
-    except MissingError as error:
-        if options.corpus and not options.allow_missing:
-            raise  # the user asked for this text by name
-        return TrainingTexts(
-            missing=f"{error} Or name a text with --corpus."
-        )  # only the methods that need it go without
-    kept = f", with their neighbours, in {len(corpus.documents):,} stretches" if corpus.documents else ""
-    runtime.progress.say(f"training text: {len(corpus.sentences):,} sentences of {corpus.name}{kept}")
-    return TrainingTexts(corpus)
-
-
-def _pairs(options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime) -> TrainingTexts:
-    try:
-        pairs = load_pairs(options.pairs or suite.pairs, data, options.train_pairs)
-    except MissingError as error:
-        if options.pairs and not options.allow_missing:
-            raise
-        return TrainingTexts(missing=f"{error} Or name a file with --pairs.")
-    runtime.progress.say(f"training pairs: {len(pairs.sentences) // 2:,} of {pairs.name}")
-    return TrainingTexts(pairs)
+def _texts(
+    kinds: Set[str], options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime
+) -> dict[str, TrainingTexts]:
+    """Return the texts of each kind that a method is trained on; one that is not there, and not named, is missing."""
+    texts = {}
+    for kind in sorted(kinds - {""}):
+        option = "pairs" if kind == "pairs" else "corpus"
+        named = getattr(options, option)
+        try:
+            if option == "pairs":
+                text = load_pairs(named or suite.pairs, data, options.train_pairs)
+                told = f"training pairs: {len(text.sentences) // 2:,} of {text.name}"
+            else:
+                documents = kind == "neighbours"
+                text = load_corpus(named or suite.corpus, data, options.train_sentences, documents=documents)
+                kept = f", with their neighbours, in {len(text.documents):,} stretches" if text.documents else ""
+                told = f"training text: {len(text.sentences):,} sentences of {text.name}{kept}"
+        except MissingError as error:
+            if named and not options.allow_missing:
+                raise  # the user asked for this text by name
+            what = "text with --corpus" if option == "corpus" else "file with --pairs"
+            texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")  # other methods do without it
+            continue
+        runtime.progress.say(told)
+        texts[kind] = TrainingTexts(text)
+    return texts
 
 
 def _dev_task(name: str, loaded: list[LoadedTask], data: DataSource, limit: int | None) -> LoadedTask:

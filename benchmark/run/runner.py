@@ -139,7 +139,7 @@ class Runner:
                 number, encoder_plan = waiting.popleft()
                 if not self._claimed(encoder_plan):
                     continue
-                head = f"[{number}/{total}] {_named(encoder_plan)}"
+                head = f"[{number}/{total}] {encoder_plan.titled}"
                 started = time.monotonic()
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
                 with contained():
@@ -274,7 +274,7 @@ class Runner:
             left = self.pending(plan, ready)
             if left:
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
-                with marked(mark_of(folder), _named(plan)):
+                with marked(mark_of(folder), plan.titled):
                     for measured in measurement.measure(left):
                         self._keep(plan, measured)
         return True
@@ -296,7 +296,7 @@ class Runner:
                 deadly.add(plan.key)
                 if self.claims is None or self.claims.take(f"death-{plan.key}"):
                     self.runtime.progress.say(
-                        f"warning: the process died while it worked on {_named(plan)}{begun(mark_of(folder))}, without"
+                        f"warning: the process died while it worked on {plan.titled}{begun(mark_of(folder))}, without"
                         " a word; this encoder is taken last now."
                     )
         return sorted(plans, key=lambda plan: plan.key in deadly)
@@ -361,10 +361,6 @@ class Runner:
             if not plan.control:  # nobody asked for it by name: the run is complete without it
                 kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
                 kind.append((what, measured.reason or "?"))
-
-
-def _named(plan: EncoderPlan) -> str:
-    return plan.shown if plan.seed is None else f"{plan.shown}, seed {plan.seed}"
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

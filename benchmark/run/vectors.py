@@ -66,9 +66,8 @@ def _finished(encoder: Encoder, texts: list[str], stopped: Interrupted) -> tuple
     """
     from zoo.engine.batching import Unfinished
     from zoo.engine.tokens import clean_text
-    from zoo.methods.base import is_engines_own
 
-    if not isinstance(stopped, Unfinished) or not is_engines_own(type(encoder)):
+    if not isinstance(stopped, Unfinished) or not encoder.engine_alone:
         return [], np.empty((0, encoder.dim), np.float32)
     rows = {text: row for row, text in enumerate(stopped.texts)}
     found = {text: rows[clean] for text in texts if (clean := clean_text(text, 0)) in rows}

@@ -83,6 +83,13 @@ class BackboneEncoder(Encoder[BackboneT]):
     """An encoder that pools the states of one transformer; subclasses define the pooling and may train."""
 
     Recipe: ClassVar[type[Any]] = BackboneRecipe
+    unstated = ("sources", "parameters")  # it follows the precision of the run
+    engine_alone = True
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        own = {name for base in cls.__mro__[: cls.__mro__.index(BackboneEncoder)] for name in vars(base)}
+        cls.engine_alone = not own & {"encode", "pooled", "_encode_unique"}
 
     def __init__(self, recipe: BackboneT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime)
@@ -190,11 +197,3 @@ class BackboneEncoder(Encoder[BackboneT]):
     def encoding_stats(self) -> dict[str, Any]:
         """Return the cost of encoding so far."""
         return self.stats.as_dict()
-
-
-def is_engines_own(method: type[Encoder]) -> bool:
-    """Return whether a class encodes by the engine alone, with no step of its own after it."""
-    own = ("encode", "pooled", "_encode_unique")
-    return issubclass(method, BackboneEncoder) and all(
-        getattr(method, name) is getattr(BackboneEncoder, name) for name in own
-    )

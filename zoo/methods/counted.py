@@ -22,6 +22,8 @@ CountedT = TypeVar("CountedT", bound=AnyRecipe, default=Any)
 class CountedEncoder(Encoder[CountedT]):
     """An encoder that its recipe determines; a subclass computes the vectors of distinct texts."""
 
+    unstated = ("sources", "parameters")  # it follows the precision of the run
+
     def __init__(self, recipe: CountedT, runtime: Runtime) -> None:
         super().__init__(recipe, runtime)
         self.stats = EncodingStats()

@@ -113,6 +113,7 @@ BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
 class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     """InferSent's training, for any fixed word vectors."""
 
+    unstated = ("sources", "parameters")  # it follows the precision of the run
     head: BiLSTMMax
     pad_id: int
 

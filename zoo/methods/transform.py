@@ -77,6 +77,7 @@ class Transform(Encoder[TransformRecipeT]):
     """A map of another encoder's vectors, learned without labels; subclasses define it."""
 
     Recipe: ClassVar[type[Any]] = TransformRecipe
+    unstated = ("sources", "parameters")  # it follows the precision of the run
     stochastic = False  # True: learn() depends on the seed
 
     def __init__(self, recipe: TransformRecipeT, runtime: Runtime, base: Encoder | None = None) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from benchmark.run.options import RunOptions
 from zoo.errors import UsageError, did_you_mean
 from zoo.progress import Progress
-from zoo.registry import METHODS, Registry
+from zoo.registry import METHODS, Registered, Registry, load_plugin_file
 
 if TYPE_CHECKING:
     from benchmark.run.prepare import Prepared
@@ -34,6 +34,7 @@ class Job:
     progress: Progress | None = None  # None: standard error
     given: tuple[tuple[str | None, object], ...] | None = None  # encoders that replace the methods, with their names
     version: str | None = None  # of the encoders that are objects
+    team: Team | None = None  # the processes that torchrun started; this one is the first of them
 
     def prepare(self, options: RunOptions | None = None, *, write: bool = True) -> Prepared:
         """Return the plan of the job, or of the job with other options; raises the errors of `prepare`."""
@@ -60,28 +61,20 @@ class Executor(ABC):
         """
 
 
+_BUILTIN = {"here": "here:Here", "processes": "workers:Processes", "ray": "cluster:Ray", "torchrun": "ranks:Torchrun"}
 EXECUTORS: Registry[type[Executor]] = Registry(
     "executor",
     base="benchmark.run.executors:Executor",
     group="zoo_bench.executors",
-    builtin={
-        "here": "benchmark.run.executors.here:Here",
-        "processes": "benchmark.run.executors.workers:Processes",
-        "ray": "benchmark.run.executors.cluster:Ray",
-    },
+    builtin=lambda: {name: Registered(f"{__name__}.{target}", __name__) for name, target in _BUILTIN.items()},
 )
 
 
 def executor_of(options: RunOptions, team: Team | None = None) -> Executor:
-    """Return the executor that options name; `team` stands for the processes that torchrun started.
-
-    Raises UsageError for an unknown name.
-    """
-    if team is not None:
-        from benchmark.run.executors.ranks import Torchrun
-
-        return Torchrun(team)
+    """Return the executor that options name, or that of torchrun's processes; raises UsageError for an unknown name."""
     chosen = options.executor or ("processes" if options.workers > 1 else "here")
+    if team is not None:
+        chosen = "torchrun"
     name, sign, address = chosen.partition("://")
     if name not in EXECUTORS:
         known = f"Known: {', '.join(EXECUTORS.names())}; packages and --plugin add others."
@@ -94,7 +87,6 @@ def executor_of(options: RunOptions, team: Team | None = None) -> Executor:
 def load_plugins(paths: Sequence[Path]) -> dict[Path, str]:
     """Run plugin files, which register methods, tasks and executors; returns the broken ones with the reason."""
     from benchmark.tasks import TASKS
-    from zoo.registry import load_plugin_file
 
     found = {path: load_plugin_file(path, [METHODS, TASKS, EXECUTORS]) for path in paths}
     return {path: reason for path, reason in found.items() if reason is not None}

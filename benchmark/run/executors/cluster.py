@@ -368,9 +368,8 @@ class _Driver:
 
     def _failed(self, job: EncoderJob, reason: str) -> None:
         plan = self.jobs[job]
-        seed = "" if plan.seed is None else f", seed {plan.seed}"
-        self.own.outcome.failed.append((f"{plan.shown}{seed}", reason))
-        self.progress.say(f"{plan.shown}{seed}: failed: {reason}")
+        self.own.outcome.failed.append((plan.titled, reason))
+        self.progress.say(f"{plan.titled}: failed: {reason}")
 
     def _tell(self, bar: Bar, total: int, seconds: float = 5) -> None:
         """Print the lines and states that the tasks have sent to the board."""

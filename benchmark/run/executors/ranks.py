@@ -68,18 +68,20 @@ class Leader:
 class Torchrun(Executor):
     """Trains each encoder in all processes that torchrun started; this one, the first, plans, measures and writes."""
 
-    def __init__(self, team: Team) -> None:
-        self.team = team
-
     def run(self, job: Job) -> tuple[Prepared, Outcome]:
         """Carry out the job while the others follow; raises UsageError for --workers and --executor."""
-        options = job.options
-        for name, given in (("workers", options.workers > 1), ("executor", options.executor is not None)):
-            if given:
-                value = getattr(options, name)
-                raise UsageError(f"--{name} {value}: {self.team.size} processes were started; give one of both.")
-        with leading(self.team) as leader:
-            job = replace(job, options=own_options(options, self.team))
+        options, team = job.options, job.team
+        if team is None:
+            raise UsageError(
+                "--executor torchrun: start the processes: torchrun --nproc-per-node 4 -m benchmark run ..."
+            )
+        with leading(team) as leader:  # whose end ends the others, also after an error
+            size = f"{team.size} processes were started; give one of both."
+            if options.workers > 1:
+                raise UsageError(f"--workers {options.workers}: {size}")
+            if options.executor not in (None, "torchrun"):
+                raise UsageError(f"--executor {options.executor}: {size}")
+            job = replace(job, options=own_options(options, team))
             prepared = job.prepare()
             leader.begin(prepared)
             runner = runner_of(prepared, job)

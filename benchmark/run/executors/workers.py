@@ -86,7 +86,7 @@ def run_workers(job: Job, plan: Plan, progress: Progress) -> Outcome:
     given back, and a new worker starts in its place; an encoder that costs `_TRIES` workers has failed. Raises
     Interrupted after a signal, once all have stopped.
     """
-    names = {one.key: one.shown + ("" if one.seed is None else f", seed {one.seed}") for one in plan.encoders}
+    names = {one.key: one.titled for one in plan.encoders}
     total, lost, count = Outcome(), Counter[str](), job.options.workers
     with tempfile.TemporaryDirectory(prefix="zoo-bench-claims-") as place, Stop().listening() as stop:
         working = {number: _start(number, job, Path(place), progress.enabled) for number in range(count)}

@@ -17,7 +17,7 @@ from benchmark.data.sources import DataSource
 from benchmark.records.store import Records
 from benchmark.run import vectors
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.plan import Plan, make_plan, resolve_methods
+from benchmark.run.plan import Plan, Setting, make_plan, resolve_methods
 from benchmark.run.runner import Runner
 from benchmark.run.vectors import Blocks, VectorStore
 from benchmark.tasks.loaded import load_tasks
@@ -55,7 +55,7 @@ def slow(clean_registries: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def planned() -> Plan:
     specs = [RecipeSpec("slow", "slow", "", "", "test")]
     loaded = load_tasks(["pocket-words", "pocket-pairs"], DataSource(None, hub=False), None)
-    return make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=None)
+    return make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime()))
 
 
 @pytest.mark.slow

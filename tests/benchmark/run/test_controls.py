@@ -53,7 +53,11 @@ def test_a_row_that_learns_brings_its_own_start(methods: str, start: str, tiny_b
     plans = planned(methods, tmp_path, tasks=SENTENCES, backbone=str(tiny_bert))
     assert added(plans) == [start, "bag-of-words", "random"]
     own, first = plans[0], next(plan for plan in plans if plan.name == start)
-    assert own.start == first.row_key and first.start is None and own.sources["backbone"] == first.sources["backbone"]
+    assert (
+        own.start_key == first.row_key
+        and first.start_key is None
+        and own.sources["backbone"] == first.sources["backbone"]
+    )
     (spec,) = parse_methods(start, all_recipes())
     assert spec.resolve({"backbone": str(tiny_bert)}) == (first.cls, first.recipe)
 
@@ -61,7 +65,7 @@ def test_a_row_that_learns_brings_its_own_start(methods: str, start: str, tiny_b
 def test_a_backbone_of_one_row_alone_is_that_of_its_start(tiny_bert: Path, tmp_path: Path) -> None:
     plans = planned(f"simcse:backbone={tiny_bert},cls", tmp_path, tasks="pocket-words", backbone=None)
     assert added(plans) == [f"cls:backbone={tiny_bert}", "random"]
-    assert plans[0].start != next(plan.row_key for plan in plans if plan.name == "cls")
+    assert plans[0].start_key != next(plan.row_key for plan in plans if plan.name == "cls")
 
 
 @pytest.mark.parametrize(("tasks", "counted"), [("pocket-words", False), ("pocket-*", False), (SENTENCES, True)])
@@ -79,7 +83,7 @@ def test_what_is_named_is_not_added_again(tiny_bert: Path, tmp_path: Path) -> No
     """Also under a label; a label that is a control's name takes none away."""
     options = {"tasks": SENTENCES, "backbone": str(tiny_bert)}
     plans = planned("simcse,cls,random", tmp_path, label="cls,first,chance", **options)
-    assert added(plans) == ["bag-of-words"] and plans[0].start == plans[1].row_key
+    assert added(plans) == ["bag-of-words"] and plans[0].start_key == plans[1].row_key
     assert added(planned("simcse", tmp_path, label="cls", **options)) == ["cls", "bag-of-words", "random"]
     assert added(planned("simcse,cls", tmp_path, **options | {"controls": False})) == []
 
@@ -101,7 +105,7 @@ def test_a_plugin_states_its_start_or_has_none(fakes: None, tmp_path: Path) -> N
     METHODS.register("wrong")(Wrong)
     plans = planned("begun:salt=3,fitted,wrong", tmp_path, tasks="pocket-words")
     assert added(plans) == ["bag:salt=3", "random"]
-    assert [plan.start is not None for plan in plans[:3]] == [True, False, False]
+    assert [plan.start_key is not None for plan in plans[:3]] == [True, False, False]
     assert plans[2].failed is not None and "start() must return None or a Start" in plans[2].failed
 
 

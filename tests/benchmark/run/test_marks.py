@@ -18,7 +18,7 @@ from fakes import FAKES
 from benchmark.data.sources import DataSource
 from benchmark.run.executors.claims import Claims
 from benchmark.run.marks import Asked, begun, forget, mark_of, marked
-from benchmark.run.plan import EncoderPlan, Plan, make_plan, resolve_methods
+from benchmark.run.plan import EncoderPlan, Plan, Setting, make_plan, resolve_methods
 from benchmark.run.runner import Runner
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
@@ -150,7 +150,7 @@ def plans_of(*names: str) -> list[EncoderPlan]:
         METHODS.register(name)(FAKES[name])
     specs = [RecipeSpec(name, name, "", "", "test") for name in names]
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
-    return make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20).encoders
+    return make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20)).encoders
 
 
 @contextmanager

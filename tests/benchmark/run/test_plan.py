@@ -14,7 +14,7 @@ from fakes import FAKES, Bag, hexes
 
 from benchmark.data.sources import DataSource
 from benchmark.identity import PROTOCOL_VERSION
-from benchmark.run.plan import EncoderPlan, Plan, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.plan import EncoderPlan, Plan, Setting, TrainingTexts, make_plan, resolve_methods
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
@@ -39,14 +39,14 @@ def plan_of(name: str = "picking", **changes: Any) -> Plan:
     defaults = changes.pop("defaults", {})
     texts = {kind: changes.pop(kind, CORPUS if kind == "corpus" else None) for kind in ("corpus", "pairs")}
     why = {kind: changes.pop(f"no_{kind}", None) for kind in ("corpus", "pairs")}
+    seeds = changes.pop("seeds", [0])
     settings: dict[str, Any] = {
-        "seeds": [0],
         "runtime": Runtime(),
-        **{kind: TrainingTexts(texts[kind], why[kind]) for kind in texts},
+        "texts": {kind: TrainingTexts(texts[kind], why[kind]) for kind in texts},
         "dev": tasks("pocket-pairs")[0],
         "limit": None,
     }
-    return make_plan(resolve_methods([spec], defaults), loaded, **{**settings, **changes})
+    return make_plan(resolve_methods([spec], defaults), seeds, Setting(tasks=loaded, **{**settings, **changes}))
 
 
 def keys(plan: Plan) -> list[str]:

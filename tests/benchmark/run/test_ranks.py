@@ -17,7 +17,7 @@ from fakes import Cli
 
 from benchmark.run.executors.ranks import check_shared
 from benchmark.run.plan import EncoderPlan, Plan
-from zoo.encoder import Traits
+from zoo.encoder import Encoder, Traits
 from zoo.errors import UsageError
 from zoo.methods.ptbert import PTBertObjective
 from zoo.methods.simcse import SimCSEObjective
@@ -131,7 +131,9 @@ def test_a_rank_that_dies_ends_the_other_with_a_sentence(tiny_bert: Path, tmp_pa
 
 
 def encoder_plan(**traits: Any) -> Plan:
-    plan = EncoderPlan("a", object, None, Traits(**traits), {}, 0, "k", "r", (), "c")  # type: ignore[arg-type]
+    plan = EncoderPlan(
+        name="a", cls=Encoder, recipe=None, traits=Traits(**traits), seed=0, key="k", row_key="r", code="c", cells=()
+    )
     return Plan([plan])
 
 

@@ -19,7 +19,7 @@ from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
 from benchmark.records.schema import check_record
 from benchmark.records.store import Records
-from benchmark.run.plan import make_plan, resolve_methods
+from benchmark.run.plan import Setting, make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
@@ -388,7 +388,7 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     METHODS.register("signalling")(Signalling)
     specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
-    plan = make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20)
+    plan = make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20))
     handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(Interrupted) as stopped:
         Runner(tmp_path, Runtime(), limit=20).run(plan)
@@ -396,7 +396,7 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     assert ("bag", "pocket-words", None) not in records(tmp_path)
     outcome = Runner(tmp_path, Runtime(), limit=20).run(
-        make_plan(resolve_methods(specs[1:], {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20)
+        make_plan(resolve_methods(specs[1:], {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20))
     )
     assert exit_code(outcome, allow_missing=False) == 0
 
@@ -406,7 +406,7 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
     """A run that waits for an encoder which another process makes still obeys a signal at once."""
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
     specs = [RecipeSpec("bag", "bag", "", "", "test")]
-    plan = make_plan(resolve_methods(specs, {}), loaded, seeds=[0], runtime=Runtime(), dev=None, limit=20)
+    plan = make_plan(resolve_methods(specs, {}), [0], Setting(tasks=loaded, runtime=Runtime(), limit=20))
     path = tmp_path / "encoders" / f"bag-{plan.encoders[0].key[:16]}.lock"
     path.parent.mkdir(parents=True)
     script = (

@@ -22,7 +22,7 @@ from benchmark.run.executors.claims import Claims
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Plan
 from benchmark.run.runner import Outcome
-from zoo.encoder import Runtime, Traits
+from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import UsageError
 
 pytestmark = pytest.mark.slow
@@ -180,7 +180,9 @@ def test_one_process_is_chosen_where_it_is_as_fast(
 
 
 def encoder_plan(key: str) -> EncoderPlan:
-    return EncoderPlan(key, object, None, Traits(), {}, 0, key, key, (), "c")  # type: ignore[arg-type]
+    return EncoderPlan(
+        name=key, cls=Encoder, recipe=None, traits=Traits(), seed=0, key=key, row_key=key, code="c", cells=()
+    )
 
 
 def test_the_time_of_processes_counts_their_start_and_their_share_of_the_threads(
