@@ -159,11 +159,6 @@ class Encoder(ABC, Generic[RecipeT]):
     engine_alone: ClassVar[bool] = False  # the engine makes the vectors, with no step of the method's own after it
     dim: int
 
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        own = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
-        cls.unstated = tuple(what for what in cls.unstated if what not in own)
-
     def __init__(self, recipe: RecipeT, runtime: Runtime) -> None:
         self.recipe = recipe
         self.runtime = runtime
@@ -172,6 +167,8 @@ class Encoder(ABC, Generic[RecipeT]):
         super().__init_subclass__(**more)
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]
+        own = {name for base in cls.__mro__[: cls.__mro__.index(Encoder)] for name in vars(base)}
+        cls.unstated = tuple(what for what in cls.unstated if what not in own)
 
     @abstractmethod
     def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> Vectors:

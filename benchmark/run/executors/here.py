@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.executors import Executor, Job
+from benchmark.run.executors import Executor, Job, load_plugins
 from benchmark.run.prepare import Prepared
 from benchmark.run.runner import Outcome, Runner
 from zoo.errors import UsageError
@@ -39,3 +41,12 @@ def runner_of(prepared: Prepared, job: Job) -> Runner:
         if options.embedding_cache
         else None,
     )
+
+
+def work(job: Job) -> dict[str, Any]:
+    """Carry out a job in a process that an executor started elsewhere; returns what it did as plain values.
+
+    `Outcome(**values)` reads them again.
+    """
+    load_plugins(job.plugins)
+    return Here().run(job)[1].as_values()
