@@ -1,6 +1,7 @@
 """Install the project into an empty virtual environment and run the README's main job in an empty folder.
 
-Run by `tox -e wheel`; takes some minutes. Usage: python tests/wheel_main_job.py WORKING_FOLDER
+Run by `tox -e wheel`, which trains on a part of the sentences. Usage: python tests/wheel_main_job.py FOLDER [--whole];
+with `--whole` the job is the README's to the letter, and its time is checked too.
 """
 
 from __future__ import annotations
@@ -19,9 +20,15 @@ ROOT = Path(__file__).resolve().parent.parent
 # The README promises about four minutes on two cores; a machine without bfloat16, or one that others share, may take
 # nearly four times as long.
 LIMIT_SECONDS = 900
+PART = ["--train-sentences", "640"]  # ten steps of each training
 
 
-def main(folder: Path) -> None:
+def arguments(whole: bool) -> list[str]:
+    """Return the words of the main job."""
+    return ["run", "--methods", "ptbert,simcse", *([] if whole else PART)]
+
+
+def main(folder: Path, whole: bool) -> None:
     """Build, install, run, and look at what was written."""
     shutil.rmtree(folder, ignore_errors=True)
     work = folder / "empty"
@@ -35,7 +42,7 @@ def main(folder: Path) -> None:
     environment.pop("PYTHONPATH", None)
     started = time.monotonic()
     result = subprocess.run(
-        [scripts / "zoo-bench", "run", "--methods", "ptbert,simcse"],
+        [scripts / "zoo-bench", *arguments(whole)],
         cwd=work,
         env=environment,
         stdout=subprocess.PIPE,
@@ -55,8 +62,8 @@ def main(folder: Path) -> None:
         gain = rf"{name} is (\d+\.\d \(.*?\) (above|below)|not told apart from) cls, which it starts from"
         assert re.search(gain, result.stdout), f"nothing is said of the gain of {name}"
     print(f"main job: {seconds:.0f} s from an installed wheel in an empty folder")
-    assert seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
+    assert not whole or seconds < LIMIT_SECONDS, f"the main job took {seconds:.0f} s, more than {LIMIT_SECONDS}"
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), "--whole" in sys.argv[2:])
