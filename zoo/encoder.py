@@ -24,6 +24,7 @@ class Traits:
     """What a recipe needs and promises, known before any weights are loaded."""
 
     needs_corpus: bool = False  # fit() reads unlabelled sentences
+    reads_target: bool = False  # these sentences are the (unlabelled) texts of the run's tasks
     needs_neighbours: bool = False  # fit() reads which of them follow each other in a document
     needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI)
     ignores_labels: bool = False  # fit() reads the sentences of the pairs and not their labels

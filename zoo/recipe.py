@@ -3,7 +3,8 @@
 A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
 `parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
 `method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
-those of the same name. `control: true` marks a control, which other methods are compared with; tables say so. What a
+those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
+`updates` is the number of updates of the published training, which a row's own number is given as a share of. What a
 paper describes first states it as `citation`, with the keys of `zoo.card.Paper`; `paper` of any recipe may name it.
 """
 
@@ -205,9 +206,10 @@ class _RecipeFile:
     extends: str = ""
     paper: str = ""
     control: bool = False
+    updates: int | None = None
 
 
-_RECIPE_KEYS = ("method", "extends", "summary", "paper", "citation", "control", "parameters")
+_RECIPE_KEYS = ("method", "extends", "summary", "paper", "citation", "control", "updates", "parameters")
 
 
 OVERRIDE = "command line"
@@ -227,6 +229,7 @@ class RecipeSpec:
     extends: str = ""
     stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
     citation: Paper | None = None  # of the paper that describes it first
+    updates: int | None = None  # of the published training: its corpus, batch size and epochs; None: not stated
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
@@ -308,11 +311,12 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
         )
-    method, stated_by = head.method, dict.fromkeys(parameters, path.stem)
+    method, stated_by, updates = head.method, dict.fromkeys(parameters, path.stem), head.updates
     if head.extends:
         parent = _read_recipe(_parent_file(path, head.extends, children), known, (*children, path))
         method, parameters = parent.method, {**parent.parameters, **parameters}
         stated_by = {**parent.stated_by, **stated_by}
+        updates = parent.updates if updates is None else updates
     known[path] = RecipeSpec(
         path.stem,
         method,
@@ -324,6 +328,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         head.extends,
         stated_by,
         citation,
+        updates,
     )
     return known[path]
 

@@ -81,7 +81,9 @@ if TYPE_CHECKING:
 )
 @click.option("--revision", help="Revision of the hub backbone.")
 @click.option(
-    "--corpus", help="Text to train on: a catalog name or a file, one sentence per line [default: the suite's]."
+    "--corpus",
+    help="Text to train on: a catalog name, a file with one sentence per line, or `target`, the texts of the tasks"
+    " themselves (transductive) [default: the suite's].",
 )
 @click.option(
     "--pairs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import re
 import sys
 from collections.abc import Collection, Iterable
@@ -24,11 +25,12 @@ _DIGEST = 10  # hexadecimal digits: among a million texts, the expected number o
 
 
 CORPUS, PAIRS = ("corpus",), ("nli", "ppdb-human")  # kinds of data sets that --corpus and --pairs take
+TARGET = "target"  # as --corpus: the texts of the run's own tasks, of every split and without labels
 
 
 def check_texts(name: str | None, kinds: Collection[str]) -> None:
     """Raise MissingError unless `name` (None: nothing) is a file, or names data sets of these kinds, joined by +."""
-    if name is None or _readable(name):
+    if name is None or name == TARGET or _readable(name):
         return
     known = [entry.name for entry in catalog().values() if entry.kind in kinds]
     for part in [name] if kinds == CORPUS else name.split("+"):
@@ -73,6 +75,18 @@ def load_corpus(name: str, data: DataSource, count: int | None, *, documents: bo
     if documents:
         corpus.document_ends()  # raises MissingError
     return corpus
+
+
+def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
+    """Return the distinct texts of a run's tasks as a training text, `count` of them drawn by seed 0.
+
+    Raises MissingError without texts.
+    """
+    if not (found := list(dict.fromkeys(texts))):
+        raise MissingError("none of the tasks has its data here.")
+    if count is not None and count < len(found):
+        found = [found[i] for i in sorted(random.Random(0).sample(range(len(found)), count))]
+    return Corpus(TARGET, found)
 
 
 def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:

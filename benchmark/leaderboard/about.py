@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmark.data.corpora import TARGET
 from benchmark.leaderboard.conditions import changed_settings, setting
 from benchmark.records.schema import Environment, Record
 from benchmark.tasks.overlap import dev_overlap
@@ -85,6 +86,12 @@ def _train_seconds(trainings: Sequence[Mapping[str, Any]]) -> float | None:
     return _mean(timed, "seconds") if len(timed) == len(trainings) else None
 
 
+def _updates_share(trainings: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the mean number of updates as a share of the published training's; None if that is not known."""
+    shares = [one["steps"] / updates for one in trainings if (updates := one.get("paper_updates")) and one.get("steps")]
+    return statistics.fmean(shares) if shares else None
+
+
 def _device(environment: Environment) -> str:
     threads = environment["threads"]
     return environment["gpu"] or f"{environment['cpu']}, {threads} thread{'s' * (threads != 1)}"
@@ -112,7 +119,8 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
     corpus = (trainings[0] if trainings else {}).get("corpus") or {}
     facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
-    learns = setting(first["method"])
+    target = corpus.get("name") == TARGET
+    learns = "transductive" if target else setting(first["method"])
     in_order = sorted(measured or records, key=lambda r: str(r["started"]))
     adapted = [fit for r in measured if (fit := r.get("adapt"))]
     in_test, exact = _contamination(records)
@@ -132,13 +140,15 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "test_texts_in_training": in_test,
         "test_texts_exact": exact,
         **_dev(records),
-        "transductive": first["method"]["traits"]["transductive"],
+        "transductive": target or first["method"]["traits"]["transductive"],
         "supervised": learns == "supervised",
         "setting": learns,
         "class": first["method"]["class"],
         "changed_settings": ", ".join(changed_settings(first["method"])),
         "train_seconds": _train_seconds(trainings),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
+        "updates_share": _updates_share(trainings),
+        "cosine_to_start": _mean(trainings, "cosine_to_start"),
         "adapt_seconds": _mean(adapted, "seconds"),
         "texts_per_second": encoding_of(records)["texts_per_second"],
         "parameters": facts.get("parameters"),

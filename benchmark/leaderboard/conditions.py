@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from benchmark.records.schema import MethodPart
     from zoo.recipe import RecipeSpec
 
+HARDLY_MOVED = 0.999  # mean cosine of vectors after and before training
 CONTROL, UNTRAINED = "control", "untrained backbone"
 GROUPS = {
     "untrained": "nothing is trained in this run",
@@ -131,6 +132,17 @@ def contamination(about: dict[str, Any]) -> str:
     return f"⚠ {count:,} test text{' is' if count == 1 else 's are'} in the training text"
 
 
+def trained(about: dict[str, Any]) -> str:
+    """Return the updates as a share of the paper's, and whether the vectors hardly moved; "" where neither is known."""
+    share, cosine = about["updates_share"], about["cosine_to_start"]
+    hardly = cosine is not None and cosine > HARDLY_MOVED
+    parts = [
+        "" if share is None else f"{100 * share:.2g}% of the paper's updates",
+        f"⚠ hardly trained (cosine {cosine:.6f} with the untrained vectors)" if hardly else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
 def chosen_on(about: dict[str, Any]) -> str:
     """Return the development set that picked the checkpoint and its number of test pairs; "" without such a set."""
     task, pairs, in_test = about["dev_task"], about["dev_pairs"], about["dev_pairs_in_test"]
@@ -158,7 +170,7 @@ def conditions(row: Row) -> str:
     parts = [role(row), backbone_of(about), about["precision"], learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
-    parts += [contamination(about), chosen_on(about), redefined(about)]
+    parts += [trained(about), contamination(about), chosen_on(about), redefined(about)]
     if about["seeds"] > 1:
         parts.append(f"{about['seeds']} seeds")
     return ", ".join(filter(None, parts))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.data.catalog import catalog
+from benchmark.data.corpora import TARGET
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.papers import Chosen, Item, Step, filled, steps_of
 from benchmark.run.estimate import parameters_of, seconds_of
@@ -167,6 +168,8 @@ class Survey:
         total = 0
         for name in names.split("+"):
             entry = catalog().get(name)
+            if name == TARGET:
+                continue
             if entry is None:
                 needs[name] = Path(name).expanduser().is_file()
                 lines = most or 0

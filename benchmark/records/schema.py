@@ -141,6 +141,8 @@ class TrainingPart(TypedDict, total=False):
     dev_pairs: int  # of the development set that picked the checkpoint
     dev_pairs_in_test: int | None  # how many of them are test pairs of STS12-16 or STS-B; None: not measured
     peak_from_mb: float | None
+    paper_updates: int | None  # of the published training of the recipe; None: not stated
+    cosine_to_start: float | None  # mean over fixed sentences, of the vectors after and before the fit
     processes: int  # the number of processes that shared the batches; absent: one
     overlap: OverlapPart
     corpus_sentences_in_test: int  # older records: training sentences among all texts of the task

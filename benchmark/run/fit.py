@@ -11,15 +11,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from benchmark.records.schema import plain
 from benchmark.run.plan import EncoderPlan
 from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
+from zoo.conformance import PROBES
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
+from zoo.recipe import all_recipes, split_overrides
+from zoo.registry import METHODS
 from zoo.saved import check_files, save
+
+SENTENCES = (
+    *PROBES,
+    "The boat left the harbour before the storm came.",
+    "She has played the cello since she was nine.",
+    "There is no evidence that the drug works.",
+    "A man in a red jacket is climbing a steep rock.",
+    "Prices of houses rose faster than wages last year.",
+    "Where can I have my passport renewed?",
+    "The old bridge was closed, so we took the ferry.",
+    "Photosynthesis turns light into chemical energy.",
+)
+"""Texts whose vectors show how far a fit moved them: eight of any form, and eight more sentences."""
 
 
 class Others(Protocol):
@@ -81,10 +99,10 @@ class Fitter:
             return encoder
         if not report.seconds:  # a fit without training steps does not time itself
             report = dataclasses.replace(report, seconds=round(time.perf_counter() - started, 3))
+        training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb} | self._how_far(encoder, plan)
         place = folder / "encoder"  # with sub-folders: a transform's base has one
         shutil.rmtree(place, ignore_errors=True)  # an interrupted save may have left a part
         save(encoder, place)
-        training = self._training_record(report, plan) | {"peak_from_mb": peak_from_mb}
         write_signed(folder / "fit.json", {"files": hashes_of(place), "training": training})
         for path in (folder / "training").rglob("*.safetensors"):
             path.unlink()  # the checkpoints are not needed any more; the log stays
@@ -141,6 +159,22 @@ class Fitter:
             if overlap is not None:
                 result |= {"dev_pairs": overlap.pairs, "dev_pairs_in_test": overlap.in_test}
         return result
+
+    def _how_far(self, encoder: Encoder, plan: EncoderPlan) -> dict[str, Any]:
+        """Return the updates of the recipe's published training, and the mean cosine with the vectors at the start.
+
+        Each is None where it is not known: no recipe states the updates, or the start has vectors of another width.
+        """
+        recipe = all_recipes().get(split_overrides(plan.recipe_name or plan.name, "row")[0])
+        found: dict[str, Any] = {"paper_updates": recipe.updates if recipe else None, "cosine_to_start": None}
+        if (start := plan.cls.start(plan.recipe)) is not None:
+            untrained = METHODS.get(start.method)(start.recipe, self.runtime)
+            before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
+            if before.shape == after.shape:
+                lengths = np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1)
+                cosines = (before * after).sum(1) / np.where(lengths == 0, np.inf, lengths)
+                found["cosine_to_start"] = round(float(cosines.mean()), 6)
+        return found
 
 
 def _checked_fit(saved: object) -> dict[str, Any]:

@@ -181,9 +181,11 @@ def _checked_sources(sources: Any) -> dict[str, Any]:
 
 
 def text_kind(traits: Traits) -> str:
-    """Return what a method is trained on: "pairs", "neighbours" (a corpus with its documents), "corpus", or ""."""
+    """Return what a method is trained on: "pairs", "target" (the tasks' texts), "neighbours", "corpus", or ""."""
     if traits.needs_pairs or not traits.needs_corpus:
         return "pairs" if traits.needs_pairs else ""
+    if traits.reads_target:
+        return "target"
     return "neighbours" if traits.needs_neighbours else "corpus"
 
 

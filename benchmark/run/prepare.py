@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmark.data.corpora import CORPUS, PAIRS, check_texts, load_corpus, load_pairs
+from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import LEVEL
 from benchmark.run.controls import controls_for
@@ -94,7 +94,7 @@ def prepare(
     setting = Setting(
         tasks=loaded,
         runtime=runtime,
-        texts=_texts({text_kind(method.traits) for method in methods}, options, suite, data, runtime),
+        texts=_texts({text_kind(method.traits) for method in methods}, options, suite, data, loaded, runtime),
         dev=dev,
         limit=options.limit,
         asked=asked,
@@ -134,7 +134,12 @@ def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedM
 
 
 def _texts(
-    kinds: Set[str], options: RunOptions, suite: Suite, data: DataSource, runtime: Runtime
+    kinds: Set[str],
+    options: RunOptions,
+    suite: Suite,
+    data: DataSource,
+    loaded: Sequence[LoadedTask],
+    runtime: Runtime,
 ) -> dict[str, TrainingTexts]:
     """Return the texts of each kind that a method is trained on; one that is not there, and not named, is missing."""
     texts = {}
@@ -145,6 +150,12 @@ def _texts(
             if option == "pairs":
                 text = load_pairs(named or suite.pairs, data, options.train_pairs)
                 told = f"training pairs: {len(text.sentences) // 2:,} of {text.name}"
+            elif kind == "target" or named == TARGET:
+                if kind == "neighbours":
+                    raise MissingError(f"the texts of the tasks (--corpus {TARGET}) have no order.")
+                of_tasks = [one for task in loaded if task.data is not None for one in task.data.unlabelled()]
+                text = target_corpus(of_tasks, options.train_sentences)
+                told = f"training text: {len(text.sentences):,} texts of the tasks themselves"
             else:
                 documents = kind == "neighbours"
                 text = load_corpus(named or suite.corpus, data, options.train_sentences, documents=documents)

@@ -46,8 +46,8 @@ class ConSERTJointRecipe(TwoViewsRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.augment:
-            raise ValueError("augment has no effect here: the pairs' sentences go in as they are; leave it out")
+        if self.augment or self.fit_on == "target":
+            raise ValueError("augment and fit_on have no effect here: the pairs' sentences go in as they are")
 
 
 class ConSERTJointObjective(TwoViewsObjective):

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
@@ -48,6 +48,8 @@ class TwoViewsRecipe(ContrastiveRecipe):
     weight_decay: float = added(0.0)
     warmup: float = added(0.0)  # share of the steps; then the rate falls linearly
     patience: int | None = added(None)  # stop after this many dev scores in a row without a new best
+    # "target": trained on the texts of the run's tasks, of every split and without labels: transductive
+    fit_on: Literal["corpus", "target"] = added("corpus")
     eval_within_epochs: bool = added(False)  # count eval_every within each epoch, and evaluate at its end too
 
     def __post_init__(self) -> None:
@@ -152,6 +154,11 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
     def pooling(self) -> Pooling:
         """The recipe's pooling at test, or in training while `as_trained` is True."""
         return super().pooling if not self.as_trained else POOLINGS[self.recipe.train_pooler or self.recipe.pooler]
+
+    @classmethod
+    def traits(cls, recipe: TwoViewsRecipeT) -> Traits:
+        """The training text is the run's corpus, or that of its tasks."""
+        return replace(super().traits(recipe), reads_target=recipe.fit_on == "target")
 
     def settings(self) -> TrainSettings:
         """Return the optimisation that the recipe states; a warm-up is a share of the steps."""
