@@ -26,7 +26,7 @@ class Traits:
     needs_corpus: bool = False  # fit() reads unlabelled sentences
     reads_target: bool = False  # these sentences are the (unlabelled) texts of the run's tasks
     needs_neighbours: bool = False  # fit() reads which of them follow each other in a document
-    needs_pairs: bool = False  # fit() reads labelled sentence pairs (NLI)
+    needs_pairs: bool = False  # fit() reads labelled (NLI) or scored sentence pairs
     ignores_labels: bool = False  # fit() reads the sentences of the pairs and not their labels
     stochastic: bool = False  # the result depends on the seed
     transductive: bool = False  # adapt() reads the (unlabelled) texts of the task
@@ -49,8 +49,9 @@ class Traits:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Named training sentences; with `labels` (one per pair), sentences 2i and 2i + 1 are the pair i.
+    """Named training sentences; with `labels` or `scores` (one per pair), sentences 2i and 2i + 1 are the pair i.
 
+    A label is a word, such as "entailment"; a score is a number, higher for more similar sentences.
     `documents` has the number of each document's first sentence, ascending from 0; None where the order means nothing.
     """
 
@@ -58,19 +59,21 @@ class Corpus:
     sentences: Sequence[str]
     labels: Sequence[str] | None = None
     documents: Sequence[int] | None = None
+    scores: Sequence[float] | None = None
 
     def sha256(self) -> str:
-        """Return the sha256 of the sentences, and labels, in order, with an empty line before each document."""
+        """Return the sha256 of the sentences, labels and scores, in order, with an empty line before each document."""
         digest = hashlib.sha256()
         starts = set(self.documents or ())
-        for number, text in enumerate((*self.sentences, *(self.labels or ()))):
+        for number, text in enumerate((*self.sentences, *(self.labels or ()), *map(repr, self.scores or ()))):
             line = text.encode("utf-8", "surrogatepass") + b"\n"
             digest.update(b"\n" + line if number in starts else line)
         return digest.hexdigest()
 
     def identity(self) -> dict[str, Any]:
         """Return what keys and records state about the corpus: its name, size and sha256."""
-        size = {"sentences": len(self.sentences)} if self.labels is None else {"pairs": len(self.labels)}
+        of_pairs = self.scores if self.labels is None else self.labels
+        size = {"sentences": len(self.sentences)} if of_pairs is None else {"pairs": len(of_pairs)}
         documents = {} if self.documents is None else {"documents": len(self.documents)}
         return {"name": self.name, **size, **documents, "sha256": self.sha256()}
 

@@ -12,7 +12,14 @@ from itertools import islice
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
-from benchmark.data.readers.pairs import iterate_text, sample_documents, sample_text
+from benchmark.data.readers.pairs import (
+    iterate_text,
+    read_hub_rows,
+    read_pairs,
+    read_stsb,
+    sample_documents,
+    sample_text,
+)
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
@@ -26,6 +33,7 @@ _DIGEST = 10  # hexadecimal digits: among a million texts, the expected number o
 
 CORPUS, PAIRS = ("corpus",), ("nli", "ppdb-human")  # kinds of data sets that --corpus and --pairs take
 TARGET = "target"  # as --corpus: the texts of the run's own tasks, of every split and without labels
+SCORED = "STSBenchmark"  # scored pairs that --pairs takes too: its training split
 
 
 def check_texts(name: str | None, kinds: Collection[str]) -> None:
@@ -33,6 +41,7 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
     if name is None or name == TARGET or _readable(name):
         return
     known = [entry.name for entry in catalog().values() if entry.kind in kinds]
+    known += [SCORED] if kinds == PAIRS else []
     for part in [name] if kinds == CORPUS else name.split("+"):
         if part not in known and not _readable(part):
             what = "is a folder" if is_dir(user_path(part)) else "is no file"
@@ -92,18 +101,25 @@ def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
 def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
     """Return labelled pairs from the catalog, a tab-separated file (premise, hypothesis, label ...) or a PPDB pack.
 
-    Several sources are joined by +, as in nli+ppdb2-human; `count` limits each. Raises MissingError or CorruptError
-    when they cannot be read.
+    Scored pairs are the training split of STSBenchmark, or a file of a header line and lines of score 0-5, sentence 1,
+    sentence 2. Several labelled sources are joined by +, as in nli+ppdb2-human; `count` limits each. Raises
+    MissingError or CorruptError when they cannot be read, UsageError for scored pairs joined with others.
     """
     whole = is_file(user_path(name))  # the name of a file may contain a +
     parts = [_load_part(part, data, count) for part in ([name] if whole else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
+    if any(part.scores is not None for part in parts):
+        if len(parts) > 1:
+            raise UsageError(f"--pairs {name}: scored pairs cannot be joined with other pairs; name one of them.")
+        return parts[0]
     labels = [label for part in parts for label in part.labels or ()]
     return Corpus("+".join(part.name for part in parts), sentences, labels)
 
 
 def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
     entry = catalog().get(name)
+    if name == SCORED or (entry is None and _is_scored(user_path(name))):
+        return _scored(name, data, count)
     if entry is not None and entry.kind in PAIRS:
         files = list(data.locate(name, "plain").files.values())
     else:
@@ -119,6 +135,25 @@ def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
         rows = _nli_rows(files[0], count)
     texts = [text for first, second, _ in rows for text in (first, second)]
     return Corpus(name if entry is not None else files[0].name, texts, [label for *_, label in rows])
+
+
+def _is_scored(path: Path) -> bool:
+    """Return whether a file has three columns, of which the first is a number below its header."""
+    lines = [line.split("\t") for line in islice(iterate_text(path), 2)] if is_file(path) else []
+    return [len(line) for line in lines] == [3, 3] and bool(re.fullmatch(r"[\d.]+", lines[1][0]))
+
+
+def _scored(name: str, data: DataSource, count: int | None) -> Corpus:
+    if name != SCORED:
+        pairs = read_pairs(user_path(name))
+    else:
+        located = data.locate(name, "tokenised")
+        rows = located.files.get("train.jsonl")
+        pairs = read_stsb(located.files["sts-train.csv"]) if rows is None else read_hub_rows(rows)
+    pairs = pairs.head(count)
+    texts = [" ".join(text.split()) for pair in zip(pairs.first, pairs.second, strict=True) for text in pair]
+    name = name if name == SCORED else user_path(name).name
+    return Corpus(name, texts, scores=pairs.gold.tolist())
 
 
 def _nli_rows(path: Path, count: int | None) -> list[tuple[str, str, str]]:

@@ -96,9 +96,8 @@ def _suites() -> dict[str, tuple[str, ...]]:
 def all_claims() -> tuple[Claim, ...]:
     """Return the claims of every file; raises UsageError in one sentence for a wrong reference, name or key."""
     folder = resource_folder("benchmark", "configs") / "claims"
-    return tuple(
-        one for name in ("ptbert", "burt", "promptbert", "cited") for one in read_claims(folder / f"{name}.yaml")
-    )
+    names = "ptbert", "burt", "promptbert", "cited", "later"
+    return tuple(one for name in names for one in read_claims(folder / f"{name}.yaml"))
 
 
 def read_claims(path: Path) -> list[Claim]:

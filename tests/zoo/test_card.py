@@ -67,7 +67,7 @@ def test_a_citation_is_named_by_its_recipe_and_stated_once() -> None:
     assert len(papers) == len(citing)
     assert all(paper.name in names_of(name) for name, paper in citing)
     assert all(
-        re.fullmatch(r"https://(aclanthology|arxiv|openreview)\.(org|net)/\S+", one.url) for one in papers.values()
+        re.fullmatch(r"https://(aclanthology|arxiv|openreview|doi)\.(org|net)/\S+", one.url) for one in papers.values()
     )
     assert {METHODS.card(spec.method).paper for spec in BUILT_IN} <= {"", *papers}
 

@@ -44,6 +44,16 @@ def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> to
         return F.cross_entropy(logits, torch.arange(len(views), device=views.device).roll(len(first)))
 
 
+def ranking_loss(similarities: torch.Tensor, grades: torch.Tensor, temperature: float) -> torch.Tensor:
+    """CoSENT's loss: log(1 + sum over pairs i, j with grade_i < grade_j of exp((s_i - s_j) / temperature)).
+
+    similarities, grades (n,), one of each pair of texts -> scalar; 0 if all grades are equal.
+    """
+    wrong = (similarities.unsqueeze(1) - similarities.unsqueeze(0)) / temperature
+    chosen = wrong[grades.unsqueeze(1) < grades.unsqueeze(0)]
+    return torch.cat([chosen.new_zeros(1), chosen]).logsumexp(0)
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     # Needs one tensor of vocabulary width, in the precision of the products, and turns it into the gradient in place.
     # F.cross_entropy needs four, two of them float32, and on a CPU spends more time on memory than on the products.

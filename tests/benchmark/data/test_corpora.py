@@ -164,6 +164,22 @@ def test_several_pairs_are_joined_by_plus(tmp_path: Path, capsys: pytest.Capture
         load_pairs(f"{nli}+{tmp_path / 'absent'}", HERE, None)
 
 
+def test_scored_pairs_are_read_from_a_file_and_the_benchmark(tmp_path: Path, data_dir: Path) -> None:
+    path = tmp_path / "own.tsv"
+    path.write_text("score\tfirst\tsecond\n4.5\ta  b\tc\n0\td\te\n")
+    own = load_pairs(str(path), HERE, None)
+    assert (own.labels, own.scores, list(own.sentences)) == (None, [4.5, 0.0], ["a b", "c", "d", "e"])
+    assert own.identity()["pairs"] == 2 and load_pairs(str(path), HERE, 1).scores == [4.5]
+    assert Corpus(own.name, own.sentences, scores=[4.5, 1.0]).sha256() != own.sha256(), "scores are part of it"
+    with pytest.raises(UsageError, match="scored pairs cannot be joined"):
+        load_pairs(f"{path}+{path}", HERE, None)
+    path.write_text("score\tfirst\tsecond\n4.5\ta\tb\n7\ta\tb\n")
+    with pytest.raises(CorruptError, match=r"own\.tsv:3: score 7\.0 is outside 0\.\.5"):
+        load_pairs(str(path), HERE, None)
+    train = load_pairs("STSBenchmark", DataSource(data_dir, hub=False), None)
+    assert len(train.scores or ()) == 5749 and len(train.sentences) == 2 * 5749 and max(train.scores or ()) == 5
+
+
 @pytest.mark.slow
 def test_the_identity_of_nli_alone_is_what_it_was(data_dir: Path) -> None:
     """Keys of what was trained on it hold."""

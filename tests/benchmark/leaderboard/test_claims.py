@@ -22,7 +22,7 @@ from benchmark.records.store import Records
 from zoo.errors import UsageError
 
 ROOT = Path(__file__).parents[3]
-SOURCES = [ROOT / "configs" / "claims" / f"{name}.yaml" for name in ("ptbert", "burt", "promptbert", "cited")]
+SOURCES = [ROOT / "configs" / "claims" / f"{name}.yaml" for name in ("ptbert", "burt", "promptbert", "cited", "later")]
 CELL = {"table": "3", "a": "PT-BERT", "b": "SimCSE-BERT", "columns": ["Avg"]}
 GOOD: dict[str, Any] = {
     "id": "one",

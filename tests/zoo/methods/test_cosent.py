@@ -1,0 +1,160 @@
+"""CoSENT, AnglE and Matryoshka: ten steps beside sentence-transformers' losses and AnglE's code; their pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from ten_steps import cls_vectors, losses_beside
+
+from zoo.encoder import Corpus, Runtime
+from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.methods.angle import angle_similarity, in_batch_loss
+from zoo.methods.cosent import graded_rows
+from zoo.methods.matryoshka import Matryoshka
+from zoo.recipe import all_recipes, parse_methods
+from zoo.training.losses import ranking_loss
+
+WORDS = "cat dog tree house river stone cloud bird".split()
+SENTENCES = [f"the {a} sees a {b} near the {a}" for a in WORDS for b in WORDS]
+SCORED = Corpus("scored", SENTENCES, scores=[i % 5 + 0.2 * (i % 3) for i in range(32)])
+NLI = Corpus("nli", SENTENCES, ["entailment", "neutral", "contradiction", "entailment"] * 8)
+
+
+def encoder_of(name: str, folder: Path, **fields: Any) -> Any:
+    cls, recipe = parse_methods(name, all_recipes())[0].resolve()
+    fields = {"batch_size": 8, "learning_rate": 1e-3, "accumulate": 1, "backbone": str(folder), **fields}
+    return cls(dataclasses.replace(recipe, **fields), Runtime())
+
+
+def sides(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    model = objective.pooler.model
+    return cls_vectors(model, ids[:, 0], mask[:, 0]), cls_vectors(model, ids[:, 1], mask[:, 1])
+
+
+def library_cosent(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    return losses.CoSENTLoss(None).compute_loss_from_embeddings([*sides(objective, ids, mask)], grades)
+
+
+def library_matryoshka(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
+    """MatryoshkaLoss around CoSENTLoss: vectors are cut and normalised, weights are 1."""
+    losses = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+    u, v = sides(objective, ids, mask)
+    cut = [[F.normalize(side[:, :m]) for side in (u, v)] for m in (32, 16, 8, 4, 2)]
+    return sum(losses.CoSENTLoss(None).compute_loss_from_embeddings(pair, grades) for pair in cut)
+
+
+def released_angle(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
+    """AngleLoss of SeanLee97/AnglE on rows u_1, v_1, u_2, v_2 ..., labels 0 and 1, or scores with the STS-B weights."""
+    recipe = objective.recipe
+    u, v = sides(objective, ids, mask)
+    rows, n = torch.stack([u, v], 1).flatten(0, 1), len(u)
+
+    def ranked(similarity: torch.Tensor) -> torch.Tensor:
+        lower = (grades[:, None] < grades[None, :]).float()
+        wrong = similarity[:, None] - similarity[None, :] - (1 - lower) * 1e12
+        return torch.logsumexp(torch.cat([torch.zeros(1), wrong.view(-1)]), 0)
+
+    (a, b), (c, d) = torch.chunk(u, 2, 1), torch.chunk(v, 2, 1)
+    size = (c**2 + d**2).sum(1, keepdim=True)
+    ratio = (a**2 + b**2).sum(1, keepdim=True) ** 0.5 / size**0.5
+    parts = torch.cat([(a * c + b * d) / size / ratio, (b * c - a * d) / size / ratio], 1)
+    unit = F.normalize(rows, dim=1)
+    logits = 20 * (unit @ unit.T - torch.eye(2 * n) * 1e12)
+    target = torch.zeros(2 * n, 2 * n)
+    for i, grade in enumerate(grades):
+        if int(grade) == 1:
+            target[2 * i, 2 * i + 1] = target[2 * i + 1, 2 * i] = 1
+    contrast = -(F.log_softmax(logits, 1) * target).sum(1).mean()
+    cosines = (unit[::2] * unit[1::2]).sum(1)
+    angles = parts.sum(1).abs()
+    weights = recipe.cosine_weight, recipe.in_batch_weight, recipe.angle_weight
+    return weights[0] * ranked(20 * cosines) + weights[1] * contrast + weights[2] * ranked(20 * angles)
+
+
+@pytest.mark.parametrize(
+    ("name", "corpus", "port"),
+    [
+        ("cosent", SCORED, library_cosent),
+        ("cosent", NLI, library_cosent),
+        ("angle", SCORED, released_angle),
+        ("angle-nli", NLI, released_angle),
+        ("matryoshka", SCORED, library_matryoshka),
+    ],
+)
+def test_ten_steps_lose_as_the_released_code(
+    name: str, corpus: Corpus, port: Callable[..., torch.Tensor], tiny_bert: Path
+) -> None:
+    # A tenth of the script's weights, 30 and 1: near 60, float32 rounds by 4e-6 itself.
+    lighter = {"in_batch_weight": 3.0, "angle_weight": 0.1} if name == "angle-nli" else {}
+    ours, theirs = losses_beside(encoder_of(name, tiny_bert, **lighter), corpus, port)
+    assert max(theirs) - min(theirs) > 0.05
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
+
+
+def test_the_losses_by_hand() -> None:
+    """Two pairs in the wrong order by 0.1: log(1 + e^2); equal grades lose nothing."""
+    cosines, grades = torch.tensor([0.5, 0.4]), torch.tensor([0.0, 1.0])
+    assert float(ranking_loss(cosines, grades, 0.05)) == pytest.approx(np.log(1 + np.exp(2.0)), abs=1e-6)
+    assert float(ranking_loss(cosines, torch.ones(2), 0.05)) == 0
+    z, w = np.array([1 + 2j, 3 - 1j]), np.array([2 - 1j, 1 + 1j])
+    quotient = (z * w.conj()).sum() / np.linalg.norm(w) / np.linalg.norm(z)
+    u, v = (torch.tensor(np.concatenate([x.real, x.imag]))[None] for x in (z, w))
+    assert float(angle_similarity(u, v)) == pytest.approx(abs(quotient.real + quotient.imag))
+    same = torch.eye(4)[:2]
+    assert float(in_batch_loss(same, same, torch.tensor([1.0, 0.5]), 0.05)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_the_library_s_angle_similarity() -> None:
+    util = pytest.importorskip("sentence_transformers.util")
+    u, v = torch.randn(6, 8), torch.randn(6, 8)
+    torch.testing.assert_close(angle_similarity(u, v), util.pairwise_angle_sim(u, v))
+
+
+def test_grades_come_from_scores_or_labels() -> None:
+    rows, grades = graded_rows(Corpus("x", ["a"] * 6, scores=[5.0, 0.0, 2.5]), None)
+    assert rows.tolist() == [0, 1, 2] and grades.tolist() == [1.0, 0.0, 0.5]
+    rows, grades = graded_rows(NLI, None)
+    assert rows.tolist()[:3] == [0, 2, 3] and set(grades.tolist()) == {0.0, 1.0}
+    assert set(graded_rows(NLI, 0.5)[1].tolist()) == {0.0, 0.5, 1.0}
+    with pytest.raises(ContractError, match="--pairs STSBenchmark or nli"):
+        graded_rows(Corpus("x", ["a"] * 6), 0.5)
+    with pytest.raises(TrainingError, match="fewer than two different"):
+        graded_rows(Corpus("x", ["a"] * 6, scores=[1.0, 1.0, 1.0]), None)
+
+
+def test_a_nested_vector_is_the_start_of_the_whole_one(tiny_bert: Path) -> None:
+    whole, cut = (encoder_of("matryoshka", tiny_bert, width=width) for width in (None, 8))
+    assert cut.dim == 8 and Matryoshka.traits(whole.recipe).exports and not Matryoshka.traits(cut.recipe).exports
+    np.testing.assert_array_equal(cut.encode(SENTENCES[:3]), whole.encode(SENTENCES[:3])[:, :8])
+    with pytest.raises(UsageError, match="width 64 is more than the 32 dimensions"):
+        encoder_of("matryoshka", tiny_bert, width=64)
+    with pytest.raises(ValueError, match="shares of the dimensions"):
+        Matryoshka.Recipe(nested=(2.0,))
+
+
+def test_the_recipes_are_what_the_code_states() -> None:
+    resolved = {name: parse_methods(name, all_recipes())[0].resolve()[1] for name in ("cosent", "angle", "angle-nli")}
+    for name, (batch, rate, epochs, longest) in {
+        "cosent": (32, 2e-5, 5, 64),
+        "angle": (32, 2e-5, 5, 128),
+        "angle-nli": (128, 5e-5, 10, 128),
+    }.items():
+        recipe = resolved[name]
+        assert (recipe.batch_size, recipe.learning_rate, recipe.epochs, recipe.train_max_length) == (
+            batch,
+            rate,
+            epochs,
+            longest,
+        )
+        assert recipe.pooler == "cls_before_pooler" and recipe.temperature == 0.05
+    script = resolved["angle-nli"]
+    assert (script.cosine_weight, script.in_batch_weight, script.angle_weight) == (0, 30, 1)
+    assert (script.warmup_steps, script.accumulate) == (50, 16)
