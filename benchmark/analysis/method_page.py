@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmark.analysis.method_pairs import pairs_of_row
 from benchmark.leaderboard import published
-from benchmark.leaderboard.about import counted_sentences, encoding_of, overlaps
+from benchmark.leaderboard.about import encoding_of, overlaps
 from benchmark.leaderboard.conditions import conditions, environment_lines
 from benchmark.leaderboard.page import dev_points, printed_source, render, seed_order
 from benchmark.leaderboard.rows import Row, Table
@@ -223,15 +223,13 @@ def _training_time(about: Mapping[str, Any], records: Sequence[Record]) -> str:
 
 
 def _overlap(records: list[Record]) -> str:
-    counts, what = {task: len(found) for task, found in overlaps(records).items()}, "test texts that are in it"
-    if not counts:
-        counts, what = counted_sentences(records), "its sentences among all texts of a task, its training part too"
+    counts = {task: len(found) for task, found in overlaps(records).items()}
     if not counts:
         return "not in the records"
     found = [f"{task}: {count:,}" for task, count in counts.items() if count]
     if not found:
         return f"none of its sentences is in the texts of the {len(counts)} tasks looked at"
-    return f"{what}: {', '.join(found)}"
+    return f"test texts that are in it: {', '.join(found)}"
 
 
 def _coverage(records: list[Record]) -> list[list[str]]:

@@ -14,7 +14,6 @@ from benchmark.cli.options import (
     data_option,
     json_option,
     print_rows,
-    results_only_option,
     say,
     say_json,
 )
@@ -151,21 +150,3 @@ def fetch_command(as_json: bool, names: tuple[str, ...]) -> int:
             except ZooError as error:
                 told.add("FAILED", name, form, str(error))
     return told.finish()
-
-
-@command.command("overlap")
-@results_only_option
-@data_option
-@json_option
-def overlap_command(results: Path, data: str | None, as_json: bool) -> int:
-    """Name the test texts in the training texts of records that do not: overlap.json, which the tables read."""
-    from benchmark.run.overlap import write_overlap
-
-    path, problems = write_overlap(results, DataSource.from_options(data, hub=False))
-    for problem in problems:
-        complain(f"left out: {problem}")
-    if as_json:
-        say_json({"written": path, "left_out": problems})
-    else:
-        say(f"written: {path}")
-    return 1 if problems else 0

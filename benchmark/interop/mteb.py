@@ -20,7 +20,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.meaning import judged
 from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
@@ -47,7 +46,7 @@ def export_results(results: Path, out: Path) -> list[Path]:
     """
     written: list[Path] = []
     by_mteb: set[Path] = set()
-    records = judged(Records(results).all())
+    records = Records(results).all()
     called = printed_names(record["method"]["name"] for record in records)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
         task = name_in_mteb(record)

@@ -9,7 +9,6 @@ from typing import Any
 from benchmark.data.corpora import TARGET
 from benchmark.leaderboard.conditions import changed_settings, setting
 from benchmark.records.schema import Environment, Record
-from benchmark.tasks.overlap import dev_overlap
 
 
 def _mean(parts: Sequence[Mapping[str, Any]], name: str) -> float | None:
@@ -25,23 +24,10 @@ def overlaps(records: Sequence[Record]) -> dict[str, frozenset[str]]:
     return {task: frozenset(overlap["digests"]) for task, overlap in found if overlap is not None}
 
 
-def counted_sentences(records: Sequence[Record]) -> dict[str, int]:
-    """Return older records' counts by task: training sentences among all texts of the task, not only test texts."""
-    found = ((r["task"]["name"], (r["training"] or {}).get("corpus_sentences_in_test")) for r in records)
-    return {task: count for task, count in found if count is not None}
-
-
-def _contamination(records: Sequence[Record]) -> tuple[int | None, bool]:
-    """Return the number of distinct test texts of all tasks in the training text, and whether that is exact.
-
-    If a task has only the count of older records, that count is added; the result is then an upper bound.
-    """
-    trained = [r for r in records if (r["training"] or {}).get("corpus")]
-    known = overlaps(trained)
-    counted = [count for task, count in counted_sentences(trained).items() if task not in known]
-    if not known and not counted:
-        return None, True
-    return len(frozenset[str]().union(*known.values())) + sum(counted), not any(counted)
+def _test_texts(records: Sequence[Record]) -> int | None:
+    """Return the number of distinct test texts of all tasks in the training text; None where no record says it."""
+    known = overlaps([r for r in records if (r["training"] or {}).get("corpus")])
+    return len(frozenset[str]().union(*known.values())) if known else None
 
 
 def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
@@ -54,17 +40,11 @@ def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _dev(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the development set that picked a row's checkpoint, and how many of its pairs are test pairs.
-
-    Older records only name the set; its size and overlap are then known only if they were measured for this set.
-    """
+    """Return the development set that picked a row's checkpoint, and how many of its pairs are test pairs."""
     for record in records:
         training = record["training"] or {}
         if task := training.get("dev_task"):
-            pairs, in_test = training.get("dev_pairs"), training.get("dev_pairs_in_test")
-            if pairs is None and record["limit"] is None and (known := dev_overlap(task)) is not None:
-                pairs, in_test = known
-            return {"dev_task": task, "dev_pairs": pairs, "dev_pairs_in_test": in_test}
+            return {"dev_task": task} | {name: training.get(name) for name in ("dev_pairs", "dev_pairs_in_test")}
     return {"dev_task": "", "dev_pairs": None, "dev_pairs_in_test": None}
 
 
@@ -78,12 +58,6 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
     if not peaks or any(start is None for _, start in peaks):
         return None
     return max(peak for peak, _ in peaks)
-
-
-def _train_seconds(trainings: Sequence[Mapping[str, Any]]) -> float | None:
-    """Return the mean time of a fit; older records have 0 for a fit without training steps, which was not timed."""
-    timed = [one for one in trainings if one.get("seconds")]
-    return _mean(timed, "seconds") if len(timed) == len(trainings) else None
 
 
 def _updates_share(trainings: Sequence[Mapping[str, Any]]) -> float | None:
@@ -123,7 +97,6 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
     learns = "transductive" if target else setting(first["method"])
     in_order = sorted(measured or records, key=lambda r: str(r["started"]))
     adapted = [fit for r in measured if (fit := r.get("adapt"))]
-    in_test, exact = _contamination(records)
     sources: Mapping[str, Mapping[str, Any]] = first["method"]["sources"]
     backbone, left_open = sources.get("backbone", {}), first["method"].get("unstated", ())
     others = ", ".join(str(source["name"]) for source in sources.values() if source.get("name"))
@@ -137,15 +110,15 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "corpus": corpus.get("name", ""),
         "corpus_sentences": corpus.get("sentences"),
         "corpus_pairs": corpus.get("pairs"),
-        "test_texts_in_training": in_test,
-        "test_texts_exact": exact,
+        "test_texts_in_training": _test_texts(records),
+        "test_texts_exact": True,  # a column of the published CSV files: every record names the texts
         **_dev(records),
         "transductive": target or first["method"]["traits"]["transductive"],
         "supervised": learns == "supervised",
         "setting": learns,
         "class": first["method"]["class"],
         "changed_settings": ", ".join(changed_settings(first["method"])),
-        "train_seconds": _train_seconds(trainings),
+        "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
         "updates_share": _updates_share(trainings),
         "cosine_to_start": _mean(trainings, "cosine_to_start"),

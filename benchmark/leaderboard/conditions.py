@@ -7,7 +7,6 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from benchmark.records.meaning import traits_of
 from zoo.recipe import SOURCES, all_recipes, split_overrides
 
 if TYPE_CHECKING:
@@ -51,14 +50,14 @@ def _controls() -> frozenset[str]:
 
 def setting(method: MethodPart) -> str:
     """Return the kind of training data that a record's method used in its run; `released`: it was trained elsewhere."""
-    traits = traits_of(method)
+    traits = method["traits"]
     if traits["transductive"]:
         return "transductive"
-    if traits["needs_pairs"] and not traits["ignores_labels"]:
+    if traits.get("needs_pairs") and not traits.get("ignores_labels"):
         return "supervised"
-    if traits["released"]:
+    if traits.get("released"):
         return "released"
-    return "unsupervised" if traits["needs_corpus"] or traits["needs_pairs"] else "untrained"
+    return "unsupervised" if traits.get("needs_corpus") or traits.get("needs_pairs") else "untrained"
 
 
 def role(row: Row) -> str:
@@ -127,8 +126,6 @@ def contamination(about: dict[str, Any]) -> str:
     count = about["test_texts_in_training"]
     if not count:
         return ""
-    if not about["test_texts_exact"]:
-        return f"⚠ at most {count:,} training sentences are texts of the tasks"
     return f"⚠ {count:,} test text{' is' if count == 1 else 's are'} in the training text"
 
 

@@ -15,7 +15,6 @@ from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.leaderboard.table import AGGREGATED, build_tables
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.conflicts import one_digest
-from benchmark.records.known_overlap import read_overlap, with_overlap
 from benchmark.records.schema import Record, scores_of
 from benchmark.records.store import Records, pause_garbage_collection, read_records
 from benchmark.tasks.suites import Suite, all_suites, suites_named
@@ -129,8 +128,8 @@ def write_leaderboard(
 
 
 def read_completed(records: Records) -> list[Record]:
-    """Return a folder's records: those of a task on one version of the data, older ones with overlap.json's overlap."""
-    return with_overlap(one_digest(read_records(records)), read_overlap(records.folder))
+    """Return a folder's records: those of a task on one version of the data."""
+    return one_digest(read_records(records))
 
 
 def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:

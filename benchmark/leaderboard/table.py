@@ -13,7 +13,6 @@ from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value, over_seeds
-from benchmark.records.meaning import traits_of
 from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
@@ -152,7 +151,7 @@ def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregati
     average = _average(suite.tasks, scores, seeds)
     if not suite.average and len(suite.tasks) > 1:
         average = Value(None, None, 0, "no mean of all tasks")
-    untrained = bool(traits_of(records[0]["method"])["untrained"])
+    untrained = records[0]["method"]["traits"].get("untrained", False)
     conditions = about(records, len(seeds))
     recipe = records[0]["method"].get("recipe_name", "")
     return Row(name, row_key, values, average, conditions, notes=notes, means=means, recipe=recipe, untrained=untrained)

@@ -46,6 +46,9 @@ class MethodTraits(TypedDict):
     stochastic: NotRequired[bool]
     picks_checkpoint: NotRequired[bool]
     training_passes: NotRequired[float]
+    ignores_labels: NotRequired[bool]
+    untrained: NotRequired[bool]
+    released: NotRequired[bool]
 
 
 # The functional form, because `class` is a keyword.
@@ -145,7 +148,6 @@ class TrainingPart(TypedDict, total=False):
     cosine_to_start: float | None  # mean over fixed sentences, of the vectors after and before the fit
     processes: int  # the number of processes that shared the batches; absent: one
     overlap: OverlapPart
-    corpus_sentences_in_test: int  # older records: training sentences among all texts of the task
 
 
 class Encoding(TypedDict, total=False):
@@ -378,9 +380,8 @@ def pairs_of(record: Record) -> PairsPart:
     found = record.get("pairs")
     if not found:
         raise MissingError(
-            f"{record['method']['name']} on {record['task']['name']}: the record was made before pair scores were kept;"
-            " delete it and run the method again, which keeps them (without training again where the encoder is still"
-            " in the folder)."
+            f"{record['method']['name']} on {record['task']['name']}: the record has no pair scores; delete it and"
+            " run the method again, which keeps them (without training again where the encoder is still in the folder)."
         )
     return found
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmark.records.conflicts import Found, cell_of, settled
-from benchmark.records.meaning import judged
 from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
@@ -260,11 +259,11 @@ def _place(name: str, task: str, key: str) -> tuple[str, str]:
 
 
 def read_records(store: Records) -> list[Record]:
-    """Return all records of a folder, meaningless ones as n/a; those left out are reported on standard error."""
+    """Return all records of a folder; those left out are reported on standard error."""
     found = store.all()
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
-    return judged(found)
+    return found
 
 
 def _read(path: Path) -> Record:

@@ -29,7 +29,6 @@ def training(dev_scores: dict[str, float], **changes: Any) -> dict[str, Any]:
         "dev_scores": dev_scores,
         "dev_task": "STS-B",
         "corpus": corpus,
-        "corpus_sentences_in_test": 0,
         **changes,
     }
 

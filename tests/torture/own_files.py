@@ -109,26 +109,16 @@ def _records(folder: Path) -> Iterator[Reader]:
 def _small(folder: Path) -> Iterator[Reader]:
     import numpy as np
 
-    from benchmark.records.known_overlap import read_overlap, with_overlap
     from benchmark.run.cache import EmbeddingCache
     from benchmark.run.fit import read_fit
     from tests.torture.readers import Reader
     from zoo.srl.views import read_views, write_views
     from zoo.training.folder import read_log
 
-    make_record = importlib.import_module("tests.benchmark.fakes").make_record
     fit = {"files": {"recipe.json": "0" * 64}, "training": {"steps": 3}}
     yield Reader("fit.json", "fit.json", signed(fit), lambda path: read_fit(path.parent), value=fit, make=signed)
     log = [{"step": 1, "loss": 0.5, "learning_rate": 1e-5}, {"step": 2, "dev_score": 70.5}]
     yield Reader("training log", "log.jsonl", as_json_lines(log), read_log, value=log, make=as_json_lines)
-    task = make_record("one", "STS12")
-    task["training"] = {"corpus": {"name": "wiki", "sha256": "1" * 64}}
-    entry = {"sha256": task["task"]["sha256"], "texts": 3, "digests": ["0123456789"]}
-    overlap = {"1" * 64: {"STS12": entry}}
-    yield Reader(
-        "overlap.json", "overlap.json", as_json(overlap),
-        lambda path: with_overlap([task], read_overlap(path.parent)), value=overlap,
-    )  # fmt: skip
     write_views(folder / "kept" / "views.jsonl.gz", ["He reads.", "She runs."])
 
     def views(value: Any) -> bytes:

@@ -34,7 +34,6 @@ def results(tmp_path: Path) -> Path:
     """A trained method with a gap, and a better one beside it."""
     store = Records(tmp_path)
     learned = training({"250": 50.25, "125": 49.5}, final_loss=0.01234, best_step=250, peak_memory_mb=2000.0)
-    learned["corpus_sentences_in_test"] = 0
     learned["dev_curves"] = {"alignment": {"250": 0.28, "125": 0.31}}
     ours = method_records("simcse:epochs=2", 0.4, range(3), training=learned)
     ours.append(failed(make_record("simcse:epochs=2", "pocket-pairs", 0, training=learned), "too <b>little</b> memory"))

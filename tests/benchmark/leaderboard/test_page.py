@@ -63,7 +63,7 @@ def test_cost_and_cited_systems_are_in_the_data_block() -> None:
     for record in records:
         record["encoding"] = {"texts_per_second": 100.0}
         record["facts"] = {"dimensions": 256, "parameters": 5_294_080}
-        record["method"]["class"] = "zoo.methods.pooled.Cls"
+        record["method"]["traits"]["untrained"] = True
     tables = build_tables(records, [suite("sts")])
     full, trial = data_of(page(tables, records))["sections"]
     (row,) = full["rows"]
@@ -106,14 +106,8 @@ def test_trials_and_protocols_are_sections_of_their_own() -> None:
         ({"traits": {"needs_corpus": True, "transductive": False}}, "unsupervised"),
         ({"traits": {"needs_corpus": False, "needs_pairs": True, "transductive": False}}, "supervised"),
         ({"traits": {"needs_corpus": False, "needs_pairs": True, "transductive": True}}, "transductive"),
-        (
-            {
-                "traits": {"needs_corpus": False, "needs_pairs": True, "transductive": False},
-                "recipe": {"fit_on": "pairs", "base": None},
-            },
-            "unsupervised",
-        ),
-        ({"class": "zoo.methods.pretrained.Pretrained"}, "released"),
+        ({"traits": {"needs_pairs": True, "ignores_labels": True, "transductive": False}}, "unsupervised"),
+        ({"traits": {"released": True, "transductive": False}}, "released"),
     ],
 )
 def test_the_setting_says_what_a_method_learns_from(changes: dict[str, Any], setting: str) -> None:

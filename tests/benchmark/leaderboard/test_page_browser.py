@@ -342,7 +342,9 @@ def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
 def test_the_seven_tasks_fit_a_laptop_beside_a_long_name(browser: Browser, tmp_path: Path) -> None:
     """1440 pixels: a name with settings and its flag wrap, so that no score is out of sight; a phone breaks no word."""
     wordy = "promptbert-sup-repo:template_length=256:epochs=4"
-    records = method_records(wordy, 0.4, range(3), training=training({"250": 50.25}, corpus_sentences_in_test=1))
+    records = method_records(
+        wordy, 0.4, range(3), training=training({"250": 50.25}, overlap={"texts": 9, "digests": ["aa"]})
+    )
     records += method_records("promptbert", 0.6, range(3))
     write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
     browser.open(tmp_path / "page.html", 1440)

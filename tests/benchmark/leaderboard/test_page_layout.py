@@ -23,13 +23,14 @@ ANCESTRY = "labelled ancestry (a-model)"
 LONG = "promptbert-sup-repo:template_length=256:epochs=4"
 CONDITIONS = {  # name of a row: what its records say of it, and the condition that the page shows
     "random": ({}, "control"),
-    "cls": ({"class": "zoo.methods.pooled.Cls"}, "untrained backbone"),
+    "cls": ({"traits": {"transductive": False, "untrained": True}}, "untrained backbone"),
     "static-avg": ({}, "untrained"),
     "simcse": ({"traits": {"needs_corpus": True, "transductive": False}}, "unsupervised"),
     LONG: ({"traits": {"needs_corpus": False, "needs_pairs": True, "transductive": False}}, "supervised"),
     "whitening-target": ({"traits": {"needs_corpus": False, "transductive": True}}, "transductive"),
-    "all-MiniLM": ({"class": "zoo.methods.pretrained.Pretrained"}, "released"),
+    "all-MiniLM": ({"traits": {"transductive": False, "released": True}}, "released"),
 }
+LEARNED = ("unsupervised", "supervised", "transductive")
 SHAPES = """
 return Object.fromEntries([...document.querySelectorAll(arguments[0])].map((one) => {
   const { borderRadius, clipPath, transform, borderTopWidth } = getComputedStyle(one, "::before");
@@ -41,9 +42,9 @@ return Object.fromEntries([...document.querySelectorAll(arguments[0])].map((one)
 def mixed(tmp_path: Path) -> Path:
     """A row of each condition, three seeds each, on a backbone with labelled ancestry; one weight count is unknown."""
     records: list[Any] = []
-    for i, (name, (changes, _)) in enumerate(CONDITIONS.items()):
-        about = training({"250": 50.25, "500": 51.0}, corpus_sentences_in_test=int(name == LONG))
-        mine = method_records(name, 0.4 + i / 50, range(3), training=about if "traits" in changes else None)
+    for i, (name, (changes, condition)) in enumerate(CONDITIONS.items()):
+        about = training({"250": 50.25, "500": 51.0}, overlap={"texts": 9, "digests": ["aa"] * (name == LONG)})
+        mine = method_records(name, 0.4 + i / 50, range(3), training=about if condition in LEARNED else None)
         for record in mine:
             record["method"] |= changes
             record["method"]["sources"] = {"backbone": {"name": "zoo-small", "sha256": "0" * 64, "ancestry": ANCESTRY}}
