@@ -103,13 +103,6 @@ MUTATIONS = (
         "published values of another aggregation are compared",
     ),
     Mutation(
-        "records/meaning.py",
-        "return simplex(min(rank, components)",
-        "return simplex(min(rank, components) - 1",
-        "tests/benchmark/records/test_meaning.py",
-        "rounding noise counts as a score",
-    ),
-    Mutation(
         "metrics/correlation.py",
         "(ends - (counts - 1) / 2)[which]",
         "ends[which]",
