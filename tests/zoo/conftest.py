@@ -85,3 +85,20 @@ def architecture(
     """What makes the folder of a tiny checkpoint of one architecture, once."""
     root = tmp_path_factory.mktemp("architectures")
     return cache(lambda name: architectures.make(name, root / name, tiny_bert, tiny_roberta))
+
+
+@pytest.fixture(scope="session")
+def vivid_bert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random BERT with an MLM head, whose weights are large enough to tell sentences and places apart.
+
+    Where all vectors are nearly equal, gradients are rounding errors, which Adam makes steps of.
+    """
+    import torch
+    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
+
+    folder = tmp_path_factory.mktemp("vivid") / "vivid-bert"
+    torch.manual_seed(0)
+    config = BertConfig(**{**BertConfig.from_pretrained(tiny_bert).to_dict(), "initializer_range": 0.3})
+    BertForMaskedLM(config).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(folder)
+    return folder

@@ -1,0 +1,49 @@
+"""What methods share whose two views of a sentence differ only in their dropout masks, as SimCSE's."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from typing_extensions import TypeVar
+
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
+from zoo.modules.pooler import TrainedPooler
+from zoo.training.loop import Objective
+from zoo.training.losses import info_nce
+
+ViewsRecipeT = TypeVar("ViewsRecipeT", bound=ContrastiveRecipe, default=ContrastiveRecipe)
+
+
+class DropoutViewsObjective(Objective):
+    """SimCSE's loss (its Eq. 4), which subclasses change: every sentence is encoded twice in one pass."""
+
+    def __init__(self, pooler: TrainedPooler, recipe: ContrastiveRecipe) -> None:
+        super().__init__()
+        self.pooler, self.recipe = pooler, recipe
+
+    def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Token ids and mask (n, length) first -> two views (n, dim), which alternate in the pass, as SimCSE's do."""
+        ids, mask = (part.repeat_interleave(2, 0) for part in collated[:2])
+        vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).unflatten(0, (-1, 2)).unbind(1)
+        return vectors
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """Vectors of both views (n, dim) -> scalar loss."""
+        candidates, first = self.everyones(h_plus)
+        return info_nce(h, candidates, self.recipe.temperature, first=first)
+
+
+class DropoutViews(Contrastive[ViewsRecipeT]):
+    """A method with two dropout views; its `loss_of_batch` is built around the backbone and its pooler."""
+
+    loss_of_batch: ClassVar[type[DropoutViewsObjective]] = DropoutViewsObjective
+
+    @property
+    def views_by_dropout(self) -> bool:
+        """True: the sentence goes in unchanged."""
+        return True
+
+    def objective(self) -> Objective:
+        """Return the loss of a batch, around the backbone."""
+        return self.loss_of_batch(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)

@@ -1,0 +1,73 @@
+"""MixCSE (Zhang et al. 2022): hard negatives are mixtures of the positive and another sentence, without gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.registry import register_method
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixCSERecipe(ContrastiveRecipe):
+    """The defaults are the paper's; other settings are SimCSE's."""
+
+    mix: float = 0.2  # lambda: the share of the positive in the mixture
+    mixtures: Literal["own", "all"] = "own"  # negatives of an anchor: its own mixture; all of both views (the code)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.mix < 1:
+            raise ValueError(f"mix must be at least 0 and below 1, not {self.mix}")
+
+
+def mixed(vectors: torch.Tensor, share: float) -> torch.Tensor:
+    """Return share * v_i + (1 - share) * v_{i+1} (n, dim), without gradient; the last is mixed with the first."""
+    return (share * vectors + (1 - share) * vectors.roll(-1, 0)).detach()
+
+
+class MixCSEObjective(DropoutViewsObjective):
+    """SimCSE's loss with mixtures m_i = lambda h_i' + (1 - lambda) h_{i+1}' among the negatives.
+
+    "own": of unit vectors, and the anchor h_i has the negative m_i. "all": of the vectors as they are, the anchor has
+    every m_j but m_{i-1}, which is most of its own positive, and the similarities of h_j' and the mixture of h_i and
+    h_{i+1}, but not of h_{i+1}'. The code does not leave those two out: their logits are 0.
+    """
+
+    recipe: MixCSERecipe
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """Vectors of both views (n, dim) -> scalar loss."""
+        h, h_plus = (self.everyones(part)[0].float() for part in (h, h_plus))  # neighbours may be another process's
+        with torch.autocast(h.device.type, enabled=False):
+            one, other = F.normalize(h, dim=-1), F.normalize(h_plus, dim=-1)
+            cosines = [one @ other.T]
+            if self.recipe.mixtures == "own":
+                cosines.append((one * F.normalize(mixed(other, self.recipe.mix), dim=-1)).sum(-1, keepdim=True))
+            else:
+                near = torch.eye(len(h), device=h.device)
+                of_plus = one @ F.normalize(mixed(h_plus, self.recipe.mix), dim=-1).T
+                of_h = F.normalize(mixed(h, self.recipe.mix), dim=-1) @ other.T
+                cosines += [of_plus * (1 - near.roll(1, 0)), of_h * (1 - near.roll(1, 1))]
+            logits = torch.cat(cosines, dim=1) / self.recipe.temperature
+            return F.cross_entropy(logits, torch.arange(len(h), device=h.device))
+
+
+@register_method("mixcse", family="contrastive", paper="MixCSE")
+class MixCSE(DropoutViews[MixCSERecipe]):
+    """MixCSE: SimCSE with mixed hard negatives; at test [CLS].
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = MixCSE(MixCSE.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = MixCSERecipe
+    loss_of_batch = MixCSEObjective

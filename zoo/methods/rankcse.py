@@ -1,0 +1,171 @@
+"""RankCSE (Liu et al. 2023): SimCSE with consistent rankings of both views, and rankings learned from teachers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.errors import ContractError, UsageError
+from zoo.identity import method_identity
+from zoo.methods.base import check_positive
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.recipe import all_recipes, parse_methods, portable_recipe
+from zoo.registry import register_method
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankCSERecipe(ContrastiveRecipe):
+    """The defaults are the paper's for BERT-base with ListMLE, as far as the community's code states them."""
+
+    teachers: tuple[str, ...] = ("diffcse", "simcse")  # recipes, or name:key=value, of this backbone; trained first
+    teacher_weight: float = 1 / 3  # of the first of two teachers; the second has the rest
+    ranking: Literal["listmle", "listnet"] = "listmle"
+    consistency_weight: float = 1.0  # beta
+    ranking_weight: float = 1.0  # gamma
+    student_temperature: float = 0.05  # tau_2
+    teacher_temperature: float = 0.025  # tau_3, half of tau_2; only for ListNet, as ListMLE reads the order alone
+    divergence: Literal["js", "negative-entropy"] = "js"  # between the rankings of both views; the latter: the code
+    batch_size: int = 128
+    eval_every: int = 125
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "student_temperature", "teacher_temperature")
+        if not 1 <= len(self.teachers) <= 2 or not 0 <= self.teacher_weight <= 1:
+            raise ValueError("teachers names one or two recipes, and teacher_weight is between 0 and 1")
+        if self.consistency_weight < 0 or self.ranking_weight < 0:
+            raise ValueError("consistency_weight and ranking_weight must not be below 0")
+
+
+def disagreement(p: torch.Tensor, q: torch.Tensor, *, clamped: bool) -> torch.Tensor:
+    """Mean Jensen-Shannon divergence of the rows of two matrices of probabilities (n, m) -> scalar.
+
+    `clamped`: as in the community's code, which raises log((p + q) / 2) to 1e-7; what is left is the mean of both
+    negative entropies.
+    """
+    middle = ((p + q) / 2).log().clamp(min=1e-7) if clamped else ((p + q) / 2).log()
+    return ((p * (p.log() - middle)).sum(-1) + (q * (q.log() - middle)).sum(-1)).mean() / 2
+
+
+def list_mle(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Mean of -log of the Plackett-Luce probability that the student's logits (n, m) give the teacher's order."""
+    ordered = student.gather(1, teacher.argsort(1, descending=True))
+    return (ordered.flip(1).logcumsumexp(1).flip(1) - ordered).sum(1).mean()
+
+
+def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
+    """Mean cross-entropy of the softmax of logits (n, n) under the teacher's, both without the diagonal."""
+    others = ~torch.eye(len(student), dtype=torch.bool, device=student.device)
+    student, teacher = (part[others].view(len(part), -1) for part in (student, teacher))
+    return F.cross_entropy(student, teacher.softmax(1))
+
+
+class RankCSEObjective(DropoutViewsObjective):
+    """InfoNCE + beta * divergence of both views' rankings + gamma * ListMLE or ListNet under the teachers' ranking."""
+
+    recipe: RankCSERecipe
+
+    def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Ids and mask (n, length), each teacher's unit vectors (n, its dim) -> two views (n, dim), and the latter."""
+        return *super().embed(*collated), *collated[2:]
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """The outputs of `embed` -> scalar loss."""
+        recipe = self.recipe
+        # Rankings are of the whole batch, so that every process computes the loss of all of it.
+        h, h_plus, *taught = (self.everyones(part)[0].float() for part in (h, h_plus, *others))
+        with torch.autocast(h.device.type, enabled=False):
+            cosines = F.normalize(h, dim=-1) @ F.normalize(h_plus, dim=-1).T
+            logits = cosines / recipe.temperature
+            loss = F.cross_entropy(logits, torch.arange(len(h), device=h.device))
+            p, q = logits.softmax(1).clamp(min=1e-7), logits.T.softmax(1).clamp(min=1e-7)
+            loss = loss + recipe.consistency_weight * disagreement(p, q, clamped=recipe.divergence != "js")
+            weights = (1.0,) if len(taught) == 1 else (recipe.teacher_weight, 1 - recipe.teacher_weight)
+            mixed = sum((w * (t @ t.T) for w, t in zip(weights, taught, strict=True)), start=torch.zeros_like(cosines))
+            rank = list_mle if recipe.ranking == "listmle" else list_net
+            ranked = rank(cosines / recipe.student_temperature, mixed / recipe.teacher_temperature)
+            return loss + recipe.ranking_weight * ranked
+
+
+def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder[Any]], Any]]:
+    """Return method, class and recipe of each teacher; raises UsageError for one that is a RankCSE itself.
+
+    They have the student's backbone and dropout unless they state others.
+    """
+    shared = {name: getattr(recipe, name) for name in ("backbone", "revision", "dropout")}
+    found = []
+    for spec in parse_methods(",".join(recipe.teachers), all_recipes()):
+        if spec.method == "rankcse":
+            raise UsageError(f"teachers: {spec.name} has teachers itself; name other recipes.")
+        cls, own = spec.resolve(shared)
+        found.append((spec.method, cls, own))
+    return found
+
+
+@register_method("rankcse", family="contrastive", paper="RankCSE")
+class RankCSE(DropoutViews[RankCSERecipe]):
+    """RankCSE: SimCSE that also ranks the batch as one or two trained teachers do; at test [CLS].
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = RankCSE(RankCSE.Recipe(batch_size=4, teachers=("avg-last",)), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = RankCSERecipe
+    loss_of_batch = RankCSEObjective
+    vectors: tuple[torch.Tensor, ...] = ()  # of the teachers, for the corpus
+
+    @classmethod
+    def traits(cls, recipe: RankCSERecipe) -> Traits:
+        """What the teachers need is needed; their passes are added, and one to encode with each."""
+        taught = [method.traits(own) for _, method, own in teachers_of(recipe)]
+        passes = super().traits(recipe).training_passes + sum(one.training_passes + 1 / 3 for one in taught)
+        pairs = any(one.needs_pairs for one in taught)
+        return replace(super().traits(recipe), needs_corpus=not pairs, needs_pairs=pairs, training_passes=passes)
+
+    @classmethod
+    def sources(cls, recipe: RankCSERecipe, runtime: Runtime) -> dict[str, Any]:
+        """Return the backbone's identity, and the teachers' methods and recipes, which are in other files."""
+        sources = super().sources(recipe, runtime)
+        for number, (name, method, own) in enumerate(teachers_of(recipe)):
+            theirs = method.sources(own, runtime)
+            stated = {"method": name, "recipe": portable_recipe(own, theirs), "code": method_identity(method)}
+            sources[f"teacher-{number}"] = {**stated, "sources": theirs}
+        return sources
+
+    @classmethod
+    def code_parts(cls, recipe: RankCSERecipe) -> tuple[type[Encoder[Any]], ...]:
+        """Return this class and those of the teachers."""
+        return (cls, *(part for _, method, own in teachers_of(recipe) for part in method.code_parts(own)))
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train the teachers in folders of their own, each to its best checkpoint; then train with their vectors."""
+        if corpus is None:
+            raise ContractError("RankCSE is trained and needs a corpus; pass --corpus FILE.")
+        made, seconds = [], 0.0
+        for number, (_, method, own) in enumerate(teachers_of(self.recipe)):
+            folder = None if run.folder is None else run.folder / f"teacher-{number}"
+            teacher = method(own, self.runtime)
+            # log_values reports one training: RankCSE's own.
+            report = teacher.fit(corpus, dev_score=dev_score, run=replace(run, folder=folder, log_values=None))
+            seconds += report.seconds
+            made.append(F.normalize(torch.from_numpy(teacher.encode(corpus.sentences)), dim=-1))
+        self.vectors = tuple(made)
+        report = super().fit(corpus, dev_score=dev_score, run=run)
+        self.vectors = ()
+        return replace(report, seconds=round(report.seconds + seconds, 3))
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[Any]], tuple[Any, ...]], int]:
+        """A batch is its sentences and their vectors of each teacher."""
+        batch, rows = super().training_rows(corpus, run)
+        vectors = self.vectors
+        return lambda numbers: (*batch(numbers), *(part[torch.from_numpy(numbers)] for part in vectors)), rows

@@ -1,0 +1,96 @@
+"""SNCSE (Wang et al. 2022): PromptBERT's templates, and a negated sentence that is to be near, but not too near."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, Run, Runtime, Traits
+from zoo.engine.backbone import Backbone
+from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
+from zoo.methods.simcse import SimCSEObjective
+from zoo.registry import register_method
+from zoo.srl.negation import soft_negatives
+from zoo.training.loop import Objective
+from zoo.training.losses import info_nce
+
+
+@dataclass(frozen=True, kw_only=True)
+class SNCSERecipe(PromptBERTRecipe):
+    """The defaults are the paper's for BERT-base."""
+
+    template: str = 'This sentence : " [X] " means [MASK] .'
+    second_template: str | None = 'This sentence of " [X] " means [MASK] .'  # of the positive and the negation
+    denoise: bool = False
+    train_max_length: int = 22  # 32 with the template
+    negation: Literal["rules", "not"] = "not"  # rules need spaCy (extra srl); "not" writes "Not " before the sentence
+    margin: float = 0.1  # alpha: the negation is to be at least so much less similar than the positive
+    most: float = 0.3  # beta: and at most so much
+    margin_weight: float = 1e-3  # lambda
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.second_template is None or self.supervised or self.denoise or self.mlm_weight:
+            raise ValueError("the views are two templates: set second_template, and neither labels, denoise nor MLM")
+        if not 0 <= self.margin <= self.most or self.margin_weight < 0:
+            raise ValueError("margin must be between 0 and most, and margin_weight not below 0")
+
+
+class SNCSEObjective(SimCSEObjective):
+    """InfoNCE + lambda * mean(relu(delta + alpha) + relu(-delta - beta)), delta = cos(h, h_not) - cos(h, h')."""
+
+    recipe: SNCSERecipe
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """Vectors of the sentence, its other template and its negation (n, dim) -> scalar loss."""
+        recipe, (negation,) = self.recipe, others
+        candidates, first = self.everyones(h_plus)
+        loss = info_nce(h, candidates, recipe.temperature, first=first)
+        delta = F.cosine_similarity(h.float(), negation.float()) - F.cosine_similarity(h.float(), h_plus.float())
+        return loss + recipe.margin_weight * (F.relu(delta + recipe.margin) + F.relu(-delta - recipe.most)).mean()
+
+
+def ended(sentence: str) -> str:
+    """Return a sentence that ends in a punctuation mark, as in the released code: else " ." is added."""
+    return sentence if sentence and not sentence[-1].isalnum() else f"{sentence} ."
+
+
+@register_method("sncse", family="prompts", paper="SNCSE")
+class SNCSE(PromptBERT[SNCSERecipe]):
+    """SNCSE: two templates contrasted, with negated sentences as soft negatives; at test the [MASK] state.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = SNCSE(SNCSE.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = SNCSERecipe
+
+    def __init__(self, recipe: SNCSERecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        first, second = self.training_prompts
+        self.training_prompts = first, second, second
+
+    @classmethod
+    def traits(cls, recipe: SNCSERecipe) -> Traits:
+        """Passes: two views and the negation."""
+        return replace(super().traits(recipe), training_passes=3.0 * recipe.epochs)
+
+    def objective(self) -> Objective:
+        """Contrast of the two templates, and the margins of the negation."""
+        made = super().objective()
+        assert isinstance(made, SimCSEObjective)
+        return SNCSEObjective(made.pooler, self.recipe)
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[Any]], tuple[Any, ...]], int]:
+        """A batch is its sentences in both templates, and their negations in the second."""
+        sentences = [ended(" ".join(sentence.split())) for sentence in corpus.sentences]
+        negations = soft_negatives(sentences, rules=self.recipe.negation == "rules")
+        return self.stacked([(s, s, ended(n)) for s, n in zip(sentences, negations, strict=True)]), len(sentences)
