@@ -8,7 +8,7 @@ import click
 
 from benchmark.cli.options import json_option, print_rows, results_only_option, say, say_json
 from benchmark.leaderboard.claims import all_claims
-from benchmark.leaderboard.verdicts import as_dict, counts, markdown, ours, verdicts
+from benchmark.leaderboard.verdicts import as_dict, counts, markdown, verdicts
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import check_writable, write_json, write_text
 
@@ -33,8 +33,8 @@ def command(paper: str | None, results: Path, as_json: bool) -> int:
     for at in dict.fromkeys(one.condition for one in shown):
         mine = [one for one in shown if one.condition == at]
         say(f"{at}. {counts(mine)}.")
-        tested = sorted((one for one in mine if one.p is not None), key=lambda one: one.verdict)
-        lines = [[f"{one.claim.paper}: {one.claim.id}", one.text(), ours(one.compared)] for one in tested]
+        tested = sorted((one for one in mine if one.measured), key=lambda one: one.verdict)
+        lines = [[f"{one.claim.paper}: {one.claim.id}", one.text(), one.ours()] for one in tested]
         print_rows(["Claim", "Verdict", "Ours"], lines)
     say(f"written: {results / 'claims.md'} (and .json), with what would measure the others")
     return 0

@@ -72,6 +72,7 @@ class Claim:
     margin: float = 0.0
     measure: str = ""
     command: str = ""
+    rule: tuple[tuple[str, ...], ...] = ()
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
@@ -132,6 +133,8 @@ def _wrong(one: Claim) -> str:
     for place, tasks in one.places():
         if any(task not in TASKS for task in tasks):
             return f"{place!r} is no suite and no list of tasks.{did_you_mean(place, {*_suites(), *TASKS.names()})}"
+    if any(len(part) != 4 for part in one.rule) or (one.rule and one.kind != "property"):
+        return "each part of a property's `rule` is a table of an analysis, a column, a row and a row of more."
     if one.kind == "property":
         return "" if one.command or one.untestable else "a property needs the `command` that measures it."
     if (one.kind == "not-below") != (one.margin > 0):

@@ -14,6 +14,7 @@ from benchmark.leaderboard.claims import Claim, all_claims
 from benchmark.leaderboard.conditions import recipe_of
 from benchmark.leaderboard.files import read_completed
 from benchmark.leaderboard.markdown import markdown_row
+from benchmark.leaderboard.properties import Analyses
 from benchmark.leaderboard.rows import Row
 from benchmark.leaderboard.significance import row_differences
 from benchmark.leaderboard.values import Value
@@ -86,10 +87,22 @@ class Verdict:
     verdict: str = NOT_MEASURED
     reason: str = ""
     command: str = ""
+    found: str = ""  # what analyses gave for a property with a rule
+
+    @property
+    def measured(self) -> bool:
+        """Whether anything of the claim was measured."""
+        return self.p is not None or bool(self.found)
+
+    def ours(self) -> str:
+        """Return the measured contrasts with their differences and intervals, or what analyses found."""
+        return self.found or "; ".join(one.text() for one in _measured(self.compared))
 
     def text(self) -> str:
         """Return the verdict, of how many contrasts it is, and, where nothing is shown, what could have been seen."""
         mine = _measured(self.compared)
+        if self.found:
+            return self.verdict
         some = f" on {len(mine)} of {len(self.compared)} contrasts" if len(mine) < len(self.compared) else ""
         seen = f"; {max(one.seen for one in mine):.2f} could have been seen" if self.verdict == NOT_TOLD else ""
         return self.verdict + (": holds" if self.verdict == NOT_MEASURED else "") + some + seen
@@ -99,16 +112,11 @@ def _measured(compared: Sequence[Compared]) -> list[Compared]:
     return [one for one in compared if one.difference is not None]
 
 
-def ours(compared: Sequence[Compared]) -> str:
-    """Return the measured contrasts with their differences and intervals."""
-    return "; ".join(one.text() for one in _measured(compared))
-
-
 class _Folder:
     """The rows of a results folder, by recipe, with their finished records."""
 
     def __init__(self, results: Path) -> None:
-        self.store = Records(results)
+        self.store, self.analyses = Records(results), Analyses(results)
         by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
         for record in read_completed(self.store):
             if record["status"] == "ok" and record["limit"] is None:
@@ -204,6 +212,10 @@ def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
             tasks[place] = of_place
     places = {name: _Place(folder, name, tasks[name], list(pairs), at) for name, pairs in wanted.items()}
     found = [_verdict(claim, at, [places[name] for name in claim.on], results) for claim in all_claims()]
+    for one in found:
+        if parts := folder.analyses.told(one.claim, at.backbone):
+            one.found = "; ".join(text for text, _ in parts)
+            one.verdict = HOLDS if all(by > 0 for _, by in parts) else OPPOSITE
     for paper in {one.claim.paper for one in found}:
         _correct([one for one in found if one.claim.paper == paper and one.p is not None])
     return found
@@ -259,10 +271,10 @@ def markdown(found: Sequence[Verdict]) -> str:
     for at in dict.fromkeys(one.condition for one in found):
         mine = [one for one in found if one.condition == at]
         parts += [f"## {at}", f"{counts(mine)}."]
-        for paper in dict.fromkeys(one.claim.paper for one in mine if one.p is not None):
-            lines = [_cells(one) for one in mine if one.claim.paper == paper and one.p is not None]
+        for paper in dict.fromkeys(one.claim.paper for one in mine if one.measured):
+            lines = [_cells(one) for one in mine if one.claim.paper == paper and one.measured]
             parts += [f"### {paper}", _table(["Claim", "Theirs", "Ours", "Controls", "p", "Holm", "Verdict"], lines)]
-    measured = {one.claim.id for one in found if one.p is not None}
+    measured = {one.claim.id for one in found if one.measured}
     rest = [one for one in found if one.claim.id not in measured and one.condition == found[0].condition]
     not_measured = _table(["Claim", "Why", "What would measure it"], list(map(_cells, rest)))
     return "\n\n".join([*parts, "## Not measured", not_measured]) + "\n"
@@ -274,12 +286,14 @@ def _table(header: list[str], lines: list[list[str]]) -> str:
 
 def _cells(one: Verdict) -> list[str]:
     """Return a line of the tables: of a claim's verdict if it is measured, else of what would measure it."""
-    if one.p is None:
+    if not one.measured:
         return [f"{one.claim.paper}: `{one.claim.id}`", one.reason, one.command and f"`{one.command}`"]
     name = f"{one.claim.says} ({one.claim.where}) `{one.claim.id}`"
     printed = [cell.text() for cell in one.claim.published]
     theirs = "; ".join([*printed[:3], *([f"{len(printed) - 3} more cells"] if printed[3:] else [])]) or "no number"
-    return [name, theirs, ours(one.compared), ours(one.controls), f"{one.p:.4f}", f"{one.p_holm:.4f}", one.text()]
+    controls = "; ".join(c.text() for c in _measured(one.controls))
+    p = ["" if value is None else f"{value:.4f}" for value in (one.p, one.p_holm)]
+    return [name, theirs, one.ours(), controls, *p, one.text()]
 
 
 def as_dict(one: Verdict) -> dict[str, Any]:

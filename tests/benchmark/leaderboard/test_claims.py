@@ -6,6 +6,7 @@ import copy
 import json
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ from scipy import stats
 
 from benchmark.leaderboard.claims import Claim, all_claims, read_claims
 from benchmark.leaderboard.files import read_completed
+from benchmark.leaderboard.properties import Analyses
 from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, NOT_TOLD, OPPOSITE, as_dict, markdown, verdicts
 from benchmark.records.store import Records
-from zoo.errors import UsageError
+from zoo.errors import CorruptError, UsageError
+from zoo.files import read_mapping, write_json
 
 ROOT = Path(__file__).parents[3]
 SOURCES = [ROOT / "configs" / "claims" / f"{name}.yaml" for name in ("ptbert", "burt", "promptbert", "cited", "later")]
@@ -239,3 +242,38 @@ def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
     assert "\nSimCSE: " not in done.out
     assert "### SimCSE" in (folder / "claims.md").read_text(encoding="utf-8")
     assert len(json.loads((folder / "claims.json").read_text(encoding="utf-8"))) == len(all_claims())
+
+
+def kept(folder: Path, **rows: Any) -> Analyses:
+    tables = {"some": {"rows": [{"Backbone": "zoo-small", "Class": name, **cells} for name, cells in rows.items()]}}
+    write_json(folder / "analyses" / "some.json", {"analysis": "some", "tables": tables})
+    return Analyses(folder)
+
+
+def test_a_property_with_a_rule_is_read_off_kept_analyses(tmp_path: Path) -> None:
+    rule = (("some", "Norm", "Class=frequent", "Class=rare"), ("some", "Chance < Purity", "Class=rare", "Class=rare"))
+    claim = replace(next(one for one in all_claims() if one.rule), rule=(*rule, ("some", "Norm", "Class=rare", "3.5")))
+    of = {"frequent": {"Norm": 1.0}, "rare": {"Norm": 3.0, "Chance": 0.2, "Purity": 0.5}}
+    parts = kept(tmp_path, **of).told(claim, "zoo-small")
+    assert [text for text, _ in parts] == [
+        "Norm: 1 (frequent) < 3 (rare)",
+        "Chance < Purity: 0.2 (rare) < 0.5 (rare)",
+        "Norm: 3 (rare) < 3.5",
+    ]
+    assert [by for _, by in parts] == pytest.approx([2, 0.3, 0.5])
+    assert kept(tmp_path, **of).told(claim, "zoo-mini") == [], "another backbone"
+    assert kept(tmp_path, rare=of["rare"]).told(claim, "zoo-small") == [], "not every value was measured"
+    of["frequent"] = {"Norm": 4.0}
+    text, by = kept(tmp_path, **of).told(claim, "zoo-small")[0]
+    assert text == "Norm: 4 (frequent) ≥ 3 (rare)" and by == -1
+    with pytest.raises(CorruptError, match="table some has not one 'Size' of Class=rare on zoo-small"):
+        kept(tmp_path, **of).told(replace(claim, rule=(("some", "Size", "Class=rare", "1"),)), "zoo-small")
+
+
+def test_properties_of_zoo_small_have_verdicts_without_p() -> None:
+    found = {one.claim.id: one for one in verdicts(ROOT / "leaderboards" / "zoo-small") if one.found}
+    assert found["flow-rare-tokens-far-and-sparse"].verdict == OPPOSITE
+    assert all(one.p is None and one.p_holm is None for one in found.values())
+    bias = read_mapping(ROOT / "leaderboards" / "zoo-small" / "analyses" / "bias.json")
+    (cells,) = [one for one in bias["tables"]["bias-classes"]["rows"] if one["Class"] == "501-5000"]
+    assert f"{cells['Neighbour distance']:.4g} (frequency, 501-5000)" in found["flow-rare-tokens-far-and-sparse"].ours()
