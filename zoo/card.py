@@ -50,7 +50,7 @@ class Paper:
         return f"{self.authors}. {self.title}. {f'{self.venue} ' if self.venue else ''}{self.year}."
 
 
-_STATED = re.compile(r"^@register_method\((.*?)\)\nclass (\w+)", re.MULTILINE | re.DOTALL)
+_STATED = re.compile(r"^@register_method\((.*?)\)(?: *#.*?)?\nclass (\w+)", re.MULTILINE | re.DOTALL)
 
 
 def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:

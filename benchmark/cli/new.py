@@ -1,4 +1,4 @@
-"""`zoo-bench new`: writes a file for a method or a task, which runs as it is, and prints what to do with it."""
+"""`zoo-bench new`: writes the files of a method or a task, which runs as it is, and prints what to do with them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def command() -> None:
 @command.command("method")
 @click.argument("name")
 def method(name: str) -> None:
-    """Write NAME.py with a method that learns from the training text; then print what to do with it."""
+    """Write NAME.py, a method that learns from the training text, and its recipe; then print what to do with them."""
     from zoo.recipe import all_recipes
 
     written = _write("method", name, [*METHODS.names(), *all_recipes()])
@@ -39,6 +39,7 @@ def method(name: str) -> None:
         (f"run {plugin} --methods {name},avg-last", "train it and measure it beside its untrained start"),
         (f"compare {name} avg-last", "the difference of the two on each task, with intervals"),
     )
+    say(f"--methods {written[1]} runs the recipe. Inside zoo-bench, the files are for zoo/methods and configs/methods.")
 
 
 @command.command("task")
@@ -77,7 +78,8 @@ def _write(kind: str, name: str, known: list[str]) -> list[Path]:
     spellings = {f"my-{kind}": name, f"my_{kind}": stem, f"My{kind.title()}": cls}
     spellings[f"My {kind}"] = name.replace("-", " ").capitalize()
     files, imported = {}, ""  # where they go -> what they hold
-    for path in sorted(file for pattern in (f"my_{kind}.py", f"my_{kind}/*") for file in shipped.glob(pattern)):
+    patterns = (f"my_{kind}.py", f"my_{kind}/*", f"my-{kind}.yaml")
+    for path in sorted(file for pattern in patterns for file in shipped.glob(pattern)):
         place, text = path.relative_to(shipped).as_posix(), read_text(path)
         imported += " ".join(re.findall(r"import (.+)", text))
         for old, new in spellings.items():

@@ -21,7 +21,7 @@ class MyMethodRecipe(BackboneRecipe):
     directions: int = 1  # how many are removed; the paper removes dim / 100 from word vectors
 
 
-@register_method("my-method")
+@register_method("my-method", family="transforms", paper="All-but-the-Top")  # lists and citations say this of it
 class MyMethod(BackboneEncoder[MyMethodRecipe]):
     """The average of the last layer without the mean and the main directions of the corpus (Mu & Viswanath 2018).
 

@@ -1,13 +1,14 @@
 """The vectors of each built-in method on fixed weights and texts: a change without a raised `version` is noticed.
 
-To accept a change of a method's vectors, raise `version` beside its class, then write the file anew:
-`python tests/zoo/test_golden.py`. Cells of the older version are then measured again.
+The test of a method states them: `GOLDEN` in one of the files in `methods`. `python tests/zoo/test_golden.py NAME`
+prints what belongs there. To accept a change of a method's vectors, raise `version` beside its class, so that its cells
+are measured again, and put the new line in the place of the old one.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,25 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.labels import PHRASE_LABELS
 from zoo.registry import METHODS
 
-FILE = Path(__file__).with_name("golden.json")
 BUILT_IN = [name for name in METHODS.names() if METHODS.is_builtin(name)]
+HINT = "python tests/zoo/test_golden.py {} prints the line for its test in tests/zoo/methods"
 SMALL = {"batch_size": 16, "pseudo_tokens": 4, "queue_size": 32, "k": 8, "lstm_dim": 8, "epochs": 1}
 TOLERANCE = 2e-3
-"""Of a method's largest value: processors and kernels round differently, and training multiplies that."""
+"""Of the largest value: processors and kernels round differently, and training multiplies that."""
+
+
+def stated() -> dict[str, dict[str, Any]]:
+    """Return `GOLDEN` of all tests of methods: `version`, `values`, and the `settings` that make a method small."""
+    golden: dict[str, dict[str, Any]] = {}
+    for path in sorted((Path(__file__).parent / "methods").glob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and node.targets[0].id == "GOLDEN"
+            ):
+                golden |= ast.literal_eval(node.value)
+    return golden
 
 
 def fixed_bert(folder: Path) -> Path:
@@ -79,18 +94,15 @@ def labelled() -> Corpus:
     return Corpus("fixed", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
 
 
-def golden_values(name: str, backbone: Path) -> dict[str, Any]:
-    """Return the method's version and four projections of its vectors, scaled to at most 1."""
+def golden_values(name: str, backbone: Path, **settings: Any) -> list[float]:
+    """Return eight numbers that all texts and dimensions are in: four of the vectors, four of their differences."""
     cls = METHODS.get(name)
     fields = {field.name: field for field in dataclasses.fields(cls.Recipe)}
     chosen: dict[str, Any] = {k: v for k, v in SMALL.items() if k in fields and isinstance(fields[k].default, int)}
     chosen |= {k: str(backbone) for k in ("backbone", "model") if k in fields}
-    chosen |= {"pooling": "mean"} if name == "pretrained" else {}
     chosen |= {"path": str(backbone / ("texts.tsv" if name == "vectors" else "words.txt"))} if "path" in fields else {}
     chosen |= {"dropout": 0.1} if "dropout" in fields else {}
-    chosen |= {"steps": 10, "dim": 16} if name == "static-contrastive" else {}
-    chosen |= {"steps": 10, "table_steps": 10} if name == "simcse-words" else {}
-    recipe = cls.Recipe(**chosen)
+    recipe = cls.Recipe(**chosen | settings)
     encoder = cls(recipe, Runtime())
     traits = cls.traits(recipe)
     if traits.needs_corpus or traits.needs_pairs:
@@ -98,9 +110,13 @@ def golden_values(name: str, backbone: Path) -> dict[str, Any]:
         encoder.fit(corpus, run=Run(seed=0))
     if traits.transductive:
         encoder = encoder.adapt(sentences())  # type: ignore[assignment]
-    every = encoder.encode(list(PROBES)).astype(np.float64)
-    vectors = every @ np.sin(np.arange(every.shape[1] * 4)).reshape(-1, 4)  # few numbers that all dimensions are in
-    return {"version": cls.version, "values": np.round(vectors / np.abs(vectors).max(), 5).ravel().tolist()}
+    vectors = encoder.encode(list(PROBES)).astype(np.float64)
+    n, dim = vectors.shape
+    wave = np.cos(np.arange(n) ** 2)
+    texts = np.stack([wave, wave - wave.mean()])
+    projected = texts @ vectors @ np.sin(np.arange(4 * dim) ** 2).reshape(dim, 4)
+    values: list[float] = np.round(projected / np.abs(projected).max(axis=1, keepdims=True), 4).ravel().tolist()
+    return values
 
 
 @pytest.fixture(scope="module")
@@ -110,14 +126,14 @@ def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_vectors_are_those_of_this_version(name: str, backbone: Path) -> None:
-    known = json.loads(FILE.read_text(encoding="utf-8"))
-    assert name in known, f"{name} has no golden vectors; write them with python tests/zoo/test_golden.py"
-    found = golden_values(name, backbone)
-    assert found["version"] == known[name]["version"], "the version was raised: write the golden vectors anew"
-    off = np.abs(np.subtract(found["values"], known[name]["values"])).max()
+    golden = stated().get(name)
+    assert golden is not None, f"{name} has no golden vectors: {HINT.format(name)}"
+    values = golden_values(name, backbone, **golden.get("settings", {}))
+    assert METHODS.get(name).version == golden["version"], f"the version was raised: {HINT.format(name)}"
+    off = np.abs(np.subtract(values, golden["values"])).max()
     assert off <= TOLERANCE, (
         f"{name}: its vectors changed by {off:.1e}. If that is meant, raise `version` beside its class (its cells are"
-        " then measured again) and write the golden vectors anew: python tests/zoo/test_golden.py"
+        f" then measured again); {HINT.format(name)}"
     )
 
 
@@ -133,7 +149,7 @@ def test_a_changed_pooling_is_noticed(backbone: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(pooling, "masked_mean", changed)
     after = golden_values("avg", backbone)
-    assert np.abs(np.subtract(after["values"], before["values"])).max() > TOLERANCE
+    assert np.abs(np.subtract(after, before)).max() > TOLERANCE
 
 
 if __name__ == "__main__":
@@ -141,7 +157,11 @@ if __name__ == "__main__":
 
     with tempfile.TemporaryDirectory() as place:
         made = fixed_bert(Path(place) / "bert")
-        wanted = sys.argv[1:] or BUILT_IN
-        content = json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
-        content |= {name: golden_values(name, made) for name in wanted}
-        FILE.write_text(json.dumps(content, indent=None, separators=(",", ": ")).replace("}, ", "},\n") + "\n", "utf-8")
+        for name in sys.argv[1:] or BUILT_IN:
+            more = {"settings": found} if (found := stated().get(name, {}).get("settings")) else {}
+            golden = {
+                "version": METHODS.get(name).version,
+                **more,
+                "values": golden_values(name, made, **more.get("settings", {})),
+            }
+            print(f"GOLDEN = {{{name!r}: {golden}}}")

@@ -61,6 +61,8 @@ def test_a_new_method_has_a_row_after_three_commands(cli: Cli, here: Path) -> No
     assert set(rows["less-common"]) == set(rows["avg-last"]) and rows["less-common"] != rows["avg-last"]
     assert all(20 < score < 100 for score in rows["less-common"].values()), rows
     assert "less-common" in ran.out and "less-common" in compared.out
+    shown = cli("methods", "less-common.yaml", "--show", "--plugin", "less_common.py")
+    assert "Jiaqi Mu" in shown.out and "#   transforms: a linear map" in shown.out
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ from zoo.encoder import Runtime
 from zoo.methods.bagofwords import BagOfWords
 from zoo.recipe import all_recipes
 
+GOLDEN = {"bag-of-words": {"version": 1, "values": [-1.0, 0.6327, 0.6119, -0.5854, -1.0, 0.6544, 0.6603, -0.5594]}}
+
 
 def make(**recipe: object) -> BagOfWords:
     return BagOfWords(BagOfWords.Recipe(**recipe), Runtime())

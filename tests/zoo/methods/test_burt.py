@@ -23,6 +23,8 @@ from zoo.methods.sbert import SBERT
 from zoo.recipe import all_recipes
 from zoo.training.siamese import PairObjective, pair_batches
 
+GOLDEN = {"burt": {"version": 1, "values": [-0.7344, 0.1878, -1.0, 0.5406, 0.4099, -0.5096, -1.0, 0.4088]}}
+
 pytestmark = pytest.mark.slow
 
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "burt"}

@@ -22,6 +22,11 @@ from zoo.methods.twoviews import TwoViews, cut_tokens
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.loop import train
 
+GOLDEN = {
+    "consert-continued": {"version": 1, "values": [-0.755, 0.6898, -0.3325, 1.0, 0.552, -0.0282, 0.0245, 1.0]},
+    "consert-joint": {"version": 1, "values": [-0.6189, 0.249, -1.0, -0.13, 0.0433, -0.5018, -1.0, -0.1108]},
+}
+
 WORDS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(WORDS) for b in WORDS]
 LABELS = ["entailment", "neutral", "contradiction", "neutral"]

@@ -21,6 +21,12 @@ from zoo.methods.matryoshka import Matryoshka
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.losses import ranking_loss
 
+GOLDEN = {
+    "angle": {"version": 1, "values": [-0.7211, 0.5543, -0.083, 1.0, 0.3457, -0.0435, 0.1627, 1.0]},
+    "cosent": {"version": 1, "values": [-0.769, 0.5784, -0.0949, 1.0, 0.348, -0.0479, 0.1622, 1.0]},
+    "matryoshka": {"version": 1, "values": [-0.7078, 0.548, -0.0909, 1.0, 0.3533, -0.0641, 0.1977, 1.0]},
+}
+
 WORDS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the {a}" for a in WORDS for b in WORDS]
 SCORED = Corpus("scored", SENTENCES, scores=[i % 5 + 0.2 * (i % 3) for i in range(32)])

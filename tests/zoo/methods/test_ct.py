@@ -20,6 +20,8 @@ from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.pairs import Groups
 from zoo.training.settings import TrainSettings
 
+GOLDEN = {"ct": {"version": 1, "values": [-0.9174, 0.2171, -1.0, 0.696, 0.3842, -0.5765, -1.0, 0.6794]}}
+
 RECIPES = {name: spec for name, spec in all_recipes().items() if name.startswith("ct")}
 
 

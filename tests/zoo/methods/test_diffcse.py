@@ -15,6 +15,8 @@ from test_dropoutviews import CORPUS, cosines, encoder_of
 from zoo.encoder import Run
 from zoo.errors import UsageError
 
+GOLDEN = {"diffcse": {"version": 1, "values": [-0.6633, 0.512, -0.0497, 1.0, 0.3356, -0.0445, 0.1778, 1.0]}}
+
 
 def released(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """cl_forward of diffcse/models.py on both views of each sentence; the masked tokens are those of `masked`."""

@@ -17,6 +17,8 @@ from zoo.methods.flow import Flow, NegativeLogLikelihood
 from zoo.methods.pooled import Average
 from zoo.recipe import all_recipes
 
+GOLDEN = {"flow": {"version": 1, "values": [1.0, -0.1932, 0.3286, -0.0587, 1.0, -0.0951, 0.2753, -0.2728]}}
+
 FAST = {"epochs": 4.0, "learning_rate": 1e-3, "batch_size": 16}
 
 

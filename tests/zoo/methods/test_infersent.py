@@ -18,6 +18,8 @@ from zoo.methods.infersent import BiLSTMMax, InferSent
 from zoo.recipe import all_recipes
 from zoo.training.siamese import held_out_by_first, labelled_task, pair_batches
 
+GOLDEN = {"infersent": {"version": 1, "values": [-0.0556, 1.0, -0.0445, -0.4255, 0.0864, 1.0, 0.1235, -0.7739]}}
+
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "infersent"}
 LABELS = ("entailment", "neutral", "contradiction")
 THINGS = "dog cat river stone lamp garden train letter bridge apple".split()

@@ -13,6 +13,8 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.infersent_words import InferSentWords
 from zoo.recipe import all_recipes
 
+GOLDEN = {"infersent-words": {"version": 1, "values": [-0.2346, 0.1019, -1.0, 0.3143, -0.193, 0.1357, -1.0, 0.2812]}}
+
 WORDS = "dog cat river stone lamp garden train letter bridge apple the is near no like".split()
 SMALL = {"lstm_dim": 6, "classifier_dim": 8, "batch_size": 8, "epochs": 2}
 

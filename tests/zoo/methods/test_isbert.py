@@ -17,6 +17,8 @@ from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
 from zoo.recipe import all_recipes
 from zoo.training.loop import Objective
 
+GOLDEN = {"isbert": {"version": 1, "values": [0.9841, 0.7958, 1.0, -0.8492, 0.8046, -0.1895, 1.0, -0.3686]}}
+
 IDS = torch.tensor([[101, 1037, 2235, 3899, 102], [101, 4542, 102, 0, 0], [101, 2048, 2308, 102, 0]])
 MASK = (IDS != 0).long()
 LENGTHS = [5, 3, 4]

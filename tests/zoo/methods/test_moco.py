@@ -20,6 +20,8 @@ from zoo.methods.moco import MoCo, MoCoObjective
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.loop import train
 
+GOLDEN = {"moco": {"version": 1, "values": [-0.7209, 0.5666, -0.1059, 1.0, 0.3627, -0.041, 0.143, 1.0]}}
+
 WORDS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the old {a}" for a in WORDS for b in WORDS if a != b]
 

@@ -14,6 +14,8 @@ from zoo.conformance import PROBES
 from zoo.encoder import Runtime
 from zoo.methods.model2vec import Model2Vec, kept_tokens
 
+GOLDEN = {"model2vec": {"version": 1, "values": [0.1132, 0.9514, 0.1142, 1.0, 0.1063, 0.951, 0.1486, 1.0]}}
+
 
 def test_it_is_the_mean_pca_and_zipf_weights(tiny_bert: Path) -> None:
     encoder = Model2Vec(Model2Vec.Recipe(backbone=str(tiny_bert), dim=8), Runtime())

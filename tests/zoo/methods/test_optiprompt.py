@@ -16,6 +16,8 @@ from zoo.methods.optiprompt import OptiPrompt, TemplateVectors
 from zoo.methods.prompt import Prompt
 from zoo.recipe import all_recipes
 
+GOLDEN = {"optiprompt": {"version": 1, "values": [-1.0, 0.4326, 0.1013, 0.2334, -0.0473, -1.0, -0.8278, 0.8006]}}
+
 TEXTS = ["a small dog", "this sentence is short.", "rain"]
 TOKENS = [2023, 6251, 1024, 1000, 1000, 2965, 1012]  # this sentence : " " means .
 CORPUS = Corpus("toy", [f"sentence number {i}" for i in range(8)])

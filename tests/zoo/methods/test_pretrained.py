@@ -17,6 +17,14 @@ from zoo.errors import UsageError, ZooError
 from zoo.methods.pooled import Average, Cls
 from zoo.methods.pretrained import Pretrained
 
+GOLDEN = {
+    "pretrained": {
+        "version": 1,
+        "settings": {"pooling": "mean"},
+        "values": [-0.887, 0.2457, -1.0, 0.6326, 0.437, -0.5796, -1.0, 0.5933],
+    }
+}
+
 st = pytest.importorskip("sentence_transformers")
 modules = pytest.importorskip("sentence_transformers.models")
 

@@ -15,6 +15,8 @@ from zoo.errors import UsageError
 from zoo.methods.prompt import Prompt
 from zoo.recipe import all_recipes
 
+GOLDEN = {"prompt": {"version": 1, "values": [-1.0, 0.4323, 0.1008, 0.2335, -0.0476, -1.0, -0.8292, 0.7998]}}
+
 TEXT = "a small dog"
 ROW = [101, 2023, 6251, 1024, 1000, 1037, 2235, 3899, 1000, 2965, 103, 1012, 102]
 ALONE = [*ROW[:5], *ROW[8:]]

@@ -17,6 +17,8 @@ from zoo.errors import UsageError
 from zoo.methods.promptbert import PromptBERT
 from zoo.recipe import all_recipes
 
+GOLDEN = {"promptbert": {"version": 1, "values": [-1.0, 0.4322, 0.0742, 0.2734, 0.0721, -1.0, -0.9284, 0.9153]}}
+
 HEADS = ([101, 2023, 6251, 1997, 1000], [101, 2023, 6251, 1024, 1000])  # [CLS] this sentence of|: "
 TAIL = [1000, 2965, 103, 1012, 102]
 SENTENCES = {"a small dog": [1037, 2235, 3899], "rain": [4542], "two women talk": [2048, 2308, 2831]}

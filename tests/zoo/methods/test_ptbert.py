@@ -17,6 +17,8 @@ from zoo.methods.ptbert import PseudoTokenAttention, PTBert, PTBertObjective
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.momentum import Queue, momentum_update
 
+GOLDEN = {"ptbert": {"version": 1, "values": [-0.6396, 0.5059, -0.051, 1.0, 0.3296, -0.0375, 0.1852, 1.0]}}
+
 RECIPES = all_recipes()
 DIM = 24
 

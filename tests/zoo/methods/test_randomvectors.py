@@ -13,6 +13,8 @@ from zoo.methods.bagofwords import BagOfWords
 from zoo.methods.randomvectors import RandomVectors
 from zoo.recipe import all_recipes
 
+GOLDEN = {"random": {"version": 1, "values": [0.8364, 0.2372, -1.0, 0.214, 0.8142, 0.2338, -1.0, 0.2306]}}
+
 
 def make(seed: int = 0, **recipe: int) -> RandomVectors:
     encoder = RandomVectors(RandomVectors.Recipe(**recipe), Runtime())

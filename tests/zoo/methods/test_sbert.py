@@ -16,6 +16,8 @@ from zoo.errors import ContractError, Interrupted, TrainingError
 from zoo.methods.sbert import SBERT
 from zoo.recipe import all_recipes
 
+GOLDEN = {"sbert": {"version": 1, "values": [-0.7349, 0.2043, -1.0, 0.5407, 0.4184, -0.5001, -1.0, 0.421]}}
+
 RECIPES = {name: spec for name, spec in all_recipes().items() if spec.method == "sbert"}
 WORDS = "dog cat river stone lamp garden train letter bridge apple".split()
 

@@ -15,6 +15,11 @@ from zoo.errors import ContractError, CorruptError
 from zoo.methods.sif import SIF
 from zoo.methods.sif_tokens import TokenSIF
 
+GOLDEN = {
+    "sif": {"version": 1, "values": [0.7038, -1.0, 0.8351, 0.2681, 0.7038, -1.0, 0.8351, 0.2681]},
+    "sif-tokens": {"version": 1, "values": [-0.5218, 0.6553, 0.9711, -1.0, -0.5218, 0.6553, 0.9711, -1.0]},
+}
+
 UNKNOWN = "zzzz"
 Table = dict[str, np.ndarray]
 

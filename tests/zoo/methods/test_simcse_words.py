@@ -16,6 +16,14 @@ from zoo.methods.simcse_words import SimCSEWords, SimCSEWordsRecipe
 from zoo.methods.static_contrastive import StaticContrastive
 from zoo.recipe import all_recipes, parse_methods
 
+GOLDEN = {
+    "simcse-words": {
+        "version": 1,
+        "settings": {"steps": 10, "table_steps": 10},
+        "values": [1.0, -0.6384, -0.7746, 0.328, 1.0, -0.6272, -0.8168, 0.3386],
+    }
+}
+
 WORDS = "the a river stone lamp garden winter train letter bridge market apple is near in old town by night".split()
 
 

@@ -19,6 +19,8 @@ from zoo.errors import ContractError, UsageError
 from zoo.methods.static import STAGES, Static
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
 
+GOLDEN = {"static": {"version": 1, "values": [-0.2632, -0.4404, -1.0, -0.3292, -0.1061, -0.4864, -1.0, -0.0626]}}
+
 # Typed from docs/methods.md, apart from the package's own lists.
 FREQ36 = """. a the in , is to of and ' on man - s with for " at ##s woman are it two that you dog said playing
 i an as was from : by white""".split()

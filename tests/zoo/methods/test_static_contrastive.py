@@ -21,6 +21,14 @@ from zoo.pretraining.starts import StartRecipe, ppmi_vectors
 from zoo.training.augment import generator
 from zoo.training.positives import PositivePairs
 
+GOLDEN = {
+    "static-contrastive": {
+        "version": 1,
+        "settings": {"steps": 10, "dim": 16},
+        "values": [0.043, -0.9046, 1.0, -0.3053, 0.0254, -0.9704, 1.0, -0.388],
+    }
+}
+
 Table = NDArray[np.float64]
 WORDS = "the a river stone lamp garden winter train letter bridge market apple is near in old town by night".split()
 

@@ -12,6 +12,8 @@ from zoo.errors import ContractError, CorruptError
 from zoo.methods.pooled import Average
 from zoo.methods.whitening import Whitening, whitening
 
+GOLDEN = {"whitening": {"version": 1, "values": [-0.0391, 0.3804, -1.0, 0.2617, -0.1452, 0.3626, -1.0, 0.2586]}}
+
 
 @pytest.fixture
 def vectors() -> np.ndarray:
