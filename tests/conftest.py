@@ -41,6 +41,17 @@ def _own_cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_BENCH_EMBEDDING_CACHE", "0")  # tests of it turn it on; elsewhere every text is encoded
 
 
+@pytest.fixture
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks up a host, or waits, fails: what is said to be offline does neither."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a host was looked up, or time was waited")
+
+    monkeypatch.setattr("socket.getaddrinfo", refused)
+    monkeypatch.setattr("time.sleep", refused)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """The real evaluation data beside the project; in a plain clone the tests that need it skip."""

@@ -116,7 +116,7 @@ HARMLESS = (
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)",
     "sys.setrecursionlimit(200)",
     "torch.use_deterministic_algorithms(True)",
-    "time.sleep(0.2)",
+    "time.sleep(0.1)",
     "import warnings; warnings.warn('odd')",
     "import logging; logging.getLogger().error('odd')",
 )

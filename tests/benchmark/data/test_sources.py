@@ -6,7 +6,6 @@ import io
 import json
 import shutil
 import tarfile
-import time
 from pathlib import Path
 
 import pytest
@@ -128,16 +127,14 @@ def test_missing_data_says_where_was_looked_and_what_to_do(tmp_path: Path) -> No
     assert "9,927" in str(error.value), "the hub's SICK is another test set; the message says so"
 
 
-@pytest.mark.flaky(reruns=2)
+@pytest.mark.usefixtures("no_network")
 def test_offline_is_immediate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF_HUB_OFFLINE means no question, no waiting, for archives and for rows."""
     for value in ("1", "true", "YES"):
         monkeypatch.setenv("HF_HUB_OFFLINE", value)
         for form in ("tokenised", "raw"):
-            started = time.monotonic()
             with pytest.raises(MissingError, match=r"HF_HUB_OFFLINE.*--data"):
                 DataSource(None, cache=tmp_path).locate("STS12", form)
-            assert time.monotonic() - started < 0.5
     assert list(tmp_path.iterdir()) == []
 
 

@@ -164,10 +164,16 @@ def test_resamples_without_a_correlation_are_nan() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=2)
-def test_ten_methods_take_seconds() -> None:
-    """SICK-R's 4,927 pairs, 10 methods, 2,000 resamples, on one core: under 4 s of its time (a loop takes over 30)."""
-    predicted, gold = correlated(np.random.default_rng(5), [0.7] * 10, 4927)
+def test_resampling_takes_a_fraction_of_a_loop() -> None:
+    """SICK-R's 4,927 pairs, 10 methods, 2,000 resamples: a third of the time of a loop over them, or less."""
+    generator = np.random.default_rng(5)
+    predicted, gold = correlated(generator, [0.7] * 10, 4927)
+    gold, loops = np.round(gold, 1), 40
     started = time.process_time()
-    resample(predicted, np.round(gold, 1), resamples=2000)
-    assert time.process_time() - started < 4
+    for _ in range(loops):
+        rows = generator.integers(4927, size=4927)
+        for one in predicted:
+            stats.spearmanr(one[rows], gold[rows])
+    between = time.process_time()
+    resample(predicted, gold, resamples=2000)
+    assert time.process_time() - between < (between - started) * 2000 / loops / 3

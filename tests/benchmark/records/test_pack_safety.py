@@ -111,7 +111,7 @@ def test_sigkill_at_random_moments(loose: Path, tmp_path: Path) -> None:
         folder = shutil.copytree(loose, tmp_path / str(number))
         with subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE) as process:
             assert process.stdout is not None and process.stdout.readline() == b"go\n"
-            time.sleep(moments.random() * 0.15)
+            time.sleep(moments.random() / 10)
             process.send_signal(signal.SIGKILL)
         killed += process.returncode == -signal.SIGKILL
         assert contents_or_leftovers(folder) == expected

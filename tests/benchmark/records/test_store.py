@@ -301,7 +301,7 @@ def test_kill_while_writing_leaves_the_old_or_the_new_record(tmp_path: Path) -> 
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == "ready\n"
-            time.sleep(generator.random() / 5)
+            time.sleep(generator.random() / 10)
             writer.kill()
         store = Records(tmp_path)
         (record,) = store.all()

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -401,7 +400,6 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
     assert exit_code(outcome, allow_missing=False) == 0
 
 
-@pytest.mark.flaky(reruns=2)
 def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
     """A run that waits for an encoder which another process makes still obeys a signal at once."""
     loaded = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)
@@ -416,14 +414,13 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         stop = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
-        release = threading.Timer(5, holder.kill)
-        started = time.monotonic()
+        release = threading.Timer(60, holder.kill)
         stop.start()
         release.start()
         try:
             with pytest.raises(Interrupted):
                 Runner(tmp_path, Runtime(), limit=20).run(plan)
-            assert time.monotonic() - started < 4
+            assert holder.poll() is None, "the run ended while the other process still held the lock"
         finally:
             stop.cancel()
             release.cancel()

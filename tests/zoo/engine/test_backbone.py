@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import huggingface_hub
@@ -59,12 +58,10 @@ def test_roberta_positions_start_after_the_padding_row(tiny_roberta: Path) -> No
             backbone.model(torch.full((1, 129), 7))
 
 
-@pytest.mark.flaky(reruns=2)
+@pytest.mark.usefixtures("no_network")
 def test_a_missing_hub_model_offline_is_told_with_the_remedy() -> None:
-    started = time.perf_counter()
     with pytest.raises(MissingError) as caught:
         find_backbone("nobody/no-such-model")
-    assert time.perf_counter() - started < 5
     for words in ("nobody/no-such-model", "HF_HUB_OFFLINE", "hf download nobody/no-such-model", "zoo-small", "cache"):
         assert words in str(caught.value)
 
@@ -77,7 +74,6 @@ def test_the_reason_names_no_home_folder(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(Path.home()) not in str(caught.value)
 
 
-@pytest.mark.flaky(reruns=2)
 def test_an_unreachable_hub_is_asked_once_and_told_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
@@ -88,10 +84,9 @@ def test_an_unreachable_hub_is_asked_once_and_told_fast(monkeypatch: pytest.Monk
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", unreachable)
-    started = time.perf_counter()
+    monkeypatch.setattr("time.sleep", lambda seconds: pytest.fail(f"waits for {seconds} s"))
     with pytest.raises(MissingError, match="no route to host") as caught:
         find_backbone("nobody/no-such-model", "v2")
-    assert time.perf_counter() - started < 5
     assert asked == [1]
     assert "revision v2" in str(caught.value) and "hf download" in str(caught.value)
 
