@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from pathlib import Path
@@ -159,9 +160,8 @@ def test_60_methods_and_40_tasks_are_small() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=2)
-def test_10000_records_become_tables_and_page_in_5_seconds(tmp_path: Path) -> None:
-    """All suites, three seeds; processor time, so that a busy machine does not decide."""
+def test_10000_records_become_tables_and_page_quickly(tmp_path: Path) -> None:
+    """All suites, three seeds; in a few times what writing and reading the records' JSON takes, here about three."""
     tasks = list(dict.fromkeys(task for one in all_suites().values() for task in one.tasks))
     generator = np.random.default_rng(0)
     records: list[Any] = []
@@ -175,10 +175,12 @@ def test_10000_records_become_tables_and_page_in_5_seconds(tmp_path: Path) -> No
                 method = {**model["method"], "name": name}
                 records.append({**model, "method": method, "task": about, "seed": seed, "scores": scores})
     started = time.process_time()
+    json.loads(json.dumps(records))
+    between = time.process_time()
     tables = build_tables(records, all_suites().values())
     write_tables(tables, tmp_path)
     write_page(tables, tmp_path / "index.html", records)
-    assert time.process_time() - started < 5
+    assert time.process_time() - between < 15 * (between - started)
     assert len(tables) == len(all_suites())
     assert (tmp_path / "index.html").stat().st_size < 3e6
 

@@ -248,7 +248,6 @@ def test_texts_of_any_kind_are_read_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.flaky(reruns=2)
 def test_many_records_are_read_quickly(tmp_path: Path) -> None:
     """Loose or packed, in a few times what parsing their JSON takes: ten thousand in about a second."""
     from benchmark.records.pack import pack
