@@ -6,9 +6,10 @@ What a reader of these files must know:
   SentEval's SICK-R is another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names that MTEB does not know.
 - The untokenised STS12-16 and STS Benchmark have MTEB's numbers of pairs; their text has not been compared with the
   hub's copies. Therefore `dataset_revision` is the sha256 of the files that were read, not a revision of the hub.
-- `mteb_version` is null, because MTEB measured nothing here. According to their code, MTEB's readers accept that.
-- `main_score` is Spearman of the cosine over all pairs (`all`), which is what MTEB's evaluator computes; dot product,
-  Manhattan and Euclidean scores are not measured and are left out.
+- `mteb_version` is null where MTEB measured nothing. According to their code, MTEB's readers accept that.
+- `main_score` of our own tasks, and of each subset of mteb's STS tasks, is Spearman of the cosine over all pairs
+  (`all`), which is what MTEB's evaluator computes; dot product, Manhattan and Euclidean scores are not measured and are
+  left out. Every other task of mteb has all the scores that mteb's evaluator gave.
 - `evaluation_time` is that of the record: scoring, and encoding if it was done for that cell.
 - `model_meta.json` has only name and revision. Whether MTEB's leaderboard accepts that is not known.
 """
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import calendar
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,7 @@ TASKS = {
 
 
 def export_results(results: Path, out: Path) -> list[Path]:
-    """Write <out>/<model>/<revision>/<task>.json for every finished STS cell; returns the paths.
+    """Write <out>/<model>/<revision>/<task>.json for every finished cell of STS or of mteb; returns the paths.
 
     A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. If MTEB
     read a task itself (mteb:NAME), that score is written instead of ours of the same name. Raises UsageError for a cell
@@ -70,34 +72,33 @@ def export_results(results: Path, out: Path) -> list[Path]:
 
 
 def name_in_mteb(record: Record) -> str | None:
-    """Return the name for a record's task in MTEB's files (MTEB's own or ours); None if the task is not exported.
-
-    Tasks that MTEB itself read (mteb:NAME) have MTEB's names if the score is the one that MTEB computes.
-    """
+    """Return the name for a record's task in MTEB's files (MTEB's own or ours); None if the task is not exported."""
     name = record["task"]["name"]
-    if name.startswith(MTEB) and record["status"] == "ok":
-        scores = scores_of(record)
-        whole = scores["main_metric"] == "all_spearman" and len(scores.get("subsets", {})) == 1
-        return name.removeprefix(MTEB) if whole else None
-    return TASKS.get(name)
+    return name.removeprefix(MTEB) if name.startswith(MTEB) else TASKS.get(name)
 
 
 def task_result(record: Record) -> dict[str, Any]:
-    """Return a finished record of an STS task as MTEB's TaskResult; scores are fractions in both."""
-    correlation = scores_of(record).get("all", {})
-    score = {
-        "hf_subset": "default",
-        "languages": ["eng-Latn"],
-        "main_score": main_score(record),
-        "cosine_spearman": correlation.get("spearman"),
-        "cosine_pearson": correlation.get("pearson"),
-    }
+    """Return a finished record as MTEB's TaskResult; scores are fractions in both."""
+    scores: Mapping[str, Any] = scores_of(record)
+    subsets: Mapping[str, Any] = scores.get("mteb") or {}
+    by_mteb = record["task"]["name"].startswith(MTEB)
+    if not subsets:  # pairs, scored here: mteb's own subsets, or ours as one
+        of_subset = scores.get("subsets", {}) if by_mteb else {"default": scores.get("all", {})}
+        subsets = {name: _correlation(found) for name, found in of_subset.items()}
+        if len(subsets) == 1:
+            subsets = {name: {**found, "main_score": main_score(record)} for name, found in subsets.items()}
+    entries = [{"hf_subset": name, "languages": ["eng-Latn"], **found} for name, found in subsets.items()]
     return {
         "dataset_revision": f"sha256:{record['task']['sha256']}",
         "task_name": name_in_mteb(record),
-        "mteb_version": None,
-        "scores": {"test": [score]},
+        "mteb_version": scores.get("mteb_version"),
+        "scores": {scores.get("split", "test"): entries},
         "evaluation_time": record["seconds"],
         "kg_co2_emissions": None,
         "date": calendar.timegm(time.strptime(record["started"], "%Y-%m-%dT%H:%M:%SZ")),
     }
+
+
+def _correlation(found: Mapping[str, Any]) -> dict[str, Any]:
+    spearman = found.get("spearman")
+    return {"main_score": spearman, "cosine_spearman": spearman, "cosine_pearson": found.get("pearson")}

@@ -1,13 +1,15 @@
 """Runs tasks of mteb: `--tasks mteb:STSBenchmark`. mteb names and reads the data sets.
 
 STS tasks are scored like all pairs of this project: Spearman of the cosine, which is also mteb's main score.
-Classification, clustering and pair classification are scored by mteb's own evaluators, from vectors encoded once.
+The other kinds are scored by mteb's own evaluators, from vectors encoded once.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,8 +27,14 @@ from zoo.hub import patiently
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
 
-_BY_MTEB = ("Classification", "Clustering", "PairClassification")
-_TEXT_COLUMNS = ("input_column_name", "input1_column_name", "input2_column_name")
+_BY_MTEB = ("Classification", "Clustering", "PairClassification", "Reranking", "Retrieval", "Summarization")
+_TEXT_COLUMNS = (
+    "input_column_name",
+    "input1_column_name",
+    "input2_column_name",
+    "human_summaries_column_name",
+    "machine_summaries_column_name",
+)
 
 
 def mteb_task(name: str) -> MTEBTask:
@@ -95,9 +103,7 @@ class MTEBTask(Task):
         if self.task.metadata.type != "STS":
             if limit is not None:
                 raise UsageError(f"{self.name} is scored by mteb, whole; leave --limit out.")
-            return ByMTEB(
-                self._located({subset: self._rows(subset).to_dict() for subset in self.task.hf_subsets}), self
-            )
+            return ByMTEB(self._located({subset: _plain(self._rows(subset)) for subset in self.task.hf_subsets}), self)
         task: Any = self.task
         first, second = task.column_names
         subsets = {}
@@ -123,6 +129,10 @@ class MTEBTask(Task):
                     # The hub is asked first, because the download itself retries for long if it cannot be reached.
                     patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
                 self.task.load_data()
+                if hasattr(
+                    self.task, "convert_v1_dataset_format_to_v2"
+                ):  # retrieval, whose older tasks have a form of their own
+                    self.task.convert_v1_dataset_format_to_v2(num_proc=None)
         except Exception as error:  # the hub's clients raise many types; each means that the data is not available now
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise MissingError(
@@ -146,13 +156,24 @@ class ByMTEB(TaskData):
 
     def __init__(self, located: Located, task: MTEBTask) -> None:
         self.located, self.task = located, task
-        self.rows = sum(len(task._rows(subset)) for subset in task.task.hf_subsets)
+        held = [task._rows(subset) for subset in task.task.hf_subsets]
+        self.rows = sum(len(rows["queries"] if isinstance(rows, Mapping) else rows) for rows in held)
 
     def texts(self) -> list[str]:
         """The texts of the scored split; texts for training mteb's classifiers are encoded when mteb asks for them."""
         columns = [getattr(self.task.task, name) for name in _TEXT_COLUMNS if hasattr(self.task.task, name)]
-        held = (self.task._rows(subset) for subset in self.task.task.hf_subsets)
-        return [text for rows in held for column in columns for text in _strings(list(rows[column]))]
+        found: list[str] = []
+        for subset in self.task.task.hf_subsets:
+            rows = self.task._rows(subset)
+            if isinstance(rows, Mapping):  # of retrieval or reranking: queries, and documents with or without a title
+                found += _strings(list(rows["queries"]["text"]))
+                documents = rows["corpus"]
+                titles = documents["title"] if "title" in documents.column_names else [""] * len(documents)
+                both = zip(titles, documents["text"], strict=True)
+                found += [f"{title} {text}".strip() if title else text.strip() for title, text in both]
+            else:
+                found += [text for column in columns for text in _strings(list(rows[column]))]
+        return found
 
     def score(self, vectors: Lookup) -> Scores:
         """Return mteb's scores of each subset; `main` is the mean of their main scores."""
@@ -164,13 +185,25 @@ class ByMTEB(TaskData):
                 model, self.task.split, encode_kwargs={"batch_size": 1024, "show_progress_bar": False}
             )
         mains = [float(scores["main_score"]) for scores in found.values()]
-        subsets = {name: {k: v for k, v in scores.items() if isinstance(v, float)} for name, scores in found.items()}
+        subsets = {
+            name: {k: float(v) for k, v in scores.items() if isinstance(v, float | np.floating) and math.isfinite(v)}
+            for name, scores in found.items()
+        }
         return {
             "main": float(np.mean(mains)),
             "main_metric": self.task.task.metadata.main_score,
             "reason": None,
             "mteb": subsets,
+            "split": self.task.split,
+            "mteb_version": importlib.metadata.version("mteb"),
         }
+
+
+def _plain(rows: Any) -> Any:
+    """Return a split as plain values: its columns, or for retrieval those of queries and documents, and the labels."""
+    if isinstance(rows, Mapping):
+        return {name: _plain(part) for name, part in sorted(rows.items()) if part is not None}
+    return rows.to_dict() if hasattr(rows, "to_dict") else rows
 
 
 def _strings(cells: Sequence[Any]) -> Iterator[str]:

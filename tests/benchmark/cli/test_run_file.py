@@ -12,6 +12,7 @@ from fakes import Cli
 
 from benchmark.records.store import Records
 from benchmark.run.runfile import read_run_file, run_file_path
+from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, suite
 from zoo.errors import UsageError
 from zoo.paths import resource_folder
@@ -97,6 +98,9 @@ def test_shipped_files_name_what_there_is() -> None:
         stated, _ = read_run_file(f"runs/{name}.yaml")
         assert run_file_path(name) == folder / f"{name}.yaml"
         assert parse_methods(stated["methods"], all_recipes())
+        if "suites" not in stated:
+            assert all(task in TASKS or task.startswith("mteb:") for task in stated["tasks"].split(","))
+            continue
         for one in stated["suites"].split(","):
             assert choose_tasks(suite(one), stated.get("tasks"))
     with pytest.raises(UsageError, match="Did you mean 'sts-main'"):

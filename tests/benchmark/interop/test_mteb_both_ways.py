@@ -117,9 +117,12 @@ def test_mteb_sts_here_is_our_untokenised_task(hub: Any, data_dir: Path, cli: Cl
     assert read.dataset_revision == f"sha256:{theirs['task']['sha256']}"
 
 
-def test_the_rest_is_scored_by_mteb_itself(hub: Any) -> None:
-    """Classification: mteb's evaluator on our vectors gives what mteb gives for the encoder."""
+def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
+    """Classification: mteb's evaluator on our vectors gives what mteb gives for the encoder, and its file."""
     from datasets import Dataset, DatasetDict
+    from mteb.results import TaskResult
+
+    from benchmark.interop.mteb import export_results
 
     generator = np.random.default_rng(0)
     kinds = [["red rose", "green leaf", "tall tree"], ["fast car", "old bus", "long train"]]
@@ -137,6 +140,11 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any) -> None:
     wanted = by_mteb(benchmark.for_mteb("static-avg"), mteb.get_task("Banking77Classification"))
     assert record["scores"]["main_metric"] == "accuracy" and record["coverage"]["texts"] == 30
     assert record["scores"]["main"] == pytest.approx(wanted["main_score"], abs=1e-6)
+    results.save(tmp_path / "results")
+    (path,) = export_results(tmp_path / "results", tmp_path / "files")
+    read = TaskResult.from_disk(path)
+    assert read.get_score() == pytest.approx(wanted["main_score"], abs=1e-6) and read.task_name == path.stem
+    assert read.scores["test"][0].keys() >= {"accuracy", "f1", "main_score", "hf_subset"}
     with pytest.raises(UsageError, match="leave --limit out"):
         benchmark.evaluate("static-avg", tasks="mteb:Banking77Classification", limit=5, **FAST)
 
@@ -148,7 +156,7 @@ def test_what_cannot_be_had_or_run_is_said_in_a_sentence(cli: Cli, tmp_path: Pat
     assert "Traceback" not in answer.err
     for name, message in (
         ("mteb:STSBenchmrk", "Did you mean: 'STSBenchmark'"),
-        ("mteb:NFCorpus", "is Retrieval; of mteb's tasks on text this runs STS"),
+        ("mteb:Core17InstructionRetrieval", "is InstructionReranking; of mteb's tasks on text this runs STS"),
         ("mteb:BIOSSES,mteb:BIOSSES", "named twice"),
     ):
         answer = cli(*words, name)
