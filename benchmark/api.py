@@ -116,17 +116,19 @@ def leaderboard(
     aggregation: Literal["all", "mean", "wmean"] = "all",
     by_condition: bool = False,
     borrow_seed_noise: bool = False,
+    columns: str | None = None,
 ) -> Leaderboard:
     """Make the tables of a results folder and write them to `out` (default: the results folder).
 
     `suites` (comma-separated) chooses the tables; the default is all. `aggregation` chooses the score of tasks with
     subsets; `by_condition` splits each table by the training data of its rows; with `borrow_seed_noise`, rows of one
-    seed are compared with the best by the pooled noise of their backbone's other rows. Raises MissingError where these
-    suites have no record.
+    seed are compared with the best by the pooled noise of their backbone's other rows; `columns` (comma-separated)
+    chooses and orders the columns. Raises MissingError where these suites have no record, UsageError for an unknown
+    column.
     """
     folder = _folder_of(results)
     place = folder if out is None else Path(out)
-    return write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise)
+    return write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise, columns)
 
 
 def compare(

@@ -11,11 +11,11 @@ from typing import Any
 from benchmark.analysis.method_pairs import pairs_of_row
 from benchmark.leaderboard import published
 from benchmark.leaderboard.about import encoding_of, overlaps
+from benchmark.leaderboard.columns import dev_points, number
 from benchmark.leaderboard.conditions import conditions, environment_lines
-from benchmark.leaderboard.page import dev_points, printed_source, render, seed_order
-from benchmark.leaderboard.rows import Row, Table
-from benchmark.leaderboard.values import shown
-from benchmark.leaderboard.write import number
+from benchmark.leaderboard.page import render
+from benchmark.leaderboard.rows import About, Row, Table
+from benchmark.leaderboard.values import seed_order, shown
 from benchmark.records.query import PairTexts
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
@@ -109,7 +109,7 @@ def _curves(records: Sequence[Record], dev_task: str) -> list[dict[str, Any]]:
             title = "Dev score" if kind is None else kind.capitalize()
             about = f"{dev_task}, x100" if kind is None else f"of {dev_task}; lower is better"
             rows = [
-                {"name": f"seed {seed}", "colour": i, "curves": [{"seed": seed, "points": of_seed}]}
+                {"method": f"seed {seed}", "colour": i, "curves": [{"seed": seed, "points": of_seed}]}
                 for i, (seed, of_seed) in enumerate(points.items())
             ]
             curves.append({"title": f"{title} during training", "caption": f"{about}; a line per seed.", "rows": rows})
@@ -145,7 +145,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
         "lines": lines,
         "gaps": row.notes,
         "published": [
-            f"{printed_source(found.line)}: "
+            f"{published.printed_source(found.line)}: "
             + ", ".join(f"{cell.task} {found.line.text(cell.column)}" for cell in found.cells)
             + f"; {found.verdict()}"
             + (f". Slip: {found.line.row.slip}" if found.line.row.slip else "")
@@ -189,8 +189,10 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
     facts: list[tuple[str, str]] = [
         ("Transductive", "yes: fitted on the test texts" if about["transductive"] else "no"),
         ("Supervised", "yes: trained on labels" if about["supervised"] else "no"),
-        ("Dimensions", number(about["dimensions"], "not in the records")),
-        ("Parameters", number(about["parameters"], "not in the records")),
+        *(
+            (name, "not in the records" if value is None else number(value))
+            for name, value in (("Dimensions", about["dimensions"]), ("Parameters", about["parameters"]))
+        ),
         ("Training", _training_time(about, records)),
         ("Device", about["device"]),
         ("Precision", about["precision"]),
@@ -202,7 +204,7 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
         facts.append(("Trained on", ", ".join(said)))
         facts.append(("Overlap", _overlap(records)))
     encoding = encoding_of(records)
-    facts += [(label, _text(encoding[name])) for name, label in _ENCODING.items() if encoding.get(name) is not None]
+    facts += [(label, _text(value)) for name, label in _ENCODING.items() if (value := encoding.get(name)) is not None]
     extra = {**(training.get("facts") or {}), **next((r["facts"] for r in records if r["facts"]), {})}
     extra = {name: value for name, value in extra.items() if name not in ("dimensions", "parameters")}
     facts += [(name, _text(value)) for name, value in extra.items()]
@@ -211,14 +213,14 @@ def _facts(table: Table, row: Row, records: list[Record], training: Mapping[str,
     return facts
 
 
-def _training_time(about: Mapping[str, Any], records: Sequence[Record]) -> str:
+def _training_time(about: About, records: Sequence[Record]) -> str:
     """Return the training time per seed, and the time of the fits on each task's texts."""
 
-    def seconds(name: str) -> str:
-        return "a time not in the records" if about[name] is None else f"{number(about[name], '')} s"
+    def seconds(value: float | None) -> str:
+        return "a time not in the records" if value is None else f"{number(value)} s"
 
-    parts = [f"{seconds('train_seconds')} per seed"] if any(r["training"] for r in records) else []
-    parts += [f"{seconds('adapt_seconds')} per task, on its texts"] if about["transductive"] else []
+    parts = [f"{seconds(about['train_seconds'])} per seed"] if any(r["training"] for r in records) else []
+    parts += [f"{seconds(about['adapt_seconds'])} per task, on its texts"] if about["transductive"] else []
     return "; ".join(parts) or "none"
 
 

@@ -9,7 +9,17 @@ import click
 
 from benchmark import api
 from benchmark.cli.complete import SUITES_LIST
-from benchmark.cli.options import Listed, complain, json_option, results_only_option, say, say_json
+from benchmark.cli.options import (
+    Listed,
+    complain,
+    json_option,
+    load_plugins,
+    plugin_option,
+    results_only_option,
+    say,
+    say_json,
+)
+from benchmark.leaderboard.columns import COLUMNS
 from benchmark.leaderboard.write import as_dict
 from benchmark.records.store import Records
 from zoo.files import check_writable
@@ -28,27 +38,36 @@ from zoo.files import check_writable
     show_default=True,
     help="Score of STS12-16: over concatenated subsets, or the mean over subsets, plain or weighted by pairs.",
 )
+@click.option(
+    "--columns", cls=Listed, help="Show these columns in this order: names, comma-separated; `scores` are all tasks'."
+)
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
 @click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
 @click.option("--strict", is_flag=True, help="Check all pair scores too; exit 1 when anything is damaged.")
+@plugin_option
 @json_option
 def command(
     results: Path,
     out: Path | None,
     suites: str | None,
     aggregation: Literal["all", "mean", "wmean"],
+    columns: str | None,
     by_condition: bool,
     borrow_seed_noise: bool,
     mteb: Path | None,
     strict: bool,
+    plugins: tuple[Path, ...],
     as_json: bool,
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
     if mteb is not None:
         check_writable(mteb)
+    load_plugins(plugins)
     chosen: dict[str, Any] = {"suites": suites, "aggregation": aggregation, "by_condition": by_condition}
-    made = api.leaderboard(results, out=out, borrow_seed_noise=borrow_seed_noise, **chosen)
+    made = api.leaderboard(results, out=out, borrow_seed_noise=borrow_seed_noise, columns=columns, **chosen)
+    for name, reason in COLUMNS.broken().items():
+        complain(f"the column {name} is left out: {reason}")
     if strict:
         store = Records(results)
         made.corrupt.extend(damaged := store.damaged_pairs(store.all()))

@@ -78,7 +78,7 @@ plugin_option = click.option(
     "plugins",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="Python file that registers methods or tasks.",
+    help="Python file that registers methods, tasks or columns.",
 )
 results_only_option = click.option(
     "--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder."

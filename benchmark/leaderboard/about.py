@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from benchmark.data.corpora import TARGET
 from benchmark.leaderboard.conditions import changed_settings, setting
-from benchmark.records.schema import Environment, Record
+from benchmark.leaderboard.rows import About, ChosenOn
+from benchmark.records.schema import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 
 
-def _mean(parts: Sequence[Mapping[str, Any]], name: str) -> float | None:
+def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:
     """Return the mean of a number over the seeds that have it."""
-    values = [one[name] for one in parts if one.get(name) is not None]
+    values = [value for one in parts if isinstance(value := one.get(name), int | float)]
     return statistics.fmean(values) if values else None
 
 
@@ -30,21 +30,24 @@ def _test_texts(records: Sequence[Record]) -> int | None:
     return len(frozenset[str]().union(*known.values())) if known else None
 
 
-def encoding_of(records: Sequence[Record]) -> dict[str, Any]:
+def encoding_of(records: Sequence[Record]) -> Encoding:
     """Return the encoding part of the first record; speeds are means over the seeds that have them."""
-    first: Mapping[str, Any] = next((r["encoding"] for r in records if r["encoding"]), {})
+    known = [one for r in records if (one := r["encoding"])]
+    first: Encoding = known[0] if known else {}
     # There is no speed where the embedding cache had every vector.
-    by_seed = {r["seed"]: r["encoding"] or {} for r in records if (r["encoding"] or {}).get("texts_per_second")}
-    speeds = {name: _mean(list(by_seed.values()), name) for name in ("texts_per_second", "tokens_per_second")}
-    return {**first, **speeds}
+    by_seed = {r["seed"]: one for r in records if (one := r["encoding"]) and one.get("texts_per_second")}
+    parts = list(by_seed.values())
+    texts, tokens = _mean(parts, "texts_per_second"), _mean(parts, "tokens_per_second")
+    return {**first, "texts_per_second": texts, "tokens_per_second": tokens}
 
 
-def _dev(records: Sequence[Record]) -> dict[str, Any]:
+def _dev(records: Sequence[Record]) -> ChosenOn:
     """Return the development set that picked a row's checkpoint, and how many of its pairs are test pairs."""
     for record in records:
-        training = record["training"] or {}
+        training: TrainingPart = record["training"] or {}
         if task := training.get("dev_task"):
-            return {"dev_task": task} | {name: training.get(name) for name in ("dev_pairs", "dev_pairs_in_test")}
+            pairs, in_test = training.get("dev_pairs"), training.get("dev_pairs_in_test")
+            return {"dev_task": task, "dev_pairs": pairs, "dev_pairs_in_test": in_test}
     return {"dev_task": "", "dev_pairs": None, "dev_pairs_in_test": None}
 
 
@@ -60,7 +63,7 @@ def _peak_memory(records: Sequence[Record]) -> float | None:
     return max(peak for peak, _ in peaks)
 
 
-def _updates_share(trainings: Sequence[Mapping[str, Any]]) -> float | None:
+def _updates_share(trainings: Sequence[TrainingPart]) -> float | None:
     """Return the mean number of updates as a share of the published training's; None if that is not known."""
     shares = [one["steps"] / updates for one in trainings if (updates := one.get("paper_updates")) and one.get("steps")]
     return statistics.fmean(shares) if shares else None
@@ -86,19 +89,20 @@ def _of_a_plugin(record: Record) -> bool:
     return not str(method["recipe"].get("kind", method["class"])).startswith(("zoo.", "benchmark."))
 
 
-def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
+def about(records: Sequence[Record], seeds: int) -> About:
     """Return the conditions and the cost of a row from all its records."""
     measured = [r for r in records if r["status"] == "ok"]
     first = min(measured or records, key=lambda r: str(r["started"]))
     trainings = list({r["seed"]: r["training"] for r in records if r["training"]}.values())
-    corpus = (trainings[0] if trainings else {}).get("corpus") or {}
-    facts: dict[str, Any] = next((r["facts"] for r in records if r["facts"]), {})
+    corpus: CorpusPart = (trainings[0].get("corpus") if trainings else None) or {}
+    facts = next((r["facts"] for r in records if r["facts"]), {})
     target = corpus.get("name") == TARGET
     learns = "transductive" if target else setting(first["method"])
     in_order = sorted(measured or records, key=lambda r: str(r["started"]))
     adapted = [fit for r in measured if (fit := r.get("adapt"))]
-    sources: Mapping[str, Mapping[str, Any]] = first["method"]["sources"]
-    backbone, left_open = sources.get("backbone", {}), first["method"].get("unstated", ())
+    sources = first["method"]["sources"]
+    backbone: Source = sources.get("backbone", {})
+    left_open = first["method"].get("unstated", ())
     others = ", ".join(str(source["name"]) for source in sources.values() if source.get("name"))
     no_backbone = others if _of_a_plugin(first) else ""
     return {
@@ -116,7 +120,6 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "transductive": target or first["method"]["traits"]["transductive"],
         "supervised": learns == "supervised",
         "setting": learns,
-        "class": first["method"]["class"],
         "changed_settings": ", ".join(changed_settings(first["method"])),
         "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
@@ -130,7 +133,6 @@ def about(records: Sequence[Record], seeds: int) -> dict[str, Any]:
         "device": "; ".join(dict.fromkeys(_device(r["environment"]) for r in in_order)),
         "limit": first["limit"],
         "protocol": first["protocol"],
-        "environment": first["environment"],
         "environments": list(dict.fromkeys(map(_environment, in_order))),
         "version": ", ".join(dict.fromkeys(r["version"] for r in in_order)),
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zoo.recipe import SOURCES, all_recipes, split_overrides
 
 if TYPE_CHECKING:
-    from benchmark.leaderboard.rows import Row
+    from benchmark.leaderboard.rows import About, Row
     from benchmark.records.schema import MethodPart
     from zoo.recipe import RecipeSpec
 
@@ -88,7 +88,7 @@ def changed_settings(method: MethodPart) -> list[str]:
     ]
 
 
-def _same_setting(recorded: Any, stated: Any) -> bool:
+def _same_setting(recorded: object, stated: object) -> bool:
     """Return whether a record's setting equals that of a YAML file, where `3e-5` is text and a tuple is a list."""
     if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
         return len(recorded) == len(stated) and all(map(_same_setting, recorded, stated))
@@ -100,28 +100,28 @@ def _same_setting(recorded: Any, stated: Any) -> bool:
     return bool(recorded == stated)
 
 
-def redefined(about: dict[str, Any]) -> str:
+def redefined(about: About) -> str:
     """Return a warning with a row's settings that are no longer those of its recipe; "" for none."""
     changed = about["changed_settings"]
     return f"⚠ measured before its recipe changed ({changed})" if changed else ""
 
 
-def backbone_of(about: dict[str, Any]) -> str:
+def backbone_of(about: About) -> str:
     """Return the backbone, and the labelled pairs in its weights' ancestry, if it states any."""
     return ", ".join(filter(None, [str(about["backbone"] or "no backbone"), about["ancestry"]]))
 
 
-def learned_from(about: dict[str, Any]) -> str:
+def learned_from(about: About) -> str:
     """Return the training text and its size, after "supervised: " where labels were read; "" without training text."""
     if not about["corpus"]:
         return ""
     pairs, sentences = about["corpus_pairs"], about["corpus_sentences"]
-    size = f"{sentences:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
+    size = f"{sentences or 0:,} sentences" if pairs is None else f"{pairs:,} labelled pairs"
     supervised = "supervised: " if about["setting"] == "supervised" else ""
     return f"{supervised}{size} of {about['corpus']}"
 
 
-def contamination(about: dict[str, Any]) -> str:
+def contamination(about: About) -> str:
     """Return a warning with the number of the table's test texts in the training text, if known; "" for none."""
     count = about["test_texts_in_training"]
     if not count:
@@ -129,7 +129,7 @@ def contamination(about: dict[str, Any]) -> str:
     return f"⚠ {count:,} test text{' is' if count == 1 else 's are'} in the training text"
 
 
-def trained(about: dict[str, Any]) -> str:
+def trained(about: About) -> str:
     """Return the updates as a share of the paper's, and whether the vectors hardly moved; "" where neither is known."""
     share, cosine = about["updates_share"], about["cosine_to_start"]
     hardly = cosine is not None and cosine > HARDLY_MOVED
@@ -140,7 +140,7 @@ def trained(about: dict[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def chosen_on(about: dict[str, Any]) -> str:
+def chosen_on(about: About) -> str:
     """Return the development set that picked the checkpoint and its number of test pairs; "" without such a set."""
     task, pairs, in_test = about["dev_task"], about["dev_pairs"], about["dev_pairs_in_test"]
     if not task:
@@ -153,7 +153,7 @@ def chosen_on(about: dict[str, Any]) -> str:
     return f"{name} (⚠ {in_test:,} of its {pairs:,} pairs are STS test pairs)"
 
 
-def comparable(row: Row) -> tuple[Any, ...]:
+def comparable(row: Row) -> tuple[object, ...]:
     """Return the conditions that two rows must share for their scores to be comparable."""
     about = row.about
     backbone = (about["backbone"], about["backbone_sha256"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmark.leaderboard.columns import chosen_columns
 from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
@@ -33,11 +34,13 @@ def leaderboard_files(
     by_condition: bool = False,
     out: Path | None = None,
     borrow_seed_noise: bool = False,
+    columns: str | None = None,
 ) -> tuple[list[Table], dict[str, str], Records]:
     """Return the tables of a results folder, the content of all their files by name, and the records' store.
 
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
-    all suites, with links relative to `out` (None: the results folder). Raises MissingError if these have no record.
+    all suites, with links relative to `out` (None: the results folder). `columns` (comma-separated) are those to show,
+    in this order. Raises MissingError if these suites have no record, UsageError for an unknown column.
     """
     if aggregation not in AGGREGATED:
         raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
@@ -65,8 +68,12 @@ def leaderboard_files(
                 f"no records{of} in {results}; make some with `zoo-bench run {suites}--methods ...`, or name a folder"
                 " with --results."
             )
+        if columns is not None:
+            names = chosen_columns(columns, [table.suite for table in tables])
+            for table in tables:
+                table.chosen = names
         files = {name: text for table in named for name, text in table_files(table).items()}
-        made_page = page(tables, found, tuple(files), handbook_from(out or results))
+        made_page = page(tables, tuple(files), handbook_from(out or results))
         return named, files | {"index.html": made_page}, records
 
 
@@ -119,9 +126,12 @@ def write_leaderboard(
     aggregation: Aggregation = "all",
     by_condition: bool = False,
     borrow_seed_noise: bool = False,
+    columns: str | None = None,
 ) -> Leaderboard:
     """Make and write the tables of a results folder (see `leaderboard_files`)."""
-    tables, files, records = leaderboard_files(results, suite_names, aggregation, by_condition, out, borrow_seed_noise)
+    tables, files, records = leaderboard_files(
+        results, suite_names, aggregation, by_condition, out, borrow_seed_noise, columns
+    )
     for name, text in files.items():
         write_text(out / name, text)
     return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)

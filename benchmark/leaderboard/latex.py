@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
+from benchmark.leaderboard.columns import WORDS, Column, columns_of
 from benchmark.leaderboard.conditions import (
     GROUPS,
     backbone_of,
@@ -61,7 +62,7 @@ def latex(table: Table) -> str:
     There is a part for each condition group; a row's dagger refers to its other conditions in the legend. Bold: the
     best mean of a column among several rows with the same part and dagger; nothing is bold in a trial.
     """
-    columns = [*table.columns, "Avg."]
+    columns = [column for column in columns_of(table, "latex") if column.name != "method"]
     marks = _marks(table)
     title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
     lines = [
@@ -69,16 +70,16 @@ def latex(table: Table) -> str:
         "\\begin{table}",
         "\\centering",
         f"\\caption{{{escape(title)}}}",
-        f"\\begin{{tabular}}{{l{'r' * len(columns)}}}",
+        f"\\begin{{tabular}}{{l{''.join('l' if column.format in WORDS else 'r' for column in columns)}}}",
         "\\toprule",
-        _line(["Method", *map(escape, columns)]),
+        _line(["Method", *(escape(column.head) for column in columns)]),
     ]
     for name, what in GROUPS.items():
         rows = [row for row in table.rows if group(row) == name]
         if rows:
             heading = f"\\textit{{{escape(f'{name}: {what}')}}}"
             lines += ["\\midrule", f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\\\"]
-            lines += [_line(cells) for cells in _part(table, rows, marks)]
+            lines += [_line(cells) for cells in _part(table, columns, rows, marks)]
     lines += ["\\bottomrule", "\\end{tabular}", "", "\\smallskip", f"{{\\footnotesize {escape(_note(table))}}}"]
     lines += [_legend(marks), *_near(table), *_missing(table), "\\end{table}"]
     return "\n".join(filter(None, lines[:-1])) + "\n" + lines[-1] + "\n"
@@ -105,22 +106,26 @@ def _marks(table: Table) -> dict[str, str]:
     return {name: _MARKS[i % kinds] * (i // kinds + 1) for i, name in enumerate(ordered)}
 
 
-def _part(table: Table, rows: list[Row], marks: dict[str, str]) -> Iterator[list[str]]:
+def _part(table: Table, columns: list[Column], rows: list[Row], marks: dict[str, str]) -> Iterator[list[str]]:
     """Yield the cells of a part's rows."""
-    values = [[*table.cells(row), row.average] for row in rows]
+    values = [[column.of(row) for column in columns] for row in rows]
     alike = [(comparable(row), _described(row)) for row in rows]
     for row, line, mine in zip(rows, values, alike, strict=True):
         rivals = [other for other, theirs in zip(values, alike, strict=True) if theirs == mine and not table.partial]
-        best = [_best([other[i] for other in rivals]) for i in range(len(line))]
-        cells = [_cell(value, top) for value, top in zip(line, best, strict=True)]
-        if row.mark and cells[-1] != NONE:
-            cells[-1] = rf"$\approx$ {cells[-1]}"
+        cells = []
+        for i, (column, value) in enumerate(zip(columns, line, strict=True)):
+            if isinstance(value, Value):
+                cell = _cell(value, _best([other[i] for other in rivals]))
+                near = row.mark and column.name == "average" and cell != NONE
+                cells.append(rf"$\approx$ {cell}" if near else cell)
+            else:
+                cells.append(escape(column.text(row)))
         yield [f"{escape(row.name)}$^{{{marks[_described(row)]}}}$", *cells]
 
 
-def _best(values: list[Value]) -> str | None:
+def _best(values: list[object]) -> str | None:
     """Return the largest mean as printed; None if fewer than two rows have one."""
-    means = [value.mean for value in values if value.mean is not None]
+    means = [value.mean for value in values if isinstance(value, Value) and value.mean is not None]
     return shown(max(means)) if len(means) > 1 else None
 
 

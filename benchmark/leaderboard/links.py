@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmark.leaderboard.conditions import recipe_of, recipes
 from zoo.papers import papers_of
@@ -14,15 +15,27 @@ if TYPE_CHECKING:
     from benchmark.leaderboard.rows import Row
 
 
-def links_of(row: Row) -> dict[str, Any]:
-    """Return the names of a row's papers, the most specific first, and its handbook page, or None."""
-    spec = recipes().get(recipe_of(row.recipe or row.identity)[0])
+class Links(NamedTuple):
+    """The names of a row's papers, the most specific first, its short name with the year, and its handbook page."""
+
+    papers: list[str]
+    paper: str
+    page: str | None
+
+
+def links_of(row: Row) -> Links:
+    """Return what leads from a row to descriptions of its method."""
+    return _links(recipe_of(row.recipe or row.identity)[0])
+
+
+@functools.cache
+def _links(name: str) -> Links:
+    spec = recipes().get(name)
     if spec is None:
-        return {"papers": [], "page": None}
-    return {
-        "papers": [paper.name for paper in papers_of(spec, recipes())],
-        "page": METHODS.card(spec.method).page or None,
-    }
+        return Links([], "", None)
+    papers = papers_of(spec, recipes())
+    first = next((f"{paper.name} {paper.year}" for paper in papers), "")
+    return Links([paper.name for paper in papers], first, METHODS.card(spec.method).page or None)
 
 
 def papers_named(names: set[str]) -> dict[str, dict[str, str]]:

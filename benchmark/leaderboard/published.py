@@ -19,6 +19,7 @@ from zoo.recipe import build, read_yaml
 FILE = "published.yaml"
 AVERAGE = "Avg"
 
+_SLIP = "slip, see below"  # the words of the Markdown page, which lists the slips below
 _AVERAGES = (AVERAGE, "Avg words")
 _OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's owners of models that papers name without an owner
 _METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
@@ -110,7 +111,7 @@ class PublishedRow:
     def source(self) -> str:
         """Return the table, the original source of a copied number, and a note if the number is wrong in print."""
         copied = f", from {self.row.reported_from}" if self.row.reported_from else ""
-        return self.table.source() + copied + (" (slip, see below)" if self.row.slip else "")
+        return self.table.source() + copied + (f" ({_SLIP})" if self.row.slip else "")
 
     def seeds(self) -> str:
         """Return the number of seeds behind the values, as far as the paper states it."""
@@ -362,8 +363,18 @@ def _in_suite(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Rea
     return [(line, columns) for line in book.lines if (columns := book.columns(line, suite))]
 
 
-def _about(line: PublishedRow) -> dict[str, Any]:
+Entry = dict[str, object]
+"""A printed row as plain values."""
+
+
+def printed_source(line: PublishedRow) -> str:
+    """Return table, system and backbone of a published row, for outputs without a list of slips."""
+    return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print")
+
+
+def _about(line: PublishedRow) -> Entry:
     return {
+        "source": printed_source(line),
         "paper": line.table.paper,
         "table": line.table.table,
         "method": line.row.method,
@@ -380,12 +391,13 @@ def _about(line: PublishedRow) -> dict[str, Any]:
     }
 
 
-def entry(comparison: BesidePublished) -> dict[str, Any]:
+def entry(comparison: BesidePublished) -> Entry:
     """Return a comparison as plain values: the printed row, its scores by our tasks, compared tasks, the verdict."""
     line = comparison.line
     return {
         **_about(line),
         "scores": {cell.task: line.scores[cell.column] for cell in comparison.cells},
+        "printed": {cell.task: line.text(cell.column) for cell in comparison.cells},
         "std": {cell.task: line.std[cell.column] for cell in comparison.cells if cell.column in line.std},
         "differences": {
             cell.task: round(cell.ours.mean - line.scores[cell.column], 4)
@@ -396,13 +408,15 @@ def entry(comparison: BesidePublished) -> dict[str, Any]:
     }
 
 
-def cited_entries(suite: Suite) -> list[dict[str, Any]]:
+def cited_entries(suite: Suite) -> list[Entry]:
     """Return the cited rows as plain values; they have no rank."""
     return [
         {
             **_about(line),
             "cited": line.row.cited,
             "scores": {k: line.scores[column] for k, (column, _) in found.items()},
+            "printed": {k: line.text(column) for k, (column, _) in found.items()},
+            "reasons": list(dict.fromkeys(reason for _, several in found.values() for reason in several)),
         }
         for line, found in cited(suite)
     ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from benchmark.leaderboard.conditions import backbone_of
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.published import AVERAGE, BesidePublished, cited, published, remarks
-from benchmark.leaderboard.rows import Table
+from benchmark.leaderboard.rows import About, Table
 
 _REMARKS: dict[str, Literal["slip", "observation"]] = {"Slips in print": "slip", "Observations": "observation"}
 
@@ -60,7 +60,7 @@ def published_markdown(table: Table, comparisons: list[BesidePublished]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _ours(about: dict[str, Any]) -> str:
+def _ours(about: About) -> str:
     parts = [backbone_of(about)]
     if about["corpus"]:
         size = about["corpus_sentences"] or about["corpus_pairs"] or 0

@@ -3,12 +3,53 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from benchmark.leaderboard.values import Value
+from benchmark.records.schema import Record
 from benchmark.tasks.suites import Suite
 
 Aggregation = Literal["all", "mean", "wmean"]
+
+
+class ChosenOn(TypedDict):
+    """The development set that picked a row's checkpoint ("": none), and how many of its pairs are STS test pairs."""
+
+    dev_task: str
+    dev_pairs: int | None
+    dev_pairs_in_test: int | None
+
+
+class About(ChosenOn):
+    """The conditions and the cost of a row; None: its records do not say, or there is no such cost."""
+
+    backbone: str
+    backbone_sha256: str
+    ancestry: str
+    precision: str
+    seeds: int
+    corpus: str
+    corpus_sentences: int | None
+    corpus_pairs: int | None
+    test_texts_in_training: int | None
+    transductive: bool
+    supervised: bool
+    setting: str  # one of conditions.GROUPS
+    changed_settings: str
+    train_seconds: float | None
+    train_sentences_per_second: float | None
+    updates_share: float | None  # of the published training's updates
+    cosine_to_start: float | None  # of vectors after and before the training
+    adapt_seconds: float | None
+    texts_per_second: float | None
+    parameters: int | None
+    dimensions: int | None
+    peak_memory_mb: float | None
+    device: str
+    limit: int | None
+    protocol: int
+    environments: list[str]
+    version: str
 
 
 @dataclass
@@ -19,7 +60,8 @@ class Row:
     row_key: str
     values: dict[str, Value]  # by task
     average: Value
-    about: dict[str, Any]
+    about: About
+    records: list[Record] = field(default_factory=list)  # all that the row is made of; columns may read them
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
     among_best: bool | None = None  # may truly be the best; None: not compared, because pair scores are missing
@@ -33,6 +75,11 @@ class Row:
     def identity(self) -> str:
         """The name in the records, which together with the key identifies a row."""
         return self.method or self.name
+
+    @property
+    def scored(self) -> bool:
+        """Whether it has a score on any task."""
+        return any(value.mean is not None for value in self.values.values())
 
     def place(self) -> str:
         """Return the printed rank: "3", "≈3" for a row that may truly be the best, "" without a rank."""
@@ -49,26 +96,9 @@ class Table:
     partial: bool = False  # trial run (--limit)
     legend: str = ""  # the meaning of the mark "≈"; "" if no row has it
     aggregation: Aggregation = "all"
+    chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
 
     @property
     def stem(self) -> str:
         """The name of the table's files without their suffixes."""
         return self.suite.name + ("-trial" if self.partial else "")
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The tasks' columns, then the means of some of them."""
-        return (*self.suite.columns, *self.suite.means)
-
-    def cells(self, row: Row) -> list[Value]:
-        """Return a row's values in the order of `columns`."""
-        return [*(row.values[task] for task in self.suite.tasks), *(row.means[name] for name in self.suite.means)]
-
-    def averages(self, row: Row) -> list[Value]:
-        """Return a row's average as a list of one, for the last column; [] in a table that has no such column."""
-        return [row.average] if self.suite.average else []
-
-    @property
-    def seeds(self) -> bool:
-        """Whether any row has a lowest and a highest average over seeds."""
-        return any(row.average.min is not None for row in self.rows)

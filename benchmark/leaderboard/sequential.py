@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from benchmark.leaderboard.about import about
 from benchmark.leaderboard.rows import Row
 from benchmark.leaderboard.significance import row_differences
 from benchmark.leaderboard.values import Value
@@ -76,7 +77,10 @@ def _look(pair: Sequence[Sequence[EncoderPlan]], looks: Looks, seeds: int, store
     from scipy.special import stdtrit
 
     found, shown = _scored(pair, store), " and ".join(side[0].shown for side in pair)
-    rows = [Row(side[0].shown, side[0].row_key, {}, Value(None, None, 0), {}) for side in pair]
+    rows = [
+        Row(side[0].shown, side[0].row_key, {}, Value(None, None, 0), about([r for of in one.values() for r in of], 1))
+        for side, one in zip(pair, found, strict=True)
+    ]
     compared, _, one = row_differences(list(zip(rows, found, strict=True)), store)
     if len(compared) < 2:
         notes = [note for row in rows for note in row.notes] or ["their pairs or protocols differ"]

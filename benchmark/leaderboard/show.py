@@ -6,10 +6,11 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from benchmark.leaderboard.conditions import conditions
+from benchmark.leaderboard.columns import columns_of
 from benchmark.leaderboard.rows import Table
+from benchmark.leaderboard.values import Value
 from benchmark.leaderboard.write import print_table
 
 if TYPE_CHECKING:
@@ -45,17 +46,21 @@ def frame_of(tables: Sequence[Table]) -> pandas.DataFrame:
     """
     import pandas
 
-    rows: dict[tuple[str, str], dict[str, Any]] = {}  # encoders of other names may have the same vectors
+    rows: dict[tuple[str, str], dict[str, object]] = {}  # encoders of other names may have the same vectors
     for table in tables:
         average = "Avg." if len(tables) == 1 else f"Avg. {table.suite.name}"
+        heads = {"average": average, **{task: task for task in table.suite.tasks}}
+        columns = columns_of(table, "frame")
         for row in table.rows:
-            line = rows.setdefault((row.identity, row.row_key), {"Method": row.name})
-            averages = {average: row.average} if table.suite.average else {}
-            for name, value in (row.values | row.means | averages).items():
-                line |= {name: value.mean, f"{name} sd": value.sd}
-            line |= {"Seeds": row.about["seeds"], "Conditions": conditions(row)}
+            line = rows.setdefault((row.identity, row.row_key), {})
+            for column in columns:
+                head, value = heads.get(column.name, column.head), column.of(row)
+                if isinstance(value, Value):
+                    line |= {head: value.mean, f"{head} sd": value.sd}
+                else:
+                    line[head] = line.get(head, value) if column.name == "method" else value
     frame = pandas.DataFrame(list(rows.values())).set_index("Method").dropna(axis="columns", how="all")
-    last = ["Seeds", "Conditions"]
+    last = [name for name in ("Seeds", "Conditions") if name in frame.columns]
     return frame[[*(name for name in frame.columns if name not in last), *last]]
 
 
@@ -66,11 +71,9 @@ def html_of(tables: Sequence[Table]) -> str:
 
 def _html(table: Table) -> str:
     title = table.suite.title + (" (trial on cut data, --limit)" if table.partial else "")
-    head = ["#", "Method", *table.columns, *["Avg."] * table.suite.average, "Conditions"]
-    lines = [f"<table><caption>{escape(title)}</caption>", _line("th", head)]
-    for row in table.rows:
-        values = [value.text() for value in (*table.cells(row), *table.averages(row))]
-        lines.append(_line("td", [row.place(), row.name, *values, conditions(row)]))
+    columns = columns_of(table, "html")
+    lines = [f"<table><caption>{escape(title)}</caption>", _line("th", [column.head for column in columns])]
+    lines += [_line("td", [column.text(row) for column in columns]) for row in table.rows]
     notes = [f"n/a: {row.name}: {note}" for row in table.rows for note in row.notes]
     below = [table.suite.note, table.legend, *notes]
     return "\n".join([*lines, "</table>", *(f"<p>{escape(text)}</p>" for text in below if text)])

@@ -7,12 +7,11 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.rows import Aggregation, Row, Table
-from benchmark.leaderboard.values import Value, over_seeds
+from benchmark.leaderboard.values import Value, over_seeds, seed_order
 from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
@@ -139,7 +138,7 @@ def set_ranks(rows: Sequence[Row]) -> None:
 def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregation: Aggregation) -> Row:
     seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
     reasons: dict[str, list[str]] = {}
-    scores: dict[str, dict[Any, float]] = {}
+    scores: dict[str, dict[int | None, float]] = {}
     values = {}
     for task in suite.tasks:
         mine = [r for r in records if r["task"]["name"] == task]
@@ -154,10 +153,23 @@ def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregati
     untrained = records[0]["method"]["traits"].get("untrained", False)
     conditions = about(records, len(seeds))
     recipe = records[0]["method"].get("recipe_name", "")
-    return Row(name, row_key, values, average, conditions, notes=notes, means=means, recipe=recipe, untrained=untrained)
+    return Row(
+        name,
+        row_key,
+        values,
+        average,
+        conditions,
+        records,
+        notes=notes,
+        means=means,
+        recipe=recipe,
+        untrained=untrained,
+    )
 
 
-def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregation) -> tuple[dict[Any, float], Value]:
+def _task_value(
+    records: list[Record], seeds: list[int | None], aggregation: Aggregation
+) -> tuple[dict[int | None, float], Value]:
     good = [r for r in records if r["status"] == "ok"]
     if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
         return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
@@ -170,8 +182,10 @@ def _task_value(records: list[Record], seeds: list[Any], aggregation: Aggregatio
         if not reasons and any(r["seed"] in missing for r in good):
             reasons = ["a subset has no correlation"]
         counted = f"{len(by_seed)} of {len(seeds)} seeds; " if len(seeds) > 1 else ""
-        return by_seed, Value(None, None, len(by_seed), counted + (one_line(reasons[0]) if reasons else "not run"))
-    return by_seed, over_seeds(list(by_seed.values()))
+        reason = counted + (" ".join(reasons[0].split()) if reasons else "not run")
+        known = seed_order(by_seed) if len(by_seed) > 1 else ()
+        return by_seed, Value(None, None, len(by_seed), reason, by_seed=known)
+    return by_seed, over_seeds(by_seed)
 
 
 def _score(record: Record, aggregation: Aggregation) -> float | None:
@@ -182,13 +196,8 @@ def _score(record: Record, aggregation: Aggregation) -> float | None:
     return scores[aggregation]["spearman"] if aggregation in scores else None
 
 
-def one_line(text: str) -> str:
-    """Return a text on one line, for tables."""
-    return " ".join(text.split())
-
-
-def _average(tasks: Sequence[str], scores: dict[str, dict[Any, float]], seeds: list[Any]) -> Value:
+def _average(tasks: Sequence[str], scores: dict[str, dict[int | None, float]], seeds: list[int | None]) -> Value:
     done = sum(all(seed in scores[task] for seed in seeds) for task in tasks)
     if done < len(tasks):
         return Value(None, None, 0, f"{done} of {len(tasks)} tasks")
-    return over_seeds([statistics.fmean(scores[task][seed] for task in tasks) for seed in seeds])
+    return over_seeds({seed: statistics.fmean(scores[task][seed] for task in tasks) for seed in seeds})

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from benchmark.leaderboard import published
-from benchmark.leaderboard.conditions import CONTROL, ancestry_lines, conditions, environment_lines, group, role
+from benchmark.leaderboard.columns import COLUMNS, WORDS, Column, columns_of
+from benchmark.leaderboard.conditions import CONTROL, ancestry_lines, environment_lines, role
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.leaderboard.published import BesidePublished
 from benchmark.leaderboard.published_page import published_markdown
-from benchmark.leaderboard.rows import Table
-from benchmark.leaderboard.values import shown
+from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.values import Value
 from zoo.files import write_text
 from zoo.progress import fit_to, without_orders
 
+_COST = (
+    "Times and speeds are means over seeds. A transductive row is fitted to each task's texts, after or instead of a"
+    " training. Peak: the most memory of the process while the row was trained and measured. –: none; n/a: not in the"
+    " records."
+)
 _NO_CONTROLS = (
     "The controls that other rows are measured against are not here: `zoo-bench run` without `--no-controls` adds those"
     " that the tasks can score."
@@ -56,30 +62,25 @@ def write_tables(tables: list[Table], folder: Path) -> list[Path]:
 
 def markdown(table: Table) -> str:
     """Return the table as Markdown, followed by costs, the reasons for every n/a, and the commands that made it."""
+    columns = columns_of(table, "markdown")
     trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
-    lines = [f"# {table.suite.title}{trial}", ""]
-    lines += [
+    lines = [
+        f"# {table.suite.title}{trial}",
+        "",
         table.suite.note,
         "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
         *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),
         "",
+        *_rows(columns, table.rows),
     ]
-    extremes = ["Min.", "Max."] if table.seeds else []  # of the average over seeds
-    header = ["#", "Method", *table.columns, "Avg.", *extremes, "Conditions"]
-    lines.append(markdown_row(header))
-    lines.append("|" + "|".join(["--:", ":--", *["--:"] * (len(header) - 3), ":--"]) + "|")
-    for row in table.rows:
-        values = [value.text() for value in table.cells(row)]
-        average = row.average.text() if row.average.mean is not None else f"n/a ({row.average.reason})"
-        ends = [_number(row.average.min), _number(row.average.max)] if extremes else []
-        lines.append(markdown_row([row.place(), row.name, *values, average, *ends, conditions(row)]))
     if table.legend:
         lines += ["", markdown_text(table.legend)]
-    if extremes:
+    if any(column.name in ("lowest", "highest") for column in columns):
         lines += ["", "Min. and Max.: the lowest and the highest average of a seed."]
     if CONTROL not in map(role, table.rows):
         lines += ["", _NO_CONTROLS]
-    lines += ["", *_cost(table)]
+    scored = replace(table, rows=[row for row in table.rows if row.scored])
+    lines += ["", "## Cost", "", *_rows(columns_of(scored, "cost"), scored.rows), "", _COST]
     notes = [f"- {markdown_text(f'{row.name}: {note}')}" for row in table.rows for note in row.notes]
     if notes:
         lines += ["", "Not available:", "", *notes]
@@ -88,104 +89,67 @@ def markdown(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else shown(value)
-
-
-_COSTS = {
-    "Training, s": "train_seconds",
-    "Sentences/s": "train_sentences_per_second",
-    "Fit per task, s": "adapt_seconds",
-    "Texts/s": "texts_per_second",
-    "Parameters": "parameters",
-    "Dim.": "dimensions",
-    "Peak MB": "peak_memory_mb",
-}
-
-
-def _cost(table: Table) -> list[str]:
-    """Return the costs of the rows that have a score, as Markdown; a cost that no record states has no column."""
-    rows = [row for row in table.rows if any(value.mean is not None for value in row.values.values())]
-    used = {title: name for title, name in _COSTS.items() if any(row.about[name] is not None for row in rows)}
-    if any(row.about["transductive"] for row in rows):  # a dash under Training would mean that nothing is fitted
-        used = {title: name for title, name in _COSTS.items() if title in used or name == "adapt_seconds"}
-    lines = ["## Cost", "", markdown_row(["Method", *used, "Device"]), "|:--|" + "--:|" * len(used) + ":--|"]
-    for row in rows:
-        cells = [number(row.about[name], _without_cost(name, row.about)) for name in used.values()]
-        lines.append(markdown_row([row.name, *cells, row.about["device"]]))
-    note = (
-        "Times and speeds are means over seeds. A transductive row is fitted to each task's texts, after or instead"
-        " of a training. Peak: the most memory of the process while the row was trained and measured."
-        " –: none; n/a: not in the records."
-    )
-    return [*lines, "", note]
-
-
-def _without_cost(name: str, about: dict[str, Any]) -> str:
-    """Return "–" if a row has no such cost, "n/a" if its records do not state it."""
-    trained = bool(about["corpus"])
-    has = {"train_seconds": trained, "train_sentences_per_second": trained, "adapt_seconds": about["transductive"]}
-    return "n/a" if has.get(name, True) else "–"
-
-
-def number(value: float | None, without: str) -> str:
-    """Return a number with thousands separators, and with decimals only below 10."""
-    return (
-        without
-        if value is None
-        else f"{value:,.1f}"
-        if 0 < abs(value) < 10 and value != int(value)
-        else f"{value:,.0f}"
-    )
+def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    """Return a Markdown table; texts are left-aligned, numbers right-aligned."""
+    sides = [":--" if column.format in WORDS else "--:" for column in columns]
+    body = [markdown_row([column.text(row) for column in columns]) for row in rows]
+    return [markdown_row([column.head for column in columns]), f"|{'|'.join(sides)}|", *body]
 
 
 def _csv(table: Table) -> str:
-    rows = []
-    for row in table.rows:
-        line: dict[str, Any] = {"rank": row.rank, "among best": row.among_best, "method": row.name}
-        line |= {"control": role(row), "group": group(row)}
-        cells = zip([*table.columns, "Avg"], [*table.cells(row), row.average], strict=True)
-        for column, value in cells:
-            line |= {column: value.mean, f"{column} sd": value.sd}
-            line |= {f"{column} min": value.min, f"{column} max": value.max}
-        line |= {key: value for key, value in row.about.items() if not key.startswith("environment")}
-        line["not available"] = "; ".join(row.notes)
-        rows.append(line)
-    shown = ({k: f"{v:.4f}" if isinstance(v, float) else v for k, v in line.items()} for line in rows)
-    return csv_table(list(rows[0]), shown)
+    columns = columns_of(table, "csv")
+    lines = [{name: one for column in columns for name, one in column.raw(row).items()} for row in table.rows]
+    return csv_table(list(lines[0]), lines)
 
 
-def as_dict(table: Table, comparisons: Sequence[BesidePublished] | None = None) -> dict[str, Any]:
-    """Return the table as plain values, with the published values (None: they are looked up)."""
-    beside: dict[str, list[dict[str, Any]]] = {row.name: [] for row in table.rows}
+def as_dict(
+    table: Table, comparisons: Sequence[BesidePublished] | None = None, drawn: bool = False
+) -> dict[str, object]:
+    """Return the table as plain values, with the published values (None: they are looked up).
+
+    With `drawn`, the rows have what the page reads: without the other columns and without empty values.
+    """
+    beside: dict[str, list[published.Entry]] = {row.name: [] for row in table.rows}
     for comparison in published.beside_published(table) if comparisons is None else comparisons:
         beside[comparison.ours.name].append(published.entry(comparison))
+    static = [column for column in COLUMNS.in_order() if not drawn or {"page", "details"}.intersection(column.outputs)]
+
+    def filled(values: Mapping[str, object]) -> dict[str, object]:
+        plain = {key: filled(value.as_dict()) if isinstance(value, Value) else value for key, value in values.items()}
+        return {key: value for key, value in plain.items() if not drawn or _is_drawn(key, value)}
+
     return {
         "suite": table.suite.name,
+        "name": table.stem,
         "title": table.suite.title,
+        "note": table.suite.note,
         "trial": table.partial,
         "aggregation": table.aggregation,
         "tasks": list(table.suite.tasks),
+        "labels": list(table.suite.columns),
+        "means": {name: list(tasks) for name, tasks in table.suite.means.items()},
+        "environments": environment_lines(table.rows),
+        "columns": [column.as_dict() for column in columns_of(table, "page")],
         "legend": table.legend,
         "commands": table.commands,
         "rows": [
             {
-                "rank": row.rank,
-                "among_best": row.among_best,
-                "method": row.name,
-                "row_key": row.row_key,
-                "scores": {task: dataclasses.asdict(value) for task, value in row.values.items()},
-                "means": {name: dataclasses.asdict(value) for name, value in row.means.items()},
-                "average": dataclasses.asdict(row.average),
-                **row.about,
-                "control": role(row),
-                "group": group(row),
-                "published": beside[row.name],
+                **filled({column.key: column.of(row) for column in static}),
+                "scores": filled(row.values),
+                "means": filled(row.means),
+                "published": [
+                    {key: value for key, value in one.items() if not drawn or key in ("source", "printed", "verdict")}
+                    for one in beside[row.name]
+                ],
             }
             for row in table.rows
         ],
         "cited": [] if table.partial else published.cited_entries(table.suite),
     }
+
+
+def _is_drawn(name: str, value: object) -> bool:
+    return name in ("mean", "sd", "rank") or not (value is None or value is False or value in ("", []))
 
 
 def print_table(table: Table, stream: TextIO | None = None, row_keys: Collection[str] | None = None) -> None:
@@ -196,34 +160,30 @@ def print_table(table: Table, stream: TextIO | None = None, row_keys: Collection
     stream = stream or sys.stdout
     own = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
     utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    title = table.suite.title + (" — TRIAL (--limit)" if table.partial else "")
-    lines = []
-    for row in table.rows:
-        if row not in own and all(value.mean is None for value in row.values.values()):
-            continue
-        average = [v.text() if v.mean is not None else f"n/a ({v.reason})" for v in table.averages(row)]
-        place = row.place() if utf8 else row.place().replace("≈", "~")
-        cells = [place, row.name, *(value.text() for value in table.cells(row)), *average]
-        lines.append([fit_to(" ".join(cell.split()), stream) for cell in cells])
-    header = ["#", "Method", *table.columns, *["Avg."] * table.suite.average]
-    print(fit_to(title, stream), _drawn(header, lines, utf8), sep="\n", file=stream)
-    for text in filter(None, (table.suite.note, table.legend, *ancestry_lines(table.rows))):
-        print(fit_to(text if utf8 else text.replace("≈", "~"), stream), file=stream)
-    for row in own:
-        for note in row.notes:
-            print(fit_to(f"n/a: {row.name}: {note}", stream), file=stream)
+
+    def text(said: str) -> str:
+        return fit_to(said if utf8 else said.replace("≈", "~"), stream)
+
+    columns = columns_of(table, "terminal")
+    shown = [row for row in table.rows if row.scored or row_keys is None or row.row_key in row_keys]
+    lines = [[text(" ".join(column.text(row).split())) for column in columns] for row in shown]
+    title = text(table.suite.title + (" — TRIAL (--limit)" if table.partial else ""))
+    print(title, _drawn(columns, lines, utf8), sep="\n", file=stream)
+    notes = [f"n/a: {row.name}: {note}" for row in own for note in row.notes]
+    for said in filter(None, (table.suite.note, table.legend, *ancestry_lines(table.rows), *notes)):
+        print(text(said), file=stream)
 
 
-def _drawn(header: list[str], rows: list[list[str]], utf8: bool) -> str:
-    """Return a table as text with each column as wide as its widest cell; the second column is left-aligned."""
+def _drawn(columns: Sequence[Column], rows: list[list[str]], utf8: bool) -> str:
+    """Return a table as text with each column as wide as its widest cell; texts are left-aligned."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as Drawing
     from rich.text import Text
 
     drawing = Drawing(box=box.SIMPLE if utf8 else box.ASCII)
-    for number, name in enumerate(header):
-        drawing.add_column(Text(name), justify="left" if number == 1 else "right", no_wrap=True)
+    for column in columns:
+        drawing.add_column(Text(column.head), justify="left" if column.format in WORDS else "right", no_wrap=True)
     for cells in rows:
         drawing.add_row(*map(Text, cells))
     text = io.StringIO()

@@ -34,6 +34,7 @@ class Source(TypedDict, total=False):
     name: str
     revision: str | None
     sha256: str
+    ancestry: str  # labelled data behind the weights of a backbone
 
 
 class MethodTraits(TypedDict):

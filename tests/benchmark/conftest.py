@@ -11,13 +11,13 @@ from fakes import FAKES, FITTED, Answer, Cli
 
 @pytest.fixture
 def clean_registries() -> Iterator[None]:
-    """Put the tables of methods and tasks back as they were."""
+    """Put the tables of methods, tasks and columns back as they were."""
+    from benchmark.leaderboard.columns import COLUMNS
     from benchmark.tasks import TASKS
     from zoo.registry import METHODS
 
-    METHODS.names()
-    TASKS.names()
-    before = [(r, dict(r._entries), dict(r._broken)) for r in (METHODS, TASKS)]
+    every = (METHODS, TASKS, COLUMNS)
+    before = [(r, dict(r._entries), dict(r._broken)) for r in every if r.names()]
     try:
         yield
     finally:

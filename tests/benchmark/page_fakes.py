@@ -12,7 +12,7 @@ from fakes import make_record
 
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.values import Value
+from benchmark.leaderboard.values import Value, over_seeds
 from benchmark.tasks.suites import Suite, suite
 
 SEVEN = suite("sts").tasks
@@ -52,7 +52,8 @@ def wide_table(methods: int = 60, tasks: int = 40, name: str = "wide") -> Table:
     for i in range(methods):
         scores = generator.uniform(20, 90, (3, tasks))
         values = {
-            task: Value(float(scores[:, j].mean()), float(scores[:, j].std(ddof=1)), 3) for j, task in enumerate(names)
+            task: over_seeds({seed: float(score) for seed, score in enumerate(scores[:, j])})
+            for j, task in enumerate(names)
         }
         means = scores.mean(axis=1)
         average = Value(float(means.mean()), float(means.std(ddof=1)), 3)
@@ -69,7 +70,7 @@ def wide_table(methods: int = 60, tasks: int = 40, name: str = "wide") -> Table:
             "train_seconds": None if i % 4 == 0 else float(generator.uniform(1, 5000)),
             "texts_per_second": float(generator.uniform(100, 3000)),
         }
-        rows.append(Row(f"method-{i}", f"{i:064x}", values, average, about, notes=notes))
+        rows.append(Row(f"method-{i}", f"{i:064x}", values, average, about, model.records, notes=notes))
     rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0)))
     for rank, row in enumerate(rows, 1):
         row.rank = rank if row.average.mean is not None else None

@@ -1,6 +1,10 @@
 // The page: a tab per suite, each with filters, the table, plots and the commands that made it.
 const data = JSON.parse(byId("data").textContent);
 const page = byId("main");
+// What is empty is left out of the page's data.
+const EMPTY = { not_available: [], papers: [], curves: [], control: "", overlap: "", adapt_seconds: null, train_seconds: null,
+  texts_per_second: null, parameters: null };
+for (const table of data.tables) table.rows = table.rows.map((row) => ({ ...EMPTY, ...row }));
 
 function startingChoice(rows) {
   // The best three rows, and the best untrained row, which shows how much training gains.
@@ -54,7 +58,7 @@ function controls(section, apply, given) {
     const texts = search.value.toLowerCase().split(",").map((text) => text.trim()).filter((text) => text);
     const allowed = new Set(boxes.filter((box) => box.checked).map((box) => box.value));
     const matches = (name) => !texts.length || texts.some((text) => name.includes(text));
-    return (row) => matches(row.name.toLowerCase()) && allowed.has(conditionOf(row))
+    return (row) => matches(row.method.toLowerCase()) && allowed.has(conditionOf(row))
       && (backbone.value === "" || row.backbone === backbones[backbone.value])
       && !(complete.checked && row.average.mean === null);
   };
@@ -76,7 +80,7 @@ function buildSection(section, panel, given) {
   const { table, rows, choose, show, group, sortBy, sortedBy } = buildTable(section, redraw, remember);
   const start = sortedBy();
   const ticked = given.get("ticked")?.split("|");
-  const chosen = ticked ? new Set(rows.filter((row) => ticked.includes(row.name))) : startingChoice(rows);
+  const chosen = ticked ? new Set(rows.filter((row) => ticked.includes(row.method))) : startingChoice(rows);
   const before = startingChoice(rows);
   rows.forEach((row) => { if (chosen.has(row)) choose(row, true); });
   const { costs, others } = sectionPlots(section);
@@ -84,7 +88,7 @@ function buildSection(section, panel, given) {
   const filter = controls(section, (accepts, spread, grouped, shown) => {
     show(accepts);
     group(grouped);
-    table.classList.toggle("no-sd", !spread || rows.every((row) => row.average.sd === null && row.cells.every((cell) => cell.sd === null)));
+    table.classList.toggle("no-sd", !spread || rows.every((row) => row.average.sd === null && section.tasks.every((task) => row.scores[task].sd === null)));
     shown.textContent = `${rows.filter((row) => row.shown).length} of ${rows.length} rows`;
     if (plots.ready) redraw();
   }, given);
@@ -94,7 +98,7 @@ function buildSection(section, panel, given) {
     const same = now.length === before.size && now.every((row) => before.has(row));
     const zoomed = plots.filter((plot) => plot.zoom?.text()).map((plot) => [`zoom-${plot.name}`, plot.zoom.text()]);
     return { ...filter.state(), ...(sortedBy() === start ? {} : { sort: sortedBy() }), ...Object.fromEntries(zoomed),
-      ...(same ? {} : { ticked: now.map((row) => row.name).join("|") }) };
+      ...(same ? {} : { ticked: now.map((row) => row.method).join("|") }) };
   };
   if (given.has("sort")) sortBy(given.get("sort"));
   plots.forEach((plot) => plot.zoom?.read(given.get(`zoom-${plot.name}`)));
@@ -112,11 +116,11 @@ function buildSection(section, panel, given) {
     make("div", { class: "sheet-of-plots" }, costs.length ? costGroup(section, costs) : null,
       make("div", { class: "plots" }, ...others.map((plot) => plot.figure))),
   );
-  const gaps = rows.flatMap((row) => row.notes.map((note) => `${row.name}: ${note}`));
+  const gaps = rows.flatMap((row) => row.not_available.map((note) => `${row.method}: ${note}`));
   if (gaps.length) panel.append(detail(`Not available (${gaps.length})`, list(gaps)));
   if (section.cited.length) panel.append(detail(`Cited, not measured (${section.cited.length})`, citedTable(section)));
   panel.append(make("p", { class: "note files" }, "This table as a file: ",
-    ...section.files.flatMap((name) => [make("a", { href: name }, name), ", "]), jsonButton(section), "."));
+    ...data.files[section.name].flatMap((name) => [make("a", { href: name }, name), ", "]), jsonButton(section), "."));
   panel.append(detail("Made by", make("pre", {}, section.commands.join("\n"))), detail("Environment", list(section.environments)));
   filter.start();
   panel.redraw = redraw;
@@ -131,8 +135,8 @@ function buildSection(section, panel, given) {
 function jsonButton(section) {
   const button = make("button", { type: "button", class: "link" }, "JSON");
   button.addEventListener("click", () => {
-    const { sections } = JSON.parse(byId("data").textContent);
-    const text = JSON.stringify(sections.find(({ id }) => id === section.id), null, 1);
+    const { tables } = JSON.parse(byId("data").textContent);
+    const text = JSON.stringify(tables.find(({ name }) => name === section.name), null, 1);
     const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "application/json" })), download: `${section.id}.json` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -141,10 +145,10 @@ function jsonButton(section) {
 }
 // Systems without a recipe: their printed values, without a rank.
 function citedTable(section) {
-  const columns = [...section.tasks.map((task, i) => [task, section.columns[i]]), ["Avg", "Avg."]];
+  const columns = [...section.tasks.map((task, i) => [task, section.labels[i]]), ["Avg", "Avg."]];
   const head = ["System", "Source", ...columns.map(([, label]) => label), "Why cited", "Not comparable"];
-  const lines = section.cited.map((one) => make("tr", {}, make("th", { scope: "row", class: "text" }, one.system),
-    ...[one.source, ...columns.map(([task]) => one.scores[task] || ""), one.why, one.reasons].map((text) => make("td", {}, text))));
+  const lines = section.cited.map((one) => make("tr", {}, make("th", { scope: "row", class: "text" }, one.method),
+    ...[one.source, ...columns.map(([task]) => one.printed[task] || ""), one.cited, one.reasons.join("; ")].map((text) => make("td", {}, text))));
   return make("div", { class: "box fit words cited", tabindex: 0, role: "region", "aria-label": "Cited, not measured" },
     make("table", {}, make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { scope: "col" }, text)))),
       make("tbody", {}, ...lines)));
@@ -153,8 +157,9 @@ const list = (lines) => make("ul", { class: "plain" }, ...lines.map((line) => ma
 const detail = (title, content) => make("details", {}, make("summary", {}, title), content);
 
 const tabs = make("div", { class: "tabs", role: "tablist", "aria-label": "Suites" });
-const panels = data.sections.map((section, i) => {
-  const tab = make("button", { type: "button", role: "tab", id: `tab-${section.id}`, "aria-controls": `suite-${section.id}` }, section.label);
+const panels = data.tables.map((section, i) => {
+  section.id = section.name.replace(/[^\w-]+/g, "-");
+  const tab = make("button", { type: "button", role: "tab", id: `tab-${section.id}`, "aria-controls": `suite-${section.id}` }, section.name);
   const panel = make("section", { role: "tabpanel", id: `suite-${section.id}`, "aria-labelledby": tab.id, hidden: true });
   tab.addEventListener("click", () => open(i));
   tabs.append(tab);

@@ -151,7 +151,7 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
       const [px, py] = [x(cost(row)), y(row.average.mean)];
       const sd = row.average.sd || 0;
       const point = draw("g", { class: `point ${conditionOf(row)} ${row.chosen ? "chosen" : ""}`, tabindex: i ? -1 : 0, role: "img",
-        "aria-label": `${row.name}: ${cellText(row.average)}` },
+        "aria-label": `${row.method}: ${cellText(row.average)}` },
       draw("line", { class: "whisker", "clip-path": inner, x1: px, x2: px, y1: y(row.average.mean - sd), y2: y(row.average.mean + sd) }), marker(conditionOf(row), px, py));
       point.row = row;
       if (row.colour !== undefined) point.style.color = seriesColour(row.colour);
@@ -160,7 +160,7 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
     // In a part that the user has chosen there may be room for every name.
     const named = new Set([...rows.filter((row) => row.chosen), ...front, ...(view.chosen ? seen : [])].filter(sees));
     const best = (a, b) => b.chosen - a.chosen || b.average.mean - a.average.mean;
-    [...named].sort(best).forEach((row) => label(svg, taken, row.name, x(cost(row)), y(row.average.mean), [left, width]));
+    [...named].sort(best).forEach((row) => label(svg, taken, row.method, x(cost(row)), y(row.average.mean), [left, width]));
     svg.addEventListener("keydown", (event) => {
       const step = event.shiftKey ? 0 : { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       const points = [...svg.querySelectorAll(".point")];
@@ -171,7 +171,7 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
       next.setAttribute("tabindex", 0);
       next.focus();
     });
-    tips(svg, (element) => element.closest(".point"), ({ row }) => [row.name, `Avg. ${cellText(row.average)}`,
+    tips(svg, (element) => element.closest(".point"), ({ row }) => [row.method, `Avg. ${cellText(row.average)}`,
       `${axis}: ${cost(row) ? text(cost(row)) : none}`, conditionOf(row)]);
     zoom.listen(svg, [start, 12, width - 8, bottom]);
     renew(holder, [svg], (one, before) => one.row && one.row === before.row);
@@ -183,7 +183,7 @@ function legend(rows) {
   return make("ul", { class: "legend" }, ...rows.map((row) => {
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = seriesColour(row.colour);
-    return make("li", {}, swatch, row.name);
+    return make("li", {}, swatch, row.method);
   }));
 }
 
@@ -195,12 +195,13 @@ function barPlot(section) {
   function redraw() {
     const rows = section.rows.filter((row) => row.chosen && row.shown);
     if (!rows.length) return holder.replaceChildren(make("p", { class: "note" }, "Tick rows of the table to draw them."));
-    const cells = rows.flatMap((row) => row.cells.filter((cell) => cell.mean !== null));
+    const { tasks, labels } = section;
+    const cells = rows.flatMap((row) => tasks.map((task) => row.scores[task]).filter((cell) => cell.mean !== null));
     const room = Math.max(280, holder.clientWidth);
     const [left, height] = [40, heightOf(280)];
-    const longest = Math.max(...section.columns.map((name) => name.length)) * 7 + 10;
-    const group = Math.max((room - left) / section.columns.length, rows.length * 9 + 12, longest);
-    const width = left + group * section.columns.length;
+    const longest = Math.max(...labels.map((name) => name.length)) * 7 + 10;
+    const group = Math.max((room - left) / tasks.length, rows.length * 9 + 12, longest);
+    const width = left + group * tasks.length;
     const low = Math.min(0, ...cells.map((cell) => cell.mean - (cell.sd || 0)));
     const highest = Math.max(1, ...cells.map((cell) => cell.mean + (cell.sd || 0)));
     const ticks = niceTicks(low, highest, 5);
@@ -209,16 +210,16 @@ function barPlot(section) {
     const svg = frame(width, height, "Scores per task of the ticked rows");
     yAxis(svg, ticks, y, left, width);
     const bar = Math.min(26, (group * .78) / rows.length);
-    section.columns.forEach((name, task) => {
-      const middle = left + group * (task + .5);
-      svg.append(draw("text", { x: middle, y: height - 8, "text-anchor": "middle" }, name));
+    tasks.forEach((task, place) => {
+      const middle = left + group * (place + .5);
+      svg.append(draw("text", { x: middle, y: height - 8, "text-anchor": "middle" }, labels[place]));
       rows.forEach((row, i) => {
-        const cell = row.cells[task];
+        const cell = row.scores[task];
         if (cell.mean === null) return;
         const at = middle + (i - rows.length / 2) * bar;
         const rect = draw("rect", { class: "bar", x: at + .5, width: Math.max(1, bar - 1), y: Math.min(y(cell.mean), y(0)),
           height: Math.abs(y(cell.mean) - y(0)), fill: seriesColour(row.colour) });
-        rect.tip = [`${row.name} · ${section.tasks[task]}`, cellText(cell)];
+        rect.tip = [`${row.method} · ${task}`, cellText(cell)];
         svg.append(rect);
         if (cell.sd !== null) {
           svg.append(draw("line", { class: "bar-whisker", x1: at + bar / 2, x2: at + bar / 2, y1: y(cell.mean - cell.sd), y2: y(cell.mean + cell.sd) }));
@@ -231,7 +232,7 @@ function barPlot(section) {
   return { figure, draw: redraw };
 }
 
-// rows: {name, colour, curves: [{seed, points: [[step, score], ...]}]}
+// rows: {method, colour, curves: [{seed, points: [[step, score], ...]}]}
 function drawCurves(holder, rows, title = "Dev score during training", zoom = null) {
   const points = rows.flatMap((row) => row.curves.flatMap((curve) => curve.points));
   const [width, height, left] = [Math.max(280, holder.clientWidth), heightOf(280), 44];
@@ -254,7 +255,7 @@ function drawCurves(holder, rows, title = "Dev score during training", zoom = nu
       draw("path", { class: `curve d${Math.floor(row.colour / SERIES) % 4}`, d: curve.points.map(([step, value], j) => `${j ? "L" : "M"}${x(step)} ${y(value)}`).join("") }),
       ...curve.points.map(([step, value]) => {
         const dot = draw("circle", { class: "dot", cx: x(step), cy: y(value), r: 3, fill: "currentColor" });
-        dot.tip = [row.name, `${curve.seed === null ? "" : `seed ${curve.seed}, `}step ${step}: ${score(value)}`];
+        dot.tip = [row.method, `${curve.seed === null ? "" : `seed ${curve.seed}, `}step ${step}: ${score(value)}`];
         return dot;
       }));
     line.style.color = seriesColour(row.colour);
@@ -277,7 +278,7 @@ function curvePlot(section) {
     zoom.bar.hidden = !rows.length;
     figure.classList.toggle("idle", !rows.length);
     if (rows.length) drawCurves(holder, rows, undefined, zoom);
-    else holder.replaceChildren(make("p", { class: "note" }, `Tick one of: ${section.rows.filter(drawable).map((row) => row.name).join(", ")}.`));
+    else holder.replaceChildren(make("p", { class: "note" }, `Tick one of: ${section.rows.filter(drawable).map((row) => row.method).join(", ")}.`));
   };
   return { figure, draw: redraw, name: "curves", zoom };
 }

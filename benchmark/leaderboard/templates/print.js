@@ -21,8 +21,9 @@ function partsOf(heads, widths) {
   };
   // The facts about the rows begin a new part, unless all of them fit beside the scores.
   const columns = heads.map((_, i) => i).slice(3);
-  const facts = columns.slice(columns.findIndex((i) => ["Paper", "Learns from"].includes(heads[i].textContent)));
-  const parts = split(columns.slice(0, -facts.length));
+  const start = columns.findIndex((i) => ["Paper", "Learns from"].includes(heads[i].textContent));
+  const facts = start < 0 ? [] : columns.slice(start);
+  const parts = split(columns.slice(0, columns.length - facts.length));
   const last = parts[parts.length - 1];
   if (sum(last) + sum(facts) <= room) last.push(...facts);
   else parts.push(...split(facts));

@@ -12,62 +12,42 @@ const conditionsIn = (rows) => Object.keys(CONDITIONS).filter((name) => rows.som
 // A condition is a shape and a word; `text` is a longer word such as "untrained backbone".
 const conditionMark = (name, text = name) => make("span", { class: `condition ${name}` }, text);
 
+// The columns are those of the JSON; a format says how a value is drawn and sorted.
+const FORMATS = {
+  rank: { css: "rank" }, score: { text: score, css: "quiet" }, number: { text: count, css: "quiet" }, duration: { text: duration, css: "quiet" },
+  mean: { css: "" }, text: { words: true, css: "text quiet" }, paper: { words: true, css: "text" },
+  condition: { words: true, css: "text given" }, backbone: { words: true, css: "text given quiet" },
+};
+const OWN = { method: "name text", average: "average" };
 function columnsOf(section) {
-  const scores = section.columns.map((label, i) => ({
-    label, title: section.tasks[i], published: section.tasks[i], kind: "score", value: (row) => row.cells[i].mean, cell: (row) => row.cells[i],
-  }));
-  const means = section.means.map(({ name, tasks }, i) => ({
-    label: name, title: `${name}: mean of ${tasks.join(", ")}`, kind: "score", value: (row) => row.means[i].mean, cell: (row) => row.means[i],
-  }));
-  const end = (label, key, title) => ({ label, title, kind: "number", css: "quiet", text: score, value: (row) => row.average[key] ?? null });
-  const ends = section.rows.some((row) => row.average.min !== undefined)
-    ? [end("Min.", "min", "least average of a seed"), end("Max.", "max", "largest average of a seed")] : [];
-  return [
-    { label: "#", kind: "number", value: (row) => row.rank, css: "rank", up: true },
-    { label: "Method", kind: "text", value: (row) => row.name, css: "name text" },
-    { label: "Condition", kind: "text", value: (row) => row.control || row.setting, css: "text given" },
-    { label: "Backbone", kind: "text", value: (row) => row.backbone, css: "text given quiet" },
-    { label: "Avg.", title: "Average", published: "Avg", kind: "score", value: (row) => row.average.mean, cell: (row) => row.average, css: "average" },
-    ...scores,
-    ...means,
-    ...ends,
-    ...(section.rows.some((row) => row.papers.length)
-      ? [{ label: "Paper", kind: "text", value: (row) => data.papers[row.papers[0]]?.short ?? "", css: "text" }] : []),
-    { label: "Learns from", kind: "text", value: (row) => row.corpus, css: "text quiet" },
-    { label: "Precision", kind: "text", value: (row) => row.precision, css: "text quiet" },
-    { label: "Seeds", kind: "number", value: (row) => row.seeds, css: "quiet" },
-    { label: "Training", kind: "number", value: (row) => row.train_seconds, text: duration, css: "quiet", up: true },
-    ...(section.rows.some((row) => row.adapt_seconds !== null) ? [{ label: "Fit per task", kind: "number",
-      title: "time of the fit to the texts of a task", value: (row) => row.adapt_seconds, text: duration, css: "quiet", up: true }] : []),
-    { label: "Texts/s", kind: "number", value: (row) => row.texts_per_second, text: count, css: "quiet" },
-    { label: "Parameters", kind: "number", value: (row) => row.parameters, text: count, css: "quiet", up: true },
-    { label: "Dim.", kind: "number", value: (row) => row.dimensions, css: "quiet", up: true },
-    ...(section.rows.some((row) => row.peak_memory_mb !== null)
-      ? [{ label: "Peak MB", kind: "number", value: (row) => row.peak_memory_mb, text: count, css: "quiet", up: true }] : []),
-    { label: "Device", kind: "text", value: (row) => row.device, css: "text quiet" },
-  ];
+  return section.columns.map((column) => {
+    const { name, format } = column;
+    const read = (row) => row.scores[name] ?? row.means[name] ?? row[name] ?? null;
+    const cell = format === "mean" ? read : null;
+    return { ...column, ...FORMATS[format], css: OWN[name] ?? FORMATS[format].css, cell, value: cell ? (row) => read(row).mean : read,
+      up: FORMATS[format].words || column.lower_is_better };
+  });
 }
 
 function scoreTip(row, column) {
   const cell = column.cell(row);
-  const lines = [`${row.name} · ${column.title}`];
+  const lines = [`${row.method} · ${column.help || column.title}`];
   const seeds = cell.seeds === 1 ? "one value, no spread" : `mean and standard deviation of ${cell.seeds} seeds`;
   lines.push(cell.mean === null ? `n/a: ${cell.reason}` : `${cellText(cell)} (${seeds})`);
   if (cell.min !== undefined) lines.push(`least ${score(cell.min)}, largest ${score(cell.max)}`);
-  if (cell.by_seed && cell.by_seed.length > 1) {
-    lines.push(cell.by_seed.map(([seed, value]) => `seed ${seed}: ${score(value)}`).join(" · "));
-  }
-  const printed = row.published.filter((one) => column.published && column.published in one.scores);
-  lines.push(...printed.slice(0, 3).map((one) => `Published: ${one.scores[column.published]}, ${one.source}; ${one.verdict}`));
+  if (cell.by_seed) lines.push(cell.by_seed.map(([seed, value]) => `seed ${seed}: ${score(value)}`).join(" · "));
+  const name = column.name === "average" ? "Avg" : column.name;
+  const printed = row.published.filter((one) => name in one.printed);
+  lines.push(...printed.slice(0, 3).map((one) => `Published: ${one.printed[name]}, ${one.source}; ${one.verdict}`));
   if (printed.length > 3) lines.push(`and ${printed.length - 3} more published values`);
   return lines;
 }
 
 function rowTip(row) {
-  const lines = [row.name, row.conditions, `${conditionOf(row)}: ${CONDITIONS[conditionOf(row)] || ""}`];
-  if (row.marked) lines.push("≈ may truly be the best");
+  const lines = [row.method, row.conditions, `${conditionOf(row)}: ${CONDITIONS[conditionOf(row)] || ""}`];
+  if (row.may_be_best) lines.push("≈ may truly be the best");
   lines.push(...row.papers.map((name) => data.papers[name].cited));
-  return [...lines, ...row.notes.map((note) => `n/a: ${note}`)];
+  return [...lines, ...row.not_available.map((note) => `n/a: ${note}`)];
 }
 
 // A link in a cell is reached through the cell: by the arrow keys, then Enter.
@@ -76,9 +56,9 @@ const link = (attributes, ...text) => make("a", { tabindex: -1, ...attributes },
 const backboneOf = (row) => [make("span", {}, row.backbone || "–"),
   row.ancestry ? make("span", { class: "ancestry", title: row.ancestry }, row.ancestry.replace(/ \(.*/, "")) : null];
 
-function tableCell(row, column, index) {
-  if (index === 1) {
-    const words = row.name.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
+function tableCell(row, column) {
+  if (column.name === "method") {
+    const words = row.method.split(/(?<=:)/).flatMap((word) => [word, make("wbr")]);
     const name = row.page && data.handbook
       ? link({ class: "whole", href: `${data.handbook}/${row.page}.md`, title: "the handbook's page" }, ...words)
       : make("span", { class: "whole" }, ...words);
@@ -88,26 +68,26 @@ function tableCell(row, column, index) {
       row.overlap ? make("span", { class: "flag", title: row.overlap }, row.overlap.match(/^⚠ (at most )?[\d,]+/)[0] + " overlap") : null);
   }
   const value = column.value(row);
-  if (column.kind === "score") {
+  if (column.cell) {
     // A missing spread leaves its place empty, so that the numbers of a column are aligned.
     const { mean, sd } = column.cell(row);
-    return make("td", { class: `${column.css || ""} ${mean === null ? "quiet" : ""}`.trim(), tabindex: -1 },
+    return make("td", { class: `${column.css} ${mean === null ? "quiet" : ""}`.trim(), tabindex: -1 },
       mean === null ? "n/a" : score(mean), make("span", { class: "sd" }, sd === null ? "" : `±${score(sd)}`));
   }
-  if (column.label === "#" && row.marked) {
+  if (column.format === "rank" && row.may_be_best) {
     const mark = make("span", { class: "near" }, "≈", make("span", { class: "unseen" }, " may truly be the best, rank "));
     return make("td", { class: column.css, tabindex: -1 }, mark, String(value ?? ""));
   }
-  if (column.label === "Condition") {
+  if (column.format === "condition") {
     return make("td", { class: column.css, tabindex: -1 }, conditionMark(conditionOf(row), value));
   }
-  if (column.label === "Backbone") return make("td", { class: column.css, tabindex: -1 }, ...backboneOf(row));
-  if (column.label === "Paper" && value) {
+  if (column.format === "backbone") return make("td", { class: column.css, tabindex: -1 }, ...backboneOf(row));
+  if (column.format === "paper" && value) {
     const { url, cited } = data.papers[row.papers[0]];
     return make("td", { class: column.css, tabindex: -1 }, link({ href: url, rel: "noreferrer", title: cited }, value));
   }
   const text = value === null || value === "" ? "–" : column.text ? column.text(value) : String(value);
-  return make("td", { class: column.css || "", tabindex: -1 }, text);
+  return make("td", { class: column.css, tabindex: -1 }, text);
 }
 
 function sortedRows(rows, column, direction) {
@@ -117,7 +97,7 @@ function sortedRows(rows, column, direction) {
     const [x, y] = [column.value(a), column.value(b)];
     // Missing values stay last in both directions of sorting.
     if (missing(x) || missing(y)) return missing(x) - missing(y) || a.order - b.order;
-    return sign * (column.kind === "text" ? x.localeCompare(y) : x - y) || a.order - b.order;
+    return sign * (typeof x === "string" ? x.localeCompare(y) : x - y) || a.order - b.order;
   });
 }
 
@@ -132,12 +112,12 @@ function buildTable(section, onChange, remember) {
   const table = make("table", { role: "grid", "aria-describedby": `${section.id}-help` },
     make("caption", { class: "unseen" }, section.title), make("thead", {}, head), body);
   columns.forEach((column) => {
-    const button = make("button", { type: "button" }, column.label);
-    column.head = make("th", { scope: "col", class: (column.css || "").replace("quiet", "").trim(),
-      title: column.title && column.title !== column.label ? column.title : null }, button);
+    const button = make("button", { type: "button" }, column.title);
+    column.head = make("th", { scope: "col", class: column.css.replace("quiet", "").trim(),
+      title: column.help && column.help !== column.title ? column.help : null }, button);
     button.addEventListener("click", () => {
       const now = column.head.getAttribute("aria-sort");
-      const first = column.up || column.kind === "text" ? "ascending" : "descending";
+      const first = column.up ? "ascending" : "descending";
       const other = first === "ascending" ? "descending" : "ascending";
       sort(column, now === first ? other : first);
       remember();
@@ -145,10 +125,10 @@ function buildTable(section, onChange, remember) {
     head.append(column.head);
   });
   rows.forEach((row) => {
-    const box = make("input", { type: "checkbox", tabindex: -1, "aria-label": `Plot ${row.name}` });
+    const box = make("input", { type: "checkbox", tabindex: -1, "aria-label": `Plot ${row.method}` });
     box.addEventListener("change", () => { choose(row, box.checked); onChange(); remember(); });
     row.box = box;
-    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column, i) => tableCell(row, column, i)));
+    row.line = make("tr", {}, make("td", { class: "pick" }, box), ...columns.map((column) => tableCell(row, column)));
     row.line.row = row;
     body.append(row.line);
   });
@@ -176,16 +156,16 @@ function buildTable(section, onChange, remember) {
     sort(sorted.column, sorted.direction);
   }
   // Sorts by a text of the address such as "Avg.:descending"; an unknown column changes nothing.
-  const sortedBy = () => `${sorted.column.label}:${sorted.direction}`;
+  const sortedBy = () => `${sorted.column.title}:${sorted.direction}`;
   function sortBy(text) {
-    const [, label, direction] = /^(.*):(ascending|descending)$/.exec(text) || [];
-    const column = columns.find((one) => one.label === label);
+    const [, title, direction] = /^(.*):(ascending|descending)$/.exec(text) || [];
+    const column = columns.find((one) => one.title === title);
     if (column) sort(column, direction);
   }
   function show(accepts) {
     rows.forEach((row) => { row.shown = accepts(row); row.line.hidden = !row.shown; });
     columns.forEach((column, i) => {
-      if (column.kind !== "score") return;
+      if (!column.cell) return;
       const values = rows.filter((row) => row.shown && column.value(row) !== null).map((row) => score(column.value(row)));
       const best = values.length ? Math.max(...values.map(Number)) : null;
       // Compares the printed digits, so that of two equal numbers both are bold.
@@ -227,7 +207,7 @@ function buildTable(section, onChange, remember) {
   tips(body, (element) => element.closest?.("tbody tr:not(.group) > :not(.pick)"), (cell) => {
     const column = columns[[...cell.parentNode.children].indexOf(cell) - 1];
     const row = cell.parentNode.row;
-    return column.kind === "score" ? scoreTip(row, column) : rowTip(row);
+    return column.cell ? scoreTip(row, column) : rowTip(row);
   });
 
   columns[0].head.setAttribute("aria-sort", "ascending");

@@ -68,7 +68,7 @@ def test_the_page_says_all_of_a_method(results: Path, cli: Cli) -> None:
     wanted = {"Dev score": [[125, 49.5], [250, 50.25]], "Alignment": [[125, 0.31], [250, 0.28]]}
     assert [curve["title"] for curve in curves] == [f"{name} during training" for name in wanted]
     for curve, points in zip(curves, wanted.values(), strict=True):
-        assert [(line["name"], line["curves"][0]["points"]) for line in curve["rows"]] == [
+        assert [(line["method"], line["curves"][0]["points"]) for line in curve["rows"]] == [
             (f"seed {seed}", points) for seed in range(3)
         ]
 

@@ -40,5 +40,5 @@ def small(tmp_path: Path) -> Path:
     tables = build_tables(records, [suite("sts"), suite("pocket")])
     tables[0].legend = "≈: may truly be the best."
     tables[0].rows[1].mark = "≈"
-    write_page([renamed(tables[0], 0, EVIL), tables[1]], tmp_path / "page.html", records)
+    write_page([renamed(tables[0], 0, EVIL), tables[1]], tmp_path / "page.html")
     return tmp_path / "page.html"

@@ -44,7 +44,7 @@ def test_every_table_says_that_a_recipe_has_changed() -> None:
     """A value that is another one today, and a setting that the record's code did not have."""
     records = [recorded("moco-reorder", augment=["reorder:0.2"]), recorded("ct", "rmsprop_epsilon"), recorded("simcse")]
     (table,) = build_tables(records, [suite("pocket")])
-    pages = [markdown(table), latex(table).replace("\\_", "_"), page([table], records)]
+    pages = [markdown(table), latex(table).replace("\\_", "_"), page([table])]
     for text in pages:
         assert "measured before its recipe changed (augment)" in text
         assert "measured before its recipe changed (rmsprop_epsilon)" in text

@@ -191,7 +191,7 @@ def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: P
 def test_a_bar_below_zero_ends_above_the_names(browser: Browser, tmp_path: Path) -> None:
     """A negative correlation has a bar that hangs from zero, within the plot."""
     records = method_records("low", -0.25, range(2))
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     script = """
     const bars = [...document.querySelectorAll("rect.bar")].map((bar) => bar.getBoundingClientRect().bottom);
@@ -262,7 +262,7 @@ def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> N
     let name = null;
     for (const line of document.querySelectorAll("section:not([hidden]) tbody tr")) {
       if (line.classList.contains("group")) found[name = line.textContent.split(":")[0]] = [];
-      else found[name].push(line.row.name);
+      else found[name].push(line.row.method);
     }
     return found;"""
     found = browser.run(script)
@@ -307,7 +307,7 @@ def test_methods_link_to_their_papers_and_pages(browser: Browser, tmp_path: Path
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "simcse.md").write_text("# SimCSE\n")
     path = tmp_path / "index.html"
-    path.write_text(page(build_tables(records, [suite("sts")]), records, handbook="docs"), encoding="utf-8")
+    path.write_text(page(build_tables(records, [suite("sts")]), handbook="docs"), encoding="utf-8")
     browser.open(path)
     assert browser.column("Paper") == ["SimCSE 2021", "–", "–"]
     links = {link.text: link.get_attribute("href") for link in browser.all("tbody a")}
@@ -318,7 +318,7 @@ def test_methods_link_to_their_papers_and_pages(browser: Browser, tmp_path: Path
     assert "Tianyu Gao" in browser.tip()
     ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
     assert browser.driver.current_url.endswith("/docs/simcse.md")
-    path.write_text(page(build_tables(records, [suite("sts")]), records), encoding="utf-8")
+    path.write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     browser.open(path)
     assert [link.text for link in browser.all("tbody a")] == ["SimCSE 2021"]
     assert browser.problems() == []
@@ -327,7 +327,7 @@ def test_methods_link_to_their_papers_and_pages(browser: Browser, tmp_path: Path
 def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
     """Each form of the table that lies beside the page, and JSON, which the page gives itself."""
     tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
-    page_text = page(tables, (), ("sts.md", "sts.csv", "words.csv", "sts-published.md"))
+    page_text = page(tables, ("sts.md", "sts.csv", "words.csv", "sts-published.md"))
     (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
     browser.open(tmp_path / "index.html")
     links = [link.get_attribute("href").rpartition("/")[2] for link in browser.all("p a")]
@@ -335,7 +335,7 @@ def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
     browser.run("URL.createObjectURL = (blob) => { window.given = blob.text(); return 'data:,x'; };")
     browser.one("button.link").click()
     given = json.loads(browser.driver.execute_async_script("window.given.then(arguments[0])"))
-    assert [row["name"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
+    assert [row["method"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
     assert browser.problems() == []
 
 
@@ -346,7 +346,7 @@ def test_the_seven_tasks_fit_a_laptop_beside_a_long_name(browser: Browser, tmp_p
         wordy, 0.4, range(3), training=training({"250": 50.25}, overlap={"texts": 9, "digests": ["aa"]})
     )
     records += method_records("promptbert", 0.6, range(3))
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
     browser.open(tmp_path / "page.html", 1440)
     assert any("overlap" in cell.text for cell in browser.all("tbody th"))
     last = browser.run("return arguments[0].getBoundingClientRect().right", browser.head("SICK-R"))

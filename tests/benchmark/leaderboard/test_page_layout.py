@@ -51,7 +51,7 @@ def mixed(tmp_path: Path) -> Path:
             record["encoding"] = {"texts_per_second": 1000.0 + i}
             record["facts"] = {"dimensions": 8, "parameters": None if i == 1 else 0 if i == 0 else 10**i}
         records += mine
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
     return tmp_path / "page.html"
 
 
@@ -76,7 +76,7 @@ def test_a_condition_is_a_word_and_a_shape(browser: Browser, mixed: Path) -> Non
     marks = r"""
     const shape = (mark) => mark.tagName + mark.getAttribute("class") + mark.getAttribute("d")?.replace(/^M[^hl]*/, "");
     const points = document.querySelectorAll(".costs figure:first-child .point");
-    return [...points].map(({ row, lastChild }) => [row.name, shape(lastChild)]);"""
+    return [...points].map(({ row, lastChild }) => [row.method, shape(lastChild)]);"""
     drawn = dict(browser.run(marks))
     assert drawn.pop("cls") == drawn["static-avg"]
     assert len(drawn) == len(set(drawn.values())) == 6
@@ -113,7 +113,7 @@ def test_a_row_with_a_label_names_its_recipe(browser: Browser, tmp_path: Path) -
     records = method_records("mine", 0.4)
     for record in records:
         record["method"]["recipe_name"] = "simcse:epochs=2"
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
     browser.open(tmp_path / "page.html", 1440)
     assert browser.one("tbody th .recipe").text == "simcse:epochs=2"
 
@@ -139,7 +139,7 @@ def test_scores_are_drawn_against_the_number_of_weights(browser: Browser, mixed:
         "Number of weights",
     ]
     weights = figures[2]
-    script = "return [...arguments[0].querySelectorAll('.point')].map((one) => one.row.name)"
+    script = "return [...arguments[0].querySelectorAll('.point')].map((one) => one.row.method)"
     assert set(browser.run(script, weights)) == {name for name in CONDITIONS if name != "cls"}
     ticks = [tick.text for tick in weights.find_elements("css selector", ".tick")]
     assert "none" in ticks and "number of weights" in ticks

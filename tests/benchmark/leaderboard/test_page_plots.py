@@ -22,7 +22,7 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 def points(browser: Browser) -> list[str]:
     """The rows that the first plot shows."""
     return list(
-        browser.run("return [...document.querySelectorAll('figure:first-child .point')].map((one) => one.row.name)")
+        browser.run("return [...document.querySelectorAll('figure:first-child .point')].map((one) => one.row.method)")
     )
 
 
@@ -96,7 +96,7 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
             if ("row" in record["method"]["name"])
             else {"texts_per_second": 500.0}
         )
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html", records)
+    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
     browser.open(tmp_path / "page.html")
     assert len(points(browser)) == 40 and "nothing" not in points(browser)
     assert "1 row is far below" in browser.one("figure:first-child").text
