@@ -115,7 +115,6 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "corpus_sentences": corpus.get("sentences"),
         "corpus_pairs": corpus.get("pairs"),
         "test_texts_in_training": _test_texts(records),
-        "test_texts_exact": True,  # a column of the published CSV files: every record names the texts
         **_dev(records),
         "transductive": target or first["method"]["traits"]["transductive"],
         "supervised": learns == "supervised",

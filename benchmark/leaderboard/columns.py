@@ -157,6 +157,7 @@ _BUILTIN = (
     Column("precision", title="Precision", outputs=("csv", "page")),
     Column("seeds", title="Seeds", format="number", outputs=("csv", "frame", "page")),
     *map(Column, ("corpus", "corpus_sentences", "corpus_pairs", "test_texts_in_training")),
+    Column("test_texts_exact", lambda row: True),  # of the published CSV files: every record names the texts
     *map(Column, ("dev_task", "dev_pairs", "dev_pairs_in_test", "transductive", "supervised")),
     Column("setting", outputs=("csv", "details")),
     Column("class", lambda row: next((record["method"]["class"] for record in row.records), "")),
