@@ -15,7 +15,7 @@ from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
 from benchmark.leaderboard.comparison import Comparison, Line, compare, seeds_of, suites_in_common, without_pairs
 from benchmark.metrics.significance import LEVEL
-from benchmark.records.query import PairTexts, label, read_kept, row_named
+from benchmark.records.query import PairTexts, label, row_named, row_scores
 from benchmark.records.schema import Record, plain
 from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import suites_named, tasks_named
@@ -203,7 +203,7 @@ def _differing(
     texts, without = PairTexts(data), []
     found = {}
     for task in dict.fromkeys(tasks):
-        first, second = (read_kept(label(records), records, task, store) for records in rows)
+        first, second = (row_scores(label(records), records, task, store) for records in rows)
         found[task] = differing_pairs(first, second, count)
         if texts.data is not None:
             try:

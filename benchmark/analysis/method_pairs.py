@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmark.analysis.pairs import EASY, HARD, Hard, Part, cells, hard_parts, hard_text
 from benchmark.analysis.worst import worst_pairs
-from benchmark.records.query import PairTexts, label, read_kept
+from benchmark.records.query import PairTexts, label, row_scores
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
@@ -28,7 +28,7 @@ def pairs_of_row(
     gaps: dict[str, list[str]] = {}  # what is missing and why -> the tasks concerned
     for task in (name for name in dict.fromkeys(tasks) if name in kept_of):
         try:
-            kept = read_kept(label(records), records, task, store)
+            kept = row_scores(label(records), records, task, store)
         except ZooError as error:
             gaps.setdefault(f"pair scores: {error}", []).append(task)
             continue

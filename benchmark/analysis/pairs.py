@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.data.readers.pairs import Pairs
-from benchmark.records.query import Kept, PairTexts, read_kept, spearman
+from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
 from benchmark.records.schema import Record, pairs_of
 from benchmark.records.store import Records
 from zoo.errors import MissingError, ZooError
@@ -112,7 +112,7 @@ class Part:
     reason: str = ""
 
 
-def part(kept: Kept, mask: Mask) -> Part:
+def part(kept: RowScores, mask: Mask) -> Part:
     """Return the scores of the pairs in `mask` (n,)."""
     count = int(mask.sum())
     if count < FEWEST:
@@ -140,7 +140,7 @@ def mean_part(parts: Sequence[Part], tasks: int) -> Part:
     return Part(pairs, *values)
 
 
-def hard_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, Part]:
+def hard_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, Part]:
     """Return the scores on all pairs, the hard ones, the easy ones, and all that are not hard."""
     masks = hard.masks(pairs)
     parts = {ALL: part(kept, np.ones(len(pairs), dtype=np.bool_))}
@@ -160,7 +160,7 @@ _TABLES = {
 }
 
 
-def _all_parts(kept: Kept, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part]]:
+def _all_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, dict[str, Part]]:
     parts = {"hard": hard_parts(kept, pairs, hard)}
     for name, masks in (("length", length_masks), ("overlap", overlap_masks), ("gold", gold_masks)):
         parts[name] = {label: part(kept, mask) for label, mask in masks(pairs).items()}
@@ -179,7 +179,7 @@ def analyse_pairs(
         by_task: dict[str, dict[str, Part]] = {}
         for task in tasks:
             try:
-                kept = read_kept(name, records, task, store)
+                kept = row_scores(name, records, task, store)
                 parts = _all_parts(kept, texts.of(kept.record), hard)
             except ZooError as error:
                 for table in _TABLES:

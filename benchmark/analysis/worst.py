@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmark.analysis.result import Analysis, AnalysisTable
 from benchmark.data.readers.pairs import Pairs
-from benchmark.records.query import Kept, PairTexts, Ranks, read_kept
+from benchmark.records.query import PairTexts, Ranks, RowScores, row_scores
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from zoo.errors import ZooError
@@ -28,7 +28,7 @@ def largest(off: Ranks, count: int) -> list[int]:
     return [int(i) for i in np.argsort(-np.round(np.abs(off), 6), kind="stable")[:count]]
 
 
-def worst_pairs(kept: Kept, count: int) -> list[dict[str, Any]]:
+def worst_pairs(kept: RowScores, count: int) -> list[dict[str, Any]]:
     """Return the pairs whose place by prediction is farthest from their place by gold score.
 
     `Row` counts from 1 in the task's order; `Off by` is positive where the prediction is too similar.
@@ -49,7 +49,7 @@ def worst_pairs(kept: Kept, count: int) -> list[dict[str, Any]]:
     ]
 
 
-def differing_pairs(a: Kept, b: Kept, count: int) -> list[dict[str, Any]]:
+def differing_pairs(a: RowScores, b: RowScores, count: int) -> list[dict[str, Any]]:
     """Return the pairs of one task whose places differ most between two methods."""
     first, second = (kept.places.mean(axis=0) for kept in (a, b))
     return [
@@ -81,7 +81,7 @@ def analyse_worst(
     for name, records in rows.items():
         for task in tasks:
             try:
-                kept = read_kept(name, records, task, store)
+                kept = row_scores(name, records, task, store)
             except ZooError as error:
                 notes.append(f"n/a: {error}")
                 lines.append({"Method": name, "Task": task, **dict.fromkeys(_COLUMNS)})

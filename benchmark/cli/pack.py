@@ -14,7 +14,7 @@ from benchmark.cli.options import Listed, complain, results_only_option, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from benchmark.records.pack import Kept
+    from benchmark.records.pack import PairForm
     from benchmark.records.schema import Record
 
 
@@ -51,7 +51,7 @@ def command(
     methods: str | None,
     tasks: str | None,
     suites: str | None,
-    pairs: Kept,
+    pairs: PairForm,
     replace: bool,
     keep: bool,
 ) -> None:

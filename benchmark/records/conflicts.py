@@ -18,7 +18,7 @@ Cell = tuple[str, str, str]  # method, task, key
 _Digest = str | tuple[str | None, int]  # sha256 of the gold scores; or of a task's data, with the task's version
 
 
-class Found(NamedTuple):
+class StoredRecord(NamedTuple):
     """A record and the file in the results folder that it comes from."""
 
     record: Record
@@ -31,7 +31,7 @@ def cell_of(record: Record) -> Cell:
     return record["method"]["name"], record["task"]["name"], record["key"]
 
 
-def _text(found: Found) -> str:
+def _text(found: StoredRecord) -> str:
     return json.dumps(found.record, sort_keys=True)
 
 
@@ -41,7 +41,7 @@ def _measured(record: Record) -> tuple[Any, ...]:
     return without_times(record["scores"]), task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None
 
 
-def settle(several: Sequence[Found]) -> list[Found]:
+def settle(several: Sequence[StoredRecord]) -> list[StoredRecord]:
     """Return the records of one cell that count: a single one, or all those that contradict each other.
 
     A record that another one replaces does not count. A measured record takes precedence over a failed one. Of records
@@ -58,12 +58,12 @@ def settle(several: Sequence[Found]) -> list[Found]:
     return measured[:1] if all(_measured(one.record) == first for one in measured) else measured
 
 
-def settled(found: Iterable[Found]) -> tuple[list[Record], list[str]]:
+def settled(found: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
     """Return one record per cell, and a sentence for each cell whose records contradict each other.
 
     Such a cell is returned as failed, with a reason that names the files.
     """
-    cells: dict[Cell, list[Found]] = defaultdict(list)
+    cells: dict[Cell, list[StoredRecord]] = defaultdict(list)
     for one in found:
         cells[cell_of(one.record)].append(one)
     records, conflicts = [], []

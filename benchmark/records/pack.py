@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from benchmark.records.conflicts import Cell, Found, cell_of, settle
+from benchmark.records.conflicts import Cell, StoredRecord, cell_of, settle
 from benchmark.records.packed import (
     FORM,
     LINES,
@@ -44,7 +44,7 @@ from zoo.paths import cache_folder
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Kept = Literal["scores", "order", "none"]
+PairForm = Literal["scores", "order", "none"]
 _LEFTOVER = ".packed"  # the suffix of a file that is about to be removed
 _PRESET = 6
 
@@ -75,7 +75,7 @@ def pack(
     folder: Path,
     chosen: Callable[[Record], bool] = lambda _: True,
     *,
-    pairs: Kept = "scores",
+    pairs: PairForm = "scores",
     keep: bool = False,
     replace: bool = False,
 ) -> Packing:
@@ -99,7 +99,7 @@ def pack(
 
 
 class _Packer:
-    def __init__(self, folder: Path, pairs: Kept, keep: bool, replace: bool) -> None:
+    def __init__(self, folder: Path, pairs: PairForm, keep: bool, replace: bool) -> None:
         self.folder, self.kind, self.keep, self.replace = folder, pairs, keep, replace
         self.store = Records(folder)
         self.done = Packing()
@@ -175,7 +175,11 @@ class _Packer:
             line, cell = _line(one.record), cell_of(one.record)
             there = [other for other in cells[cell] if other != line]
             if there and line not in lines:
-                why = None if self.replace else _why_not([Found(lines[o], RECORDS, _sha256(o)) for o in there], one)
+                why = (
+                    None
+                    if self.replace
+                    else _why_not([StoredRecord(lines[o], RECORDS, _sha256(o)) for o in there], one)
+                )
                 if why is not None:
                     self.done.left.append(f"{one.path}: {why}; --replace packs this one instead.")
                     continue
@@ -253,9 +257,9 @@ class _Packer:
             (self.folder / "records").rmdir()
 
 
-def _why_not(there: list[Found], one: _Loose) -> str | None:
+def _why_not(there: list[StoredRecord], one: _Loose) -> str | None:
     """Return why a loose record does not replace the packed records of its cell, or None where it does."""
-    left = settle([*there, Found(one.record, one.path.name)])
+    left = settle([*there, StoredRecord(one.record, one.path.name)])
     if len(left) > 1:
         return "conflict: the pack has another score of this cell"
     if left[0].record != one.record:
@@ -290,7 +294,7 @@ def _rename_to_nothing(aside: Path, path: Path) -> None:
     aside.unlink()
 
 
-def _joined(there: PairFile | None, new: _Rows, wanted: set[str], less: set[str], kind: Kept) -> _Rows:
+def _joined(there: PairFile | None, new: _Rows, wanted: set[str], less: set[str], kind: PairForm) -> _Rows:
     """Join a task's packed predictions with the new ones: one row for each wanted record.
 
     Rows in `less` keep no more than `kind`.

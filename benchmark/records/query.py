@@ -106,7 +106,7 @@ def spearman(first: NDArray[Any], second: NDArray[Any]) -> float | None:
 
 
 @dataclass(frozen=True)
-class Kept:
+class RowScores:
     """The scores that one row gave the pairs of a task: predicted (seeds, n), gold (n,)."""
 
     name: str
@@ -129,13 +129,13 @@ def _places(values: NDArray[Any]) -> Ranks:
     return 100 * (ranks(values) - 0.5) / len(values)
 
 
-def read_kept(name: str, records: Sequence[Record], task: str, store: Records) -> Kept:
+def row_scores(name: str, records: Sequence[Record], task: str, store: Records) -> RowScores:
     """Return the pair scores that a row has for a task; raises MissingError, UsageError or CorruptError."""
     mine = of_task(records, task, store)
     scores = [store.pair_scores(record) for record in mine]
     if len({pairs_of(record)["gold_sha256"] for record in mine}) > 1:
         raise UsageError(f"{name} on {task}: its seeds were measured on different pairs.")
-    return Kept(name, mine[0], np.stack([predicted for predicted, _ in scores]), scores[0][1])
+    return RowScores(name, mine[0], np.stack([predicted for predicted, _ in scores]), scores[0][1])
 
 
 def scored_pairs(task: LoadedTask, split: Split) -> Pairs:

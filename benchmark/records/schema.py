@@ -211,7 +211,7 @@ class Record(TypedDict):
 
     schema: int
     protocol: int
-    key: str  # content key of the cell: everything the score depends on
+    key: str  # of the cell: the ingredients that benchmark.identity names; `code` says what else made the score
     encoder_key: str  # of the (trained) encoder, seed included
     row_key: str  # depends on neither task nor seed: the records of one table row share it
     status: Status

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmark.records.conflicts import Found, cell_of, settled
+from benchmark.records.conflicts import StoredRecord, cell_of, settled
 from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
@@ -219,11 +219,11 @@ class Records:
                     found.setdefault(str(error), self.pairs_file(record) or self.folder / RECORDS)
         return [(path, reason) for reason, path in found.items()]
 
-    def loose(self) -> Iterator[Found]:
+    def loose(self) -> Iterator[StoredRecord]:
         """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""
         for path in sorted((self.folder / "records").glob("*/*.json")):
             try:
-                yield Found(_read(path), f"records/{path.parent.name}/{path.name}")
+                yield StoredRecord(_read(path), f"records/{path.parent.name}/{path.name}")
             except MissingError:  # packed or set aside by another process since the folder was listed
                 continue
             except CorruptError as error:
@@ -237,12 +237,12 @@ class Records:
                 found.append(_read(path))
         return [record for record in found if record["method"]["name"] == name]
 
-    def _from_pack(self) -> Iterator[Found]:
+    def _from_pack(self) -> Iterator[StoredRecord]:
         pack = self.packed()
         for number in range(len(pack.lines) if pack else 0):
             assert pack is not None
             try:
-                yield Found(pack.record(number), RECORDS, pack.digest(number))
+                yield StoredRecord(pack.record(number), RECORDS, pack.digest(number))
             except CorruptError as error:
                 self.corrupt.append((pack.path, str(error)))
 

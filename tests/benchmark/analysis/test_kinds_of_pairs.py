@@ -18,7 +18,7 @@ from benchmark.analysis.pairs import HARD, Hard, part
 from benchmark.analysis.worst import largest
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.records.query import ranks, read_kept, scored_pairs, spearman
+from benchmark.records.query import ranks, row_scores, scored_pairs, spearman
 from benchmark.records.store import Records
 from benchmark.tasks.loaded import load_tasks
 
@@ -144,7 +144,7 @@ def test_equal_gold_scores_have_no_correlation_but_a_rank_error(store: Records) 
     low = np.where(pocket().gold < 1, 0, pocket().gold)
     store.write(make_record("flat", TASK), (predicted(0), low))
     records = [record for record in store.all() if record["method"]["name"] == "flat"]
-    one = part(read_kept("flat", records, TASK, store), low == 0)
+    one = part(row_scores("flat", records, TASK, store), low == 0)
     assert (one.spearman, one.reason, one.pairs) == (None, "all of one score", 65)
     assert one.error is not None and one.bias is not None
     # Pairs that share the lowest place can only be put too high, as a whole.

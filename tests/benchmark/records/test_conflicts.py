@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fakes import Cli, failed, make_record
 
-from benchmark.records.conflicts import Found, one_digest, settle
+from benchmark.records.conflicts import StoredRecord, one_digest, settle
 from benchmark.records.store import Records
 from zoo.files import sha256_json
 
@@ -46,13 +46,13 @@ def test_a_second_score_of_a_cell_is_named(tmp_path: Path, cli: Cli) -> None:
 
 def test_which_record_counts() -> None:
     """Measured before failed, of equal scores the first, of failures the last; a replaced one never; in any order."""
-    first, later = (Found(make_record(started=f"2026-01-0{day}T00:00:00Z"), str(day)) for day in (1, 2))
-    other = Found(make_record(main=0.75), "other")
-    no = Found(failed(make_record(started="2025-01-01T00:00:00Z"), "a"), "no")
-    no_later = Found(failed(make_record(started="2027-01-01T00:00:00Z"), "b"), "no later")
-    packed = Found(other.record, "packed", "d" * 64)
-    instead = Found(make_record(replaces=["d" * 64]), "instead")
-    broken = Found(failed(make_record(replaces=["d" * 64]), "c"), "broken")
+    first, later = (StoredRecord(make_record(started=f"2026-01-0{day}T00:00:00Z"), str(day)) for day in (1, 2))
+    other = StoredRecord(make_record(main=0.75), "other")
+    no = StoredRecord(failed(make_record(started="2025-01-01T00:00:00Z"), "a"), "no")
+    no_later = StoredRecord(failed(make_record(started="2027-01-01T00:00:00Z"), "b"), "no later")
+    packed = StoredRecord(other.record, "packed", "d" * 64)
+    instead = StoredRecord(make_record(replaces=["d" * 64]), "instead")
+    broken = StoredRecord(failed(make_record(replaces=["d" * 64]), "c"), "broken")
     for several, expected in (
         ([first], [first]),
         ([first, first], [first]),
