@@ -84,7 +84,7 @@ def test_every_thread_and_loop_gives_the_same(wanted: float) -> None:
         (lambda texts: "none", ContractError, "no array of numbers"),
     ],
 )
-def test_what_ends_or_is_wrong_in_one_batch_is_said_in_a_sentence(encoder: Any, error: Any, message: str) -> None:
+def test_what_is_wrong_in_one_batch_is_said_in_a_sentence(encoder: Any, error: Any, message: str) -> None:
     """In a thread of its own too, which SystemExit would end without a word."""
     found: list[BaseException | None] = [None]
 

@@ -39,7 +39,7 @@ class Counting(Encoder):
         return ""
 
 
-def test_a_batch_has_at_most_so_many_texts_and_rows_keep_their_order() -> None:
+def test_batches_are_small_and_rows_keep_their_order() -> None:
     encoder = Counting({}, Runtime())
     found = encoder.encode(TEXTS, batch_size=2)
     assert [len(call) for call in encoder.calls] == [2, 2, 1] and encoder.calls[0][0] == TEXTS[2]

@@ -29,6 +29,7 @@ def test_a_label_that_is_no_utf8_is_refused(cli: Cli, tmp_path: Path, tiny_bert:
     assert answer.code == 2 and "is not UTF-8" in answer.err and "Traceback" not in answer.err
 
 
+@pytest.mark.slow
 def test_missing_spacy_is_na_as_missing_vectors_are(
     cli: Cli, tmp_path: Path, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,7 +48,7 @@ def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("without_packages")
-def test_optional_things_that_are_missing_are_listed_and_end_no_run(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
+def test_missing_optional_things_are_listed(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     choice = ("--backbone", "zoo-mini", "--train-sentences", 32, "--precision", "fp32", "--data", data_dir)
     for name, missing in (("ptbert-table3", "spaCy"), ("promptbert-table5", f"word vectors: {GLOVE_PACKAGE}")):
         (line,) = [x for x in cli("reproduce", "--list", name, *choice).out.splitlines() if x.startswith(f"{name} ")]
@@ -117,7 +117,7 @@ def test_a_pooler_that_was_not_trained_is_refused() -> None:
         Pretrained(Pretrained.Recipe(model="zoo-mini", pooling="pooler"), Runtime())
 
 
-def test_every_released_checkpoint_made_a_printed_row_and_is_read_by_a_recipe() -> None:
+def test_every_released_checkpoint_made_a_printed_row() -> None:
     for one in checkpoints().values():
         assert any(one.printed(item) for item in all_items().values()), one.name
         assert bool(one.hub) != bool(one.where)

@@ -72,6 +72,7 @@ def test_a_corpus_without_documents_has_no_neighbours(tmp_path: Path) -> None:
             load_corpus(name, HERE, None, documents=True)
 
 
+@pytest.mark.slow
 def test_wiki_is_in_order(data_dir: Path) -> None:
     """The catalog says so: its lines are one document, and a draw keeps runs of them."""
     drawn = load_corpus("wiki", DataSource(data_dir), 1500, documents=True)

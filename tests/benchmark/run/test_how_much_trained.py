@@ -80,7 +80,7 @@ def test_a_recipe_that_reads_the_tasks_reads_no_other_corpus(cli: Cli, tiny_bert
     assert answer.code == 0 and "the texts of the tasks (--corpus target) have no order" in answer.out
 
 
-def test_the_texts_are_distinct_in_order_and_drawn_by_a_fixed_seed() -> None:
+def test_texts_are_distinct_and_drawn_by_a_fixed_seed() -> None:
     texts = [str(i % 30) for i in range(60)]
     assert target_corpus(texts, None).sentences == texts[:30]
     drawn = target_corpus(texts, 10).sentences

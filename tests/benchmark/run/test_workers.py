@@ -185,9 +185,7 @@ def encoder_plan(key: str) -> EncoderPlan:
     )
 
 
-def test_the_time_of_processes_counts_their_start_and_their_share_of_the_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_processes_counts_start_and_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three encoders of 30, 20 and 10 s: with half the speed each, two processes need as long and their start."""
     seconds = {"a": 30.0, "b": 20.0, "c": 10.0}
     monkeypatch.setattr(estimate, "_seconds", lambda plan, *_: seconds[plan.key])
