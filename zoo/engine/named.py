@@ -14,7 +14,12 @@ BUNDLED = ("zoo-small",)
 """Backbones that are in the wheel."""
 DEFAULT_BACKBONE = os.environ.get("ZOO_BENCH_BACKBONE") or BUNDLED[0]
 """The backbone of a recipe that names none; docs/protocol.md says by which rule it is chosen."""
-MADE = {"zoo-mini": ("wiki", "books"), "zoo-mini-roberta": ("wiki",), "zoo-mini-albert": ("wiki",)}
+MADE = {
+    "zoo-mini": ("wiki", "books"),
+    "zoo-text": ("wiki",),
+    "zoo-mini-roberta": ("wiki",),
+    "zoo-mini-albert": ("wiki",),
+}
 """Backbones that are not in the wheel: a clone may have them, or `zoo-bench pretrain` trains them on these texts."""
 CLONED = ("zoo-mini",)
 """Which of MADE have their weights in the repository."""
