@@ -191,7 +191,8 @@ def without_pooler(model_class: Any) -> dict[str, bool]:
     return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}
 
 
-def _masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
+def masked_lm(source: BackboneSource, runtime: Runtime) -> PreTrainedModel:
+    """Return a checkpoint's model with its MLM head, float32; raises UsageError for a checkpoint without one."""
     import torch
     from transformers import AutoModelForMaskedLM
 
@@ -224,7 +225,7 @@ def mlm_head(source: BackboneSource, runtime: Runtime) -> nn.Module:
     """
     from zoo.engine.mlm_head import mlm_head_of
 
-    return mlm_head_of(_masked_lm(source, runtime), source.name)
+    return mlm_head_of(masked_lm(source, runtime), source.name)
 
 
 def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
@@ -232,7 +233,7 @@ def mlm_head_rows(source: BackboneSource, runtime: Runtime) -> torch.Tensor:
 
     Raises UsageError for a checkpoint without an MLM head.
     """
-    weight: torch.Tensor = _masked_lm(source, runtime).get_output_embeddings().weight.detach()
+    weight: torch.Tensor = masked_lm(source, runtime).get_output_embeddings().weight.detach()
     return weight
 
 

@@ -1,0 +1,90 @@
+"""Decoder-only encoders: rows and vectors of a causal model of two layers, against its own forward on one text."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from zoo.encoder import Runtime
+from zoo.errors import UsageError
+from zoo.methods.causal import Causal
+from zoo.recipe import all_recipes, parse_methods
+
+GOLDEN = {"causal": {"version": 1, "values": [-1.0, 0.4845, 0.4355, -0.0963, -0.8425, 0.5779, 1.0, -0.8176]}}
+TEXTS = ["the cat sees a dog", "a bird", "the river is near the old town and the tree"]
+
+
+@pytest.fixture(scope="module")
+def tiny_causal(tiny_roberta: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GPT-2 of two layers with a byte-level BPE, whose weights are large enough for attention to matter."""
+    from transformers import AutoTokenizer, GPT2Config, GPT2Model
+
+    folder = tmp_path_factory.mktemp("causal")
+    tokenizer = AutoTokenizer.from_pretrained(tiny_roberta)
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=2, n_head=2, initializer_range=0.3
+    )
+    GPT2Model(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def encoder_of(name: str, folder: Path, **fields: Any) -> Causal:
+    cls, recipe = parse_methods(name, all_recipes())[0].resolve({"backbone": str(folder)})
+    assert cls is Causal
+    return Causal(dataclasses.replace(recipe, **fields), Runtime())
+
+
+def states_of(encoder: Causal, ids: list[int]) -> np.ndarray:
+    with torch.no_grad():
+        return encoder.backbone.model(input_ids=torch.tensor([ids])).last_hidden_state[0].numpy()
+
+
+def test_prompteol_is_the_state_of_the_last_token(tiny_causal: Path) -> None:
+    encoder = encoder_of("prompteol", tiny_causal)
+    tokenizer = encoder.backbone.tokenizer
+    for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
+        ids = tokenizer(f'This sentence : "{text}" means in one word:"')["input_ids"][:-1]  # without the end token
+        assert encoder.token_table([text]).row(0).tolist() == ids
+        np.testing.assert_allclose(vector, states_of(encoder, ids)[-1], atol=1e-5)
+
+
+def test_an_echo_is_the_mean_over_the_second_copy(tiny_causal: Path) -> None:
+    encoder = encoder_of("echo", tiny_causal)
+    tokenizer = encoder.backbone.tokenizer
+    for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
+        ids = tokenizer(f"Rewrite the sentence: {text}, rewritten sentence: {text}")["input_ids"][:-1]
+        assert encoder.token_table([text]).row(0).tolist() == ids
+        size = len(tokenizer(f" {text}", add_special_tokens=False)["input_ids"])
+        np.testing.assert_allclose(vector, states_of(encoder, ids)[-size:].mean(0), atol=1e-5)
+
+
+def test_only_an_echo_s_first_state_knows_the_end(tiny_causal: Path) -> None:
+    """The state of the sentence's first word: in one copy it cannot tell what follows, in the second copy it can."""
+    for name, differs in (("causal-mean", False), ("echo", True)):
+        encoder = encoder_of(name, tiny_causal)
+        first = []
+        for text in ("the cat sleeps", "the cat runs"):
+            row = encoder.token_table([text]).row(0).tolist()
+            size = (len(row) - encoder.fixed) // (len(encoder.parts_of_row) - 1)
+            first.append(states_of(encoder, row)[len(row) - size])
+        assert (not np.allclose(*first, atol=1e-5)) is differs
+
+
+def test_a_long_text_is_cut_and_the_template_is_not(tiny_causal: Path) -> None:
+    long = "the cat sees a dog " * 30
+    for name in ("prompteol", "echo"):
+        encoder = encoder_of(name, tiny_causal)
+        table = encoder.token_table([long, ""])
+        assert encoder.fixed < len(table.row(0)) <= 64 and len(table.row(1)) >= encoder.fixed
+        assert np.isfinite(encoder.encode([long, ""])).all() and table.truncated == 1
+    with pytest.raises(UsageError, match="no room for a sentence"):
+        encoder_of("prompteol", tiny_causal, max_length=8)
+    with pytest.raises(ValueError, match="once or twice"):
+        Causal.Recipe(template="no place")

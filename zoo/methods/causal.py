@@ -1,0 +1,107 @@
+"""Decoder-only encoders: PromptEOL (Jiang et al. 2024), echo embeddings (Springer et al. 2025), plain means."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+
+from zoo.encoder import Runtime, Traits
+from zoo.engine.backbone import Backbone
+from zoo.engine.states import token_states
+from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
+from zoo.errors import UsageError
+from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.registry import register_method
+
+SENTENCE = "[X]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalRecipe(BackboneRecipe):
+    """The defaults are PromptEOL's."""
+
+    template: str = 'This sentence : "[X]" means in one word:"'  # [X] once, or twice for an echo
+    pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= self.template.count(SENTENCE) <= 2:
+            raise ValueError(f"template {self.template!r} must have {SENTENCE} once or twice")
+
+
+@register_method("causal", family="prompts")
+class Causal(BackboneEncoder[CausalRecipe]):
+    """A decoder-only model with a template: the last token's state, or the mean over the (repeated) sentence.
+
+    A token's state knows only the tokens before it; a template that ends after the sentence, or repeats it, makes
+    states that know all of it. The row begins with the tokenizer's first special tokens and has none at its end.
+
+    Example:
+        >>> from zoo import Runtime
+        >>> recipe = Causal.Recipe(template="Rewrite the sentence: [X]. The sentence: [X]", pooling="mean")
+        >>> Causal(recipe, Runtime()).encode(["a small dog"]).shape
+        (1, 256)
+    """
+
+    Recipe: ClassVar[type] = CausalRecipe
+
+    def __init__(self, recipe: CausalRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        tokenizer = self.backbone.tokenizer
+        start, _ = frame_of(tokenizer)
+        texts = recipe.template.split(SENTENCE)
+        # A blank before the sentence goes with its first word, as tokenizers with blanks join them.
+        self.lead = " " if texts[-2].endswith(" ") else ""
+        kept = [text.rstrip(" ") if i < len(texts) - 1 else text for i, text in enumerate(texts)]
+        parts = [np.array(tokenizer(t, add_special_tokens=False)["input_ids"] if t else [], np.int32) for t in kept]
+        self.parts_of_row = [np.concatenate([start, parts[0]]), *parts[1:]]
+        self.fixed = sum(map(len, self.parts_of_row))
+        if self.room < 1:
+            raise UsageError(
+                f"template {recipe.template!r} takes {self.fixed} tokens of the {self.length_limit} that a row has"
+                " (max_length, or the backbone's positions): no room for a sentence. Shorten it or allow more."
+            )
+
+    @property
+    def room(self) -> int:
+        """The most tokens of a sentence."""
+        return (self.length_limit - self.fixed) // (len(self.parts_of_row) - 1)
+
+    @classmethod
+    def traits(cls, recipe: CausalRecipe) -> Traits:
+        """Nothing is trained."""
+        return Traits(untrained=True, fine_tunes=True)
+
+    def token_table(self, texts: list[str]) -> TokenTable:
+        """Return the rows of the texts: the template's parts around the sentence, which is cut where there is no room.
+
+        An empty text leaves the template alone.
+        """
+        clean = [self.lead + clean_text(text, i) for i, text in enumerate(texts)]
+        table = MEMORY.tokenise(self.backbone.tokenizer, clean, max_length=self.room, add_special_tokens=False)
+        first, *others = self.parts_of_row
+        rows = [
+            np.concatenate([first, *(piece for part in others for piece in (table.row(i), part))])
+            for i in range(len(texts))
+        ]
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        ids = np.concatenate([np.empty(0, np.int32), *rows]).astype(np.int32)
+        return TokenTable(ids, offsets, table.truncated)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Token ids and mask (n, length), padded on the right -> vectors (n, dim) float32."""
+        lengths = attention_mask.sum(1)
+        if self.recipe.pooling == "last":
+            at = (lengths - 1).clamp(min=0)
+            return token_states(self.backbone.model, input_ids, attention_mask, at=at)[0][:, 0].float()
+        (states,) = token_states(self.backbone.model, input_ids, attention_mask)
+        end = lengths - len(self.parts_of_row[-1])
+        size = (lengths - self.fixed) // (len(self.parts_of_row) - 1)
+        places = torch.arange(states.shape[1], device=states.device)
+        # An empty sentence has the state of the token before it.
+        first = torch.where(size > 0, end - size, end - 1).clamp(min=0)
+        chosen = ((places >= first[:, None]) & (places < end.clamp(min=1)[:, None])).float()
+        return (states.float() * chosen.unsqueeze(-1)).sum(1) / chosen.sum(1, keepdim=True).clamp(min=1)

@@ -1,0 +1,129 @@
+"""Consecutive-sentence crops (González-Márquez and Kobak 2025): two blocks of sentences of one document are a pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.tokens import TokenTable, frame_of, tokenise
+from zoo.errors import TrainingError
+from zoo.methods.base import check_positive
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.modules.pooler import Pooler
+from zoo.registry import register_method
+from zoo.training.augment import generator
+from zoo.training.settings import TrainSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceCropsRecipe(ContrastiveRecipe):
+    """The defaults are those of the released code (berenslab/text-embed-augm@09ac529)."""
+
+    sentences: int = 2  # of a block
+    overlap: bool = False  # True, as in the code: the blocks only have different first sentences
+    window: int = 10  # sentences: a longer document is divided, since the paper's are abstracts
+    pooler: Pooler = "avg"
+    learning_rate: float = 2e-5
+    warmup: float = 0.1  # share of the steps of an epoch, then linearly to 0
+    train_max_length: int = 512
+    eval_every: int = 125
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "sentences")
+        if self.window < self.sentences + (1 if self.overlap else self.sentences):
+            raise ValueError(f"a window of {self.window} sentences has no two blocks of {self.sentences}")
+        if not 0 <= self.warmup <= 1:
+            raise ValueError(f"warmup must be between 0 and 1, not {self.warmup}")
+
+
+class SentenceCropsObjective(DropoutViewsObjective):
+    """-log exp(cos(h_i, h_i')/t) / sum_j exp(cos(h_i, h_j')/t), h and h' two blocks of a document."""
+
+    def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Ids and mask (n, 2, length) -> the vectors of both blocks (n, dim)."""
+        ids, mask = collated
+        vectors: torch.Tensor = self.pooler(ids.flatten(0, 1), mask.flatten(0, 1))
+        return vectors.view(len(ids), 2, -1).unbind(1)
+
+
+def windows(ends: NDArray[np.int64], most: int, least: int) -> NDArray[np.int64]:
+    """Return first and last sentence + 1 (n, 2) of windows of `least` to `most` sentences, within documents.
+
+    `ends` (sentences,) has the number after each sentence's document's last one.
+    """
+    found, start = [], 0
+    while start < len(ends):
+        end = min(start + most, int(ends[start]))
+        if end - start >= least:
+            found.append((start, end))
+        start = end
+    return np.array(found, dtype=np.int64).reshape(-1, 2)
+
+
+@register_method("sentence-crops", family="contrastive", paper="Cropping")
+class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
+    """Consecutive-sentence crops: blocks of a document contrasted with those of others; at test the mean of tokens.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = SentenceCrops(SentenceCrops.Recipe(batch_size=2), Runtime())
+        >>> corpus = Corpus("toy", [f"sentence number {i}" for i in range(16)], documents=[0, 4, 8, 12])
+        >>> encoder.fit(corpus, run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = SentenceCropsRecipe
+    loss_of_batch = SentenceCropsObjective
+    rows: int  # of the training
+
+    @property
+    def views_by_dropout(self) -> bool:
+        """False: the views are different sentences."""
+        return False
+
+    @classmethod
+    def traits(cls, recipe: SentenceCropsRecipe) -> Traits:
+        """Reads which sentences follow each other; a pass reads two blocks of each window."""
+        passes = 2.0 * recipe.sentences / recipe.window * recipe.epochs
+        return replace(super().traits(recipe), needs_neighbours=True, training_passes=passes)
+
+    def settings(self) -> TrainSettings:
+        """Return the recipe's optimisation settings; a row is a window, of which two blocks are read."""
+        recipe = self.recipe
+        steps = math.ceil(self.rows / (recipe.batch_size * recipe.accumulate))
+        return replace(super().settings(), warmup_steps=int(steps * recipe.warmup), units_per_row=2 * recipe.sentences)
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
+        """A batch is ids and mask (n, 2, longest) of two blocks of each window; raises TrainingError without one."""
+        recipe, tokenizer, pad_id = self.recipe, self.backbone.tokenizer, self.backbone.pad_id
+        size, start_end = recipe.sentences, frame_of(tokenizer)
+        inner = min(recipe.train_max_length, self.backbone.max_length) - sum(map(len, start_end))
+        gap = 1 if recipe.overlap else size
+        table = tokenise(tokenizer, corpus.sentences, max_length=None, add_special_tokens=False)
+        within = windows(corpus.document_ends(), recipe.window, size + gap)
+        self.rows = len(within)
+        if not self.rows:
+            raise TrainingError(f"no document of {corpus.name} has the {size + gap} sentences that two blocks need.")
+
+        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
+            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
+            pairs = []
+            for first, end in within[rows]:
+                earlier, later = np.sort(rng.choice(end - first - size - gap + 2, size=2, replace=False))
+                pairs.append(first + rng.permutation([earlier, later + gap - 1]))
+            starts = np.stack(pairs).T.ravel()
+            lengths = table.offsets[starts + size] - table.offsets[starts]
+            blocks = table.stretches(table.offsets[starts], np.minimum(lengths, inner)).framed(*start_end)
+            ids, mask = TokenTable(blocks.ids, blocks.offsets).padded(np.arange(len(starts)), pad_id)
+            return tuple(part.view(2, len(rows), -1).transpose(0, 1) for part in (ids, mask))
+
+        return batch, self.rows

@@ -1,0 +1,130 @@
+"""TSDAE (Wang et al. 2021): a decoder writes the sentence from the vector of the sentence with deleted words."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.backbone import masked_lm
+from zoo.engine.dropout import set_dropout
+from zoo.engine.tokens import tokenise
+from zoo.errors import UsageError
+from zoo.methods.contrastive import Contrastive, TrainedRecipe
+from zoo.modules.pooler import Pooler, TrainedPooler
+from zoo.registry import register_method
+from zoo.training.augment import generator, make_augmenter
+from zoo.training.loop import Objective
+from zoo.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from zoo.encoder import Runtime
+    from zoo.engine.backbone import Backbone
+
+
+@dataclass(frozen=True, kw_only=True)
+class TSDAERecipe(TrainedRecipe):
+    """The defaults are the paper's (section 3): deletion of 0.6 of the words, [CLS], tied weights."""
+
+    noise: str = "delete:0.6:word"  # of the encoder's text (zoo.training.augment); int(0.6 n) words
+    tied: bool = True  # the decoder's self-attention and other common weights are the encoder's
+    batch_size: int = 8
+    learning_rate: float = 3e-5  # constant, as in sentence-transformers' example
+    train_max_length: int = 128  # open
+    eval_every: int = 250
+
+    @property
+    def pooler(self) -> Pooler:
+        """[CLS] of the last layer, without an MLP."""
+        return "cls_before_pooler"
+
+
+def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTrainedModel:
+    """Return a causal language model with attention to vectors, which has the checkpoint's weights.
+
+    `tied`: the weights that both have are the backbone's own tensors. The weights of the new attention are drawn.
+    Raises UsageError for an architecture that has no such decoder, or a checkpoint without an MLM head.
+    """
+    from transformers import AutoModelForCausalLM
+
+    config = copy.deepcopy(backbone.model.config)
+    config.is_decoder, config.add_cross_attention = True, True
+    try:
+        decoder: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+    except ValueError as error:
+        raise UsageError(f"tsdae: backbone {backbone.source.name!r} has no decoder; use a BERT or RoBERTa.") from error
+    decoder.load_state_dict(masked_lm(backbone.source, runtime).state_dict(), strict=False)
+    if tied:
+        of_decoder = dict(getattr(decoder, decoder.base_model_prefix).named_modules())
+        for name, parameter in backbone.model.named_parameters():
+            module, _, attribute = name.rpartition(".")
+            if hasattr(of_decoder.get(module), attribute):
+                setattr(of_decoder[module], attribute, parameter)
+        decoder.tie_weights()  # the output embeddings follow the input's
+    return decoder
+
+
+class TSDAEObjective(Objective):
+    """Cross-entropy of the next token, given those before it and the vector of the damaged sentence (Eq. 1)."""
+
+    def __init__(self, pooler: TrainedPooler, decoder: PreTrainedModel, pad_id: int) -> None:
+        super().__init__()
+        self.pooler, self.decoder, self.pad_id = pooler, decoder, pad_id
+
+    def forward(self, *collated: torch.Tensor, **_: object) -> torch.Tensor:
+        """Ids and mask (n, length) of damaged sentences, ids and mask of whole ones -> scalar loss."""
+        noisy_ids, noisy_mask, ids, _mask = collated
+        vectors = self.pooler(noisy_ids, noisy_mask)
+        # Padding is on the right, which causal attention does not see.
+        states = self.decoder(input_ids=ids[:, :-1], encoder_hidden_states=vectors.unsqueeze(1), use_cache=False)
+        logits = states.logits.float().flatten(0, 1)
+        return F.cross_entropy(logits, ids[:, 1:].flatten(), ignore_index=self.pad_id)
+
+
+@register_method("tsdae", family="contrastive", paper="TSDAE")
+class TSDAE(Contrastive[TSDAERecipe]):
+    """TSDAE: a denoising auto-encoder whose decoder sees the sentence's vector alone; at test [CLS].
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = TSDAE(TSDAE.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = TSDAERecipe
+
+    def objective(self) -> Objective:
+        """Return the loss of writing the sentence."""
+        decoder = decoder_of(self.backbone, self.runtime, tied=self.recipe.tied)
+        set_dropout(decoder, self.recipe.dropout)
+        return TSDAEObjective(TrainedPooler(self.backbone.model, self.recipe.pooler), decoder, self.backbone.pad_id)
+
+    @classmethod
+    def traits(cls, recipe: TSDAERecipe) -> Traits:
+        """Passes: the damaged sentence in the encoder, the whole one in the decoder."""
+        return replace(super().traits(recipe), training_passes=2.0 * recipe.epochs)
+
+    def settings(self) -> TrainSettings:
+        """Return the recipe's optimisation settings, at a constant rate."""
+        return replace(super().settings(), schedule="constant")
+
+    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[Any]], tuple[Any, ...]], int]:
+        """A batch is damaged sentences and whole ones, ids and masks."""
+        table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
+        augmenter = make_augmenter(self.backbone, (self.recipe.noise,), keeps=0)
+
+        def batch(rows: NDArray[Any]) -> tuple[torch.Tensor, ...]:
+            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
+            noisy = augmenter.batch([table.row(int(i)) for i in rows], rng)
+            return *noisy, *table.padded(rows, self.backbone.pad_id)
+
+        return batch, len(table)
