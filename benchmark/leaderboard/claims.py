@@ -35,21 +35,24 @@ class Printed:
         """The printed difference of a and b, or the value of a alone."""
         return self.a.scores[self.column] - (self.b.scores[self.column] if self.b else 0.0)
 
-    def spread(self) -> float | None:
-        """Return the printed deviation over (the most) seeds of one of the recipes on a's backbone; None for none."""
+    def spread(self) -> tuple[float, str] | None:
+        """Return the deviation over the most seeds printed for a recipe on a's backbone, and its source; None: none."""
         names = {*self.a.row.recipes, *(self.b.row.recipes if self.b else ())}
         known = [
             one
             for one in published().lines
             if one.row.backbone == self.a.row.backbone and self.column in one.std and names & {*one.row.recipes}
         ]
-        return max(known, key=lambda one: one.row.seeds or 0).std[self.column] if known else None
+        if not known:
+            return None
+        most = max(known, key=lambda one: one.row.seeds or 0)
+        return most.std[self.column], f"{most.row.seeds or 'several'} seeds of {most.row.method}, {most.table.source()}"
 
     def text(self) -> str:
         """Return "+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT)", and the size in spreads over seeds."""
         lines = [self.a, *([self.b] if self.b else [])]
         spread = self.spread() if self.b else None
-        size = f"; {abs(self.value) / spread:.1f} printed standard deviations over seeds" if spread else ""
+        size = f"; {abs(self.value) / spread[0]:.1f} standard deviations of {spread[1]}" if spread else ""
         value = f"{self.value:{'+' if self.b else ''}.{max(one.decimals for one in lines)}f}"
         sources = "; ".join(dict.fromkeys(one.table.source() for one in lines))
         return f"{value} ({sources}, {self.column}: {', '.join(one.row.method for one in lines)}{size})"

@@ -54,7 +54,8 @@ def test_every_table_and_figure_of_the_papers_is_in_the_list(prefix: str) -> Non
 
 
 def test_every_published_table_belongs_to_one_item() -> None:
-    tables = {(line.table.paper, line.table.table) for line in published().lines}
+    spread = "simple-simcse"  # of seeds; no paper's table
+    tables = {(one.table.paper, one.table.table) for one in published().lines if one.table.paper != spread}
     named = [(one.paper, table) for one in ITEMS.values() for table in one.tables]
     assert sorted(named) == sorted(tables)
 
