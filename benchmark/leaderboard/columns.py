@@ -177,7 +177,7 @@ _BUILTIN = (
     Column("device", title="Device", outputs=_COST),
     *map(Column, ("limit", "protocol", "version")),
     Column("environments", outputs=()),
-    Column("not available", lambda row: row.notes, outputs=("csv", "details")),
+    Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
     Column("may be best", lambda row: bool(row.mark), outputs=("details",)),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
     Column("recipe", lambda row: short_name(row.recipe) if row.recipe else "", outputs=("details",)),

@@ -168,8 +168,7 @@ def conditions(row: Row) -> str:
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
     parts += [trained(about), contamination(about), chosen_on(about), redefined(about)]
-    if about["seeds"] > 1:
-        parts.append(f"{about['seeds']} seeds")
+    parts.append(row.missing_seeds or (f"{about['seeds']} seeds" if about["seeds"] > 1 else ""))
     return ", ".join(filter(None, parts))
 
 

@@ -86,7 +86,7 @@ def latex(table: Table) -> str:
 
 
 def _described(row: Row) -> str:
-    """Return a row's conditions except its group and its number of seeds."""
+    """Return a row's conditions except its group and its number of seeds, unless some are missing."""
     about = row.about
     parts = [
         backbone_of(about),
@@ -95,6 +95,7 @@ def _described(row: Row) -> str:
         contamination(about),
         chosen_on(about),
         redefined(about),
+        row.missing_seeds,
     ]
     return ", ".join([*filter(None, parts), f"protocol {about['protocol']}"])
 

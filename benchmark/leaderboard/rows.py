@@ -81,6 +81,13 @@ class Row:
         """Whether it has a score on any task."""
         return any(value.mean is not None for value in self.values.values())
 
+    @property
+    def missing_seeds(self) -> str:
+        """The text "1 of 2 seeds" where seeds are missing that the run of its records planned, else ""."""
+        planned = max((record.get("seeds", 0) for record in self.records), default=0)
+        seeds = len({record["seed"] for record in self.records})
+        return f"{seeds} of {planned} seeds" if seeds < planned else ""
+
     def place(self) -> str:
         """Return the printed rank: "3", "≈3" for a row that may truly be the best, "" without a rank."""
         return self.mark + str(self.rank or "")

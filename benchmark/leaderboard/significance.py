@@ -54,15 +54,16 @@ def mark_best(
     other gold scores than the best row. If the best row lacks comparable ones, no row is compared. The legend also
     says what differences so many seeds find. It is "" where there is nothing to say.
     """
-    ranked = [row for row in rows if row.rank is not None]
+    lacking = [row for row in rows if row.rank is not None and row.missing_seeds]
+    ranked = [row for row in rows if row.rank is not None and not row.missing_seeds]
     mine = {id(row): _scored(row, records[row.identity, row.row_key], store) for row in ranked}
     noise = _one_seed_noise(ranked, records, borrow)
     alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
     known = [row for row in ranked if row.name not in noise or noise[row.name].df]
-    about_seeds = _about_one_seed(alone, noise)
+    about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
     first = mine[id(known[0])] if known else None
     if len(ranked) < 2 or first is None:
-        return about_seeds if len(ranked) > 1 else ""
+        return about_seeds if len(ranked) + len(lacking) > 1 else ""
     golds = {task: _golds(of_task) for task, of_task in first.items()}
     comparable = [
         (row, of_row)
@@ -120,6 +121,12 @@ def _about_one_seed(alone: Sequence[Row], noise: Mapping[str, SeedNoise]) -> str
             f" of its own: {', '.join(borrowed)}."
         )
     return " ".join(parts)
+
+
+def _about_missing_seeds(lacking: Sequence[Row]) -> str:
+    """Return which rows have no mark because the table lacks seeds that were planned."""
+    names = ", ".join(f"{row.name} ({row.missing_seeds})" for row in lacking)
+    return f"Seeds are missing, so there is no mark (run the same command again): {names}." if names else ""
 
 
 def _power(one: Sample, seeds: Sequence[int]) -> str:

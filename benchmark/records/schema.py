@@ -219,6 +219,7 @@ class Record(TypedDict):
     method: MethodPart
     task: TaskPart
     seed: int | None
+    seeds: NotRequired[int]  # how many seeds, from 0, the run planned for this row
     precision: str
     limit: int | None
     scores: ScoresPart | None
@@ -252,6 +253,7 @@ class MeasuredPart(TypedDict, total=False):
     seconds: float
     sketch: list[list[float]]
     run_file: RunFilePart
+    seeds: int
     pairs: PairsPart | None  # added when the record is written, as is `replaces`
     replaces: list[str]
     traceback: str

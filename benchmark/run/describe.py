@@ -37,6 +37,7 @@ def record_of(
 ) -> Record:
     """Return the record of a measured, failed or n/a cell."""
     file = {"run_file": dataclasses.asdict(run_file)} if run_file else {}
+    seeds = {"seeds": plan.seeds} if plan.seeds else {}
     cell, data = measured.cell, measured.cell.task.data
     method: MethodPart = {
         "name": plan.name,
@@ -78,5 +79,5 @@ def record_of(
         "version": __version__,
         "code": {"commit": commit(), "digest": plan.code, "scorer": cell.scorer},
         "command": list(command),
-        **cast("MeasuredPart", {**file, **measured.more}),
+        **cast("MeasuredPart", {**file, **seeds, **measured.more}),
     }

@@ -70,6 +70,7 @@ class EncoderPlan(IdentifiedMethod):
     """One encoder to obtain (by training, fitting or loading), and the cells to measure with it."""
 
     seed: int | None
+    seeds: int | None = None  # how many seeds, from 0, its row is planned to have; None: it depends on none
     key: str
     cells: tuple[Cell, ...]
     called: str = ""  # the printed name, where that is shorter
@@ -200,6 +201,7 @@ def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: 
     encoders = []
     for method in identified:
         start_key = _start_key(method.start, identified)
+        planned = max(seeds) + 1 if method.traits.stochastic else None
         for seed in seeds if method.traits.stochastic else [None]:
             key = encoder_key(method.row_key, seed)
             cells = tuple(
@@ -207,7 +209,7 @@ def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: 
                 for task, scorer, vectors in zip(setting.tasks, scorers, method.known, strict=True)
             )
             more: dict[str, Any] = {**vars(method), "called": called[method.name], "start_key": start_key}
-            encoders.append(EncoderPlan(seed=seed, key=key, cells=cells, **more))
+            encoders.append(EncoderPlan(seed=seed, seeds=planned, key=key, cells=cells, **more))
     return Plan(encoders)
 
 
