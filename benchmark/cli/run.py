@@ -270,10 +270,7 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
     if options.workers > 1 and options.executor is None:
         from benchmark.run.executors.workers import as_fast_here
 
-        say(
-            as_fast_here(prepared, options)
-            or f"{options.workers} workers are faster than one process with all threads."
-        )
+        say(as_fast_here(prepared, options) or f"{options.workers} workers take less time than all threads in one.")
 
 
 def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
