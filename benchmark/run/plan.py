@@ -170,17 +170,6 @@ def _is_builtin(cls: type[Encoder]) -> bool:
     return name is not None and METHODS.is_builtin(name)
 
 
-def _checked_sources(sources: Any) -> dict[str, Any]:
-    """Return the result of `sources()`; raises ContractError unless it maps names to plain values."""
-    try:
-        sha256_json(sources)
-        if isinstance(sources, dict) and all(isinstance(name, str) for name in sources):
-            return sources
-    except (TypeError, ValueError, RecursionError):
-        pass
-    raise ContractError(f"sources() must return names with their identity in plain values, not {sources!r:.100}.")
-
-
 def text_kind(traits: Traits) -> str:
     """Return what a method is trained on: "pairs", "target" (the tasks' texts), "neighbours", "corpus", or ""."""
     if traits.needs_pairs or not traits.needs_corpus:

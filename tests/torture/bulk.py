@@ -32,7 +32,6 @@ def _cases(folder: Path, rows: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     from zoo.formats import text_vectors, word_vectors
     from zoo.recipe import read_yaml
     from zoo.srl.views import read_views
-    from zoo.training.folder import read_log
 
     nowhere = DataSource(None, hub=False)
 
@@ -72,7 +71,6 @@ def _cases(folder: Path, rows: int) -> Iterator[tuple[str, Callable[[], Any]]]:
         "wide.txt", b"3 999999\n", lambda n: b"w%d 1 2 3\n" % n, lambda path: word_vectors.read_word_vectors(str(path))
     )
     yield case("vectors.tsv", b"", lambda n: b"text %d\t1 2 3\n" % n, lambda path: text_vectors.read([path]))
-    yield case("log.jsonl", b"", lambda n: b'{"step": %d, "loss": 1.5}\n' % n, read_log)
     yield case("mapping.json", b"{", lambda n: b'"%d": [%d, {"a": null}],' % (n, n), read_json)
     yield case("flat.yaml", b"summary: x\n", lambda n: b"k%d: {a: [1, 2, &x 3]}\n" % n, read_yaml)
     yield case("deep.yaml", b"a: ", lambda n: b"[", read_yaml)

@@ -113,12 +113,9 @@ def _small(folder: Path) -> Iterator[Reader]:
     from benchmark.run.fit import read_fit
     from tests.torture.readers import Reader
     from zoo.srl.views import read_views, write_views
-    from zoo.training.folder import read_log
 
     fit = {"files": {"recipe.json": "0" * 64}, "training": {"steps": 3}}
     yield Reader("fit.json", "fit.json", signed(fit), lambda path: read_fit(path.parent), value=fit, make=signed)
-    log = [{"step": 1, "loss": 0.5, "learning_rate": 1e-5}, {"step": 2, "dev_score": 70.5}]
-    yield Reader("training log", "log.jsonl", as_json_lines(log), read_log, value=log, make=as_json_lines)
     write_views(folder / "kept" / "views.jsonl.gz", ["He reads.", "She runs."])
 
     def views(value: Any) -> bytes:

@@ -394,11 +394,6 @@ def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
     return kinds
 
 
-def word_starts(tokenizer: PreTrainedTokenizerBase) -> Flags:
-    """Return for every token id whether it starts a word; with Ġ and ▁, punctuation belongs to the word before it."""
-    return np.asarray(token_kinds(tokenizer) != PIECE, np.bool_)
-
-
 def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk: int = 1024) -> NDArray[np.int32]:
     """Return the k nearest ids of each token id, by cosine of static vectors (len(kinds), dim); filled up with -1.
 

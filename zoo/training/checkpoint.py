@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from zoo.errors import CorruptError
-from zoo.files import WRONG_CONTENT, read_tensors, write_tensors
+from zoo.files import WRONG_CONTENT, write_tensors
 
 
 def random_state() -> dict[str, torch.Tensor]:
@@ -94,20 +94,6 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
 def _refuse_value(value: object) -> NoReturn:
     # LambdaLR's state has None for functions; any other value that JSON cannot represent is an error.
     raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")
-
-
-def load_checkpoint(
-    path: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    scheduler: torch.optim.lr_scheduler.LRScheduler,
-    rank: int = 0,
-) -> dict[str, Any]:
-    """Read and restore what `save_checkpoint` wrote, for process `rank`, and return its facts.
-
-    Raises CorruptError when the file is damaged, of another training, or from fewer processes.
-    """
-    return restore_checkpoint(path, *read_tensors(path, unsigned=False), model, optimizer, scheduler, rank)
 
 
 def restore_checkpoint(

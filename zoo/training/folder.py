@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from zoo.errors import CorruptError, MissingError, ZooError
-from zoo.files import WRONG_CONTENT, read_tensors, read_text, write_tensors, write_text
+from zoo.files import WRONG_CONTENT, read_tensors, write_tensors, write_text
 
 Tensors = dict[str, torch.Tensor]
 
@@ -160,14 +160,3 @@ def _is_number(value: object) -> bool:
 def _is_entry(line: object) -> bool:
     entry = json.loads(line) if isinstance(line, str) else None
     return isinstance(entry, dict) and _is_step(entry.get("step"))
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a training's log, without damaged lines."""
-    entries = []
-    for line in read_text(path).splitlines():
-        with contextlib.suppress(ValueError):
-            entry = json.loads(line)
-            if isinstance(entry, dict) and isinstance(entry.get("step"), int):
-                entries.append(entry)
-    return entries

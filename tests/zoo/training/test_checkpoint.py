@@ -13,7 +13,7 @@ from torch import nn
 
 from zoo.errors import CorruptError, MissingError
 from zoo.files import read_tensors, write_tensors
-from zoo.training.checkpoint import load_checkpoint, random_state, save_checkpoint, set_random_state
+from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state
 
 
 def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
@@ -22,6 +22,11 @@ def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
     model[3].bias.requires_grad_(False)
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=0.1, fused=True)
     return model, optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+
+
+def load_checkpoint(path: Path, *parts: Any) -> dict[str, Any]:
+    """Read and restore what `save_checkpoint` wrote; `parts` may end with the number of the process."""
+    return restore_checkpoint(path, *read_tensors(path, unsigned=False), *parts)
 
 
 def steps(model: nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any, count: int) -> list[float]:

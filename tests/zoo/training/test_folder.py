@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -17,7 +16,7 @@ from zoo.encoder import Run, Runtime
 from zoo.errors import Interrupted
 from zoo.files import read_tensors, write_tensors
 from zoo.progress import Progress
-from zoo.training.folder import BEFORE, LAST, LOG, read_log
+from zoo.training.folder import BEFORE, LAST, LOG
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 
@@ -209,11 +208,3 @@ def test_a_log_that_cannot_be_written_stops_no_training(tmp_path: Path, whole: A
 
     assert equal(fit(tmp_path, stop=block, said=said), whole)
     assert any("cannot be written" in line and "goes on" in line for line in said)
-
-
-def test_reading_a_log_leaves_out_damaged_lines(tmp_path: Path) -> None:
-    good = [{"step": n, "loss": 1.0 / n} for n in range(1, 4)]
-    lines = [json.dumps(good[0]), "{", "[1]", '{"step": "2"}', json.dumps(good[1]), "null", json.dumps(good[2])]
-    (tmp_path / LOG).write_text("\n".join(lines), encoding="utf-8")
-    assert read_log(tmp_path / LOG) == good
-    assert np.isfinite([entry["loss"] for entry in good]).all()
