@@ -15,5 +15,6 @@ run() {
 run --suite sts,words,phrases --methods "$untrained,whitening,simcse,promptbert-repo,ptbert-avg"
 run --suite sts --methods whitening-target # fitted on the texts of each task
 zoo-bench analyze bias --backbone zoo-small --sentences 20000 --data "$data" --out "$here/analyses" --no-plots --precision fp32 || status=$?
+zoo-bench analyze anisotropy --methods static-avg,avg-last --backbone zoo-small --sentences 2000 --data "$data" --out "$here/analyses" --no-plots --precision bf16 || status=$?
 zoo-bench claims --results "$here" || status=$?
 exit "$status"

@@ -10,15 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from zoo.encoder import Run, Runtime
 from zoo.errors import CorruptError, Interrupted, UsageError
 from zoo.files import read_tensors
 from zoo.pretraining.mlm import mask_tokens
 from zoo.pretraining.pretrain import PlainTexts, PretrainRecipe, pretrain, score_checkpoint
+from zoo.pretraining.recipe import read_pretrain_recipe
 from zoo.pretraining.setting import split_rows
-from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
+from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids, start_weights
 from zoo.pretraining.text import tokenise_files
 
 pytestmark = pytest.mark.slow
@@ -254,3 +255,19 @@ def test_a_checkpoint_is_scored_on_the_trainings_rows_and_masks(text: Path, tmp_
     assert score.accuracy == facts["held_out_accuracy"]
     assert score.pseudo_perplexity == pytest.approx(facts["held_out_pseudo_perplexity"], rel=1e-5)
     assert score.tokens == facts["held_out_masked_tokens"]
+
+
+@pytest.mark.parametrize(("name", "alike"), [("two-layers", 0.0), ("zoo-mini", 1.0)])
+def test_an_ordinary_start_leaves_head_and_embeddings_apart(name: str, alike: float) -> None:
+    """PPMI vectors decide what PromptBERT's table 12 asks of an untied model; first weights as BERT's do not."""
+    recipe = read_pretrain_recipe(f"{name}:tie_embeddings=false")
+    config = BertConfig(
+        vocab_size=300, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, tie_word_embeddings=False
+    )
+    model = BertForMaskedLM(config)
+    with torch.no_grad():
+        start_weights(model, np.random.default_rng(0).integers(0, 300, 9000), None, recipe, 0)
+    words, head = model.bert.embeddings.word_embeddings.weight, model.cls.predictions.decoder
+    cosines = torch.nn.functional.cosine_similarity(words, head.weight)
+    assert cosines.mean().item() == pytest.approx(alike, abs=0.05)
+    assert bool((head.bias == 0).all()) == (name == "two-layers")
