@@ -7,6 +7,7 @@ papers' evaluations do. The `-raw` tasks read the untokenised text of today's hu
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -104,6 +105,22 @@ def disjoint(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
     return found
 
 
+def without_duplicates(row: TaskRow, data: DataSource, limit: int | None) -> PairsData:
+    """Score the test pairs whose two texts, in either order, are no other pair of train, dev or test."""
+    located = data.locate(row.dataset, row.form)
+    splits = stsb_splits(located)
+    pairs = {split: [frozenset(both) for both in zip(p.first, p.second, strict=True)] for split, p in splits.items()}
+    times = Counter(pair for of_split in pairs.values() for pair in of_split)
+    again = {split: {i for i, pair in enumerate(pairs[split]) if times[pair] > 1} for split in ("dev", "test")}
+    test, dev = (splits[split].without(again[split]) for split in ("test", "dev"))
+    whole = dev_rows_in_tests("STS-B" if row.form == "tokenised" else "STS-B-raw", located.sha256)
+    located = dataclasses.replace(located, sha256=sha256_json([located.sha256, sorted(again["test"])]))
+    found = PairsData(located, {"test": test}, dev, limit=limit, train=splits["train"])
+    left = [i for i in range(len(pairs["dev"])) if i not in again["dev"]]
+    found.dev_in_test = None if whole is None else [new for new, old in enumerate(left) if old in set(whole)]
+    return found
+
+
 def three_splits(
     row: TaskRow,
     data: DataSource,
@@ -147,6 +164,12 @@ ROWS = (
             ("stsb-dev-disjoint", "", "tokenised"),
             ("stsb-dev-disjoint-raw", ", untokenised", "raw"),
         )
+    ),
+    *(
+        TaskRow(
+            name, f"STS Benchmark, test without pairs that occur twice{more}", "STSBenchmark", without_duplicates, form
+        )
+        for name, more, form in (("stsb-once", "", "tokenised"), ("stsb-once-raw", ", untokenised", "raw"))
     ),
     TaskRow(
         "STS-B-raw", "STS Benchmark, test, untokenised", "STSBenchmark", _test, "raw", aliases=("STSBenchmark-raw",)

@@ -118,3 +118,21 @@ def test_dev_pairs_are_a_task_of_their_own(data_dir: Path) -> None:
     assert dev.rows == 1500 and test.rows == 1379
     assert 100 * dev.score(vectors)["main"] == pytest.approx(test.score_dev(vectors))
     assert sorted(set(dev.unlabelled())) == sorted(set(test.unlabelled()))
+
+
+@pytest.mark.parametrize("form", ["", "-raw"])
+def test_pairs_that_occur_twice_are_left_out(form: str, data_dir: Path) -> None:
+    """1,362 of 1,379 test pairs and 1,485 of 1,500 development pairs are no other pair, in either order."""
+    whole, once = (load(f"{name}{form}", data_dir) for name in ("STS-B", "stsb-once"))
+    assert whole.dev is not None and once.dev is not None and whole.train is not None
+    assert (once.rows, len(once.dev), once.located.sha256 != whole.located.sha256) == (1362, 1485, True)
+    every = [
+        sorted(both)
+        for part in (whole.train, whole.dev, whole.subsets["test"])
+        for both in zip(part.first, part.second, strict=True)
+    ]
+    kept = [sorted(both) for both in zip(once.subsets["test"].first, once.subsets["test"].second, strict=True)]
+    assert all(every.count(pair) == 1 for pair in kept[:40])
+    marked = once.dev_in_test or []
+    before = {(whole.dev.first[i], whole.dev.second[i]) for i in whole.dev_in_test or ()}
+    assert len(marked) > 1000 and all((once.dev.first[i], once.dev.second[i]) in before for i in marked)
