@@ -19,7 +19,7 @@ NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "notebooks" / "measure
 
 
 def read() -> Any:
-    nbformat = pytest.importorskip("nbformat")
+    nbformat = pytest.importorskip("nbformat", reason="pip install nbclient ipykernel")
     return nbformat.read(NOTEBOOK, as_version=4)
 
 

@@ -196,7 +196,7 @@ def test_vectors_are_trained_and_have_rows(
     [("one line only", "v.vec", "nothing to train"), ("words " * 50, "v.npz", ".vec or .txt")],
 )
 def test_vectors_of_nothing_are_refused(cli: Cli, tmp_path: Path, content: str, name: str, said: str) -> None:
-    pytest.importorskip("gensim")
+    pytest.importorskip("gensim", reason="pip install 'zoo-bench[vectors]'")
     (tmp_path / "t.txt").write_text(content)
     answer = cli("pretrain-vectors", "word2vec", "--text", tmp_path / "t.txt", "--out", tmp_path / name)
     assert answer.code == 2 and said in answer.err and not (tmp_path / name).exists()

@@ -18,7 +18,7 @@ from zoo.engine.backbone import Backbone
 from zoo.errors import ZooError
 from zoo.methods.pretrained import Pretrained
 
-st = pytest.importorskip("sentence_transformers")
+st = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
 modules = pytest.importorskip("sentence_transformers.models")
 
 TEXTS = ["A small dog runs.", "rain"]

@@ -194,7 +194,7 @@ def test_every_way_to_a_model_meets_the_check(copied: Path) -> None:
 
 
 def test_the_package_does_not_meet_it_either(copied: Path) -> None:
-    pytest.importorskip("sentence_transformers")
+    pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
     source = find_backbone(str(copied))
     state(copied, vocab_size=10_000_000)
     with pytest.raises(CorruptError, match="vocab_size 10,000,000"):

@@ -19,7 +19,7 @@ from zoo.methods.pooled import Average
 
 pytestmark = pytest.mark.slow
 
-st = pytest.importorskip("sentence_transformers")
+st = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
 
 CORPUS = zoo.Corpus("toy", [f"The {a} is near the {b}." for a in "river lamp train".split() for b in "sea map".split()])
 TEXTS = [*PROBES, "The Committee POSTPONED its decision.", "", "word " * 1000]

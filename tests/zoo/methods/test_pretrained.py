@@ -25,7 +25,7 @@ GOLDEN = {
     }
 }
 
-st = pytest.importorskip("sentence_transformers")
+st = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
 modules = pytest.importorskip("sentence_transformers.models")
 
 TEXTS = ["A small dog runs.", "rain", "The Committee POSTPONED its decision.", "rain", "word " * 100]

@@ -135,14 +135,14 @@ def test_a_stopped_training_goes_on_to_the_same_table(tiny_bert: Path, tmp_path:
 
 
 def test_the_export_gives_equal_vectors_in_both_packages(tiny_bert: Path, tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers")
+    library = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
     encoder = made(None, tiny_bert)
     encoder.fit(toy(), run=Run(seed=0))
     write_sentence_transformers(encoder, tmp_path / "out", card="# Words\n")
     texts = [*PROBES, "an unknownxyz \u2603 word", *(text for text in ODD_TEXTS if text.isprintable())]
     theirs = library.SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
     assert np.abs(theirs - encoder.encode(texts)).max() < 1e-6
-    model2vec = pytest.importorskip("model2vec")
+    model2vec = pytest.importorskip("model2vec", reason="pip install model2vec")
     theirs = model2vec.StaticModel.from_pretrained(tmp_path / "out").encode(texts)
     assert np.abs(theirs - encoder.encode(texts)).max() < 1e-6
 
