@@ -29,8 +29,6 @@ from benchmark.tasks.base import Task
 from benchmark.tasks.suites import Suite, all_suites, suite_name
 from zoo.errors import UsageError, did_you_mean
 
-_ORDER = ("sts", "relatedness", "words", "phrases", "semeval", "transfer", "finetune", "pocket")
-
 
 @click.command("tasks")
 @click.argument("names", nargs=-1, type=TASKS_OR_SUITES, callback=joined)
@@ -130,7 +128,7 @@ def _print_tasks(listed: list[dict[str, Any]]) -> None:
         return
     width = line_width()
     left = max(len(one["name"]) for one in listed) + 4
-    for family in sorted({one["family"] for one in listed}, key=lambda name: (*_ORDER, name).index(name)):
+    for family in sorted({one["family"] for one in listed}, key=lambda name: (name == "plugins", name)):
         say(f"{family}:")
         for one in listed:
             if one["family"] == family:

@@ -1,4 +1,4 @@
-"""The data catalog: rows, licence, citation, checksums and sources of every data set, from catalog.yaml."""
+"""The data catalog: rows, licence, citation, checksums, sources and tasks of every data set, a file each in sets/."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zoo.errors import UsageError, did_you_mean
 from zoo.files import sha256_json
 from zoo.recipe import read_yaml
 
-CATALOG = Path(__file__).with_name("catalog.yaml")
+SETS = Path(__file__).with_name("sets")
 POCKET = Path(__file__).with_name("pocket")
 
 
@@ -45,6 +45,7 @@ class Dataset:
     lines: int | None = None
     ordered: bool = False  # of a corpus: neighbouring lines are neighbouring sentences of its documents
     forms: Mapping[str, Form] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # see sets/README.md
 
     def form(self, name: str) -> Form:
         """Return a form by name."""
@@ -54,11 +55,12 @@ class Dataset:
 @functools.cache
 def catalog() -> dict[str, Dataset]:
     """Read the catalog that ships with the package."""
-    entries = read_yaml(CATALOG)
-    return {
-        name: Dataset(**{**entry, "name": name, "forms": {k: Form(**v) for k, v in entry["forms"].items()}})
-        for name, entry in entries.items()
-    }
+    found = {}
+    for path in sorted(SETS.glob("*.yaml")):
+        entry = read_yaml(path)
+        forms = {name: Form(**form) for name, form in entry["forms"].items()}
+        found[path.stem] = Dataset(**{**entry, "name": path.stem, "forms": forms})
+    return found
 
 
 def dataset(name: str) -> Dataset:

@@ -1,16 +1,20 @@
-"""The tasks: one file per family with a table of rows, and their registry. Listing reads no data, imports no torch."""
+"""The registry of tasks, those of the catalog and of the families' tables; listing reads no data, imports no torch."""
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from benchmark.tasks import finetune, phrases, pocket, relatedness, semeval, sts, transfer, words
+from benchmark.data.catalog import SETS, catalog
 from benchmark.tasks.base import Scores, Task, TaskData, TaskRow
+from zoo.errors import UsageError
+from zoo.recipe import build
 from zoo.registry import Registered, Registry
-
-_FAMILIES = (sts, relatedness, transfer, words, phrases, semeval, finetune, pocket)
 
 C = TypeVar("C", bound=type[Task])
 
@@ -47,12 +51,48 @@ class TaskRegistry(Registry[Task]):
         return found if isinstance(found, TaskRow) else super().made_of(found, base, origin)()  # type: ignore[operator]
 
 
-TASKS = TaskRegistry(
-    "task",
-    base="benchmark.tasks.base:Task",
-    group="zoo_bench.tasks",
-    builtin=lambda: {row.name: Registered(row, family.__name__) for family in _FAMILIES for row in family.ROWS},
-)
+@dataclass(frozen=True, kw_only=True)
+class _Entry:
+    """A task as the file of its data set states it."""
+
+    title: str
+    read: str
+    form: str = "plain"
+    metric: str = "Spearman, cosine"
+    version: int = 1
+    aliases: tuple[str, ...] = ()
+
+
+def _row(name: str, dataset: str, content: Mapping[str, Any]) -> tuple[TaskRow, str]:
+    """Return the task of a data set's file, and the module of its function."""
+    stated = dict(content)
+    settings, suites = stated.pop("settings", {}), stated.pop("suites", {})
+    entry = build(_Entry, stated, f"{SETS / dataset}.yaml: {name}")
+    family, _, function = entry.read.partition(".")
+    module = importlib.import_module(f"{__name__}.{family}")
+    read = partial(getattr(module, function), **settings)
+    row = TaskRow(name, entry.title, dataset, read, entry.form, entry.metric, entry.version, entry.aliases, suites)
+    return row, module.__name__
+
+
+def _with_rows() -> list[Any]:
+    """Return the modules of families that are tables of tasks."""
+    paths = sorted(Path(__file__).parent.glob("*.py"))
+    found = [path.stem for path in paths if "\nROWS = " in path.read_text(encoding="utf-8")]
+    return [importlib.import_module(f"{__name__}.{name}") for name in found]
+
+
+def _builtin() -> dict[str, Registered]:
+    rows = [_row(name, entry.name, task) for entry in catalog().values() for name, task in entry.tasks.items()]
+    rows += [(row, module.__name__) for module in _with_rows() for row in module.ROWS]
+    found = {row.name: Registered(row, module) for row, module in rows}
+    twice = [row.name for row, _ in rows if found[row.name].target is not row]
+    if twice:
+        raise UsageError(f"task {twice[0]!r} is stated twice; give one of the two another name.")
+    return found
+
+
+TASKS = TaskRegistry("task", base="benchmark.tasks.base:Task", group="zoo_bench.tasks", builtin=_builtin)
 
 
 def register_task(name: str) -> Callable[[C], C]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -104,7 +104,7 @@ Read = Callable[["TaskRow", "DataSource", "int | None"], TaskData]
 
 @dataclass(frozen=True)
 class TaskRow(Task):
-    """A built-in task: a row of its family's table `ROWS`. `read` is a function with the task's settings bound."""
+    """A built-in task, of the catalog or of a table `ROWS`. `read` is a function with the task's settings bound."""
 
     name: str
     title: str
@@ -114,6 +114,9 @@ class TaskRow(Task):
     metric: str = "Spearman, cosine"
     version: int = 1
     aliases: tuple[str, ...] = ()
+    suites: Mapping[str, str] = field(
+        default_factory=dict, hash=False
+    )  # suite that it is added to: title of its column
 
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:
         """Read the data as `read` does; raises MissingError or CorruptError."""

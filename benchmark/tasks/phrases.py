@@ -152,25 +152,7 @@ def words_of_phrases(row: TaskRow, data: DataSource, limit: int | None) -> Retri
 
 
 ROWS = (
-    # Relatedness of two-word phrases to phrases and words; where both orders of a pair are listed, both were scored.
-    TaskRow("BiRD", "BiRD, bigram relatedness", "BiRD", bigram_relatedness),
-    # Pairs scored by people, with phrases that `burt-human`'s training does not contain. They replace BURT's set
-    # (section 4.2), whose gold is PPDB 2.0's own equivalence score; this set also has single words.
-    TaskRow("PPDB-human", "PPDB 2.0, human scores of held-out phrases", "ppdb2-human", scored_by_people),
     # BURT's phrase set (section 4.2): pairs of a PPDB 2.0 pack held out by their phrase, gold its equivalence score.
     # The phrasal pack must be the only file in the data folder's `phrases/ppdb-2.0`; training leaves these pairs out.
     TaskRow("PPDB", "PPDB 2.0, equivalence score of held-out phrases", "PPDB-2.0", held_out_of_a_pack),
-    # Which word means the same as a two-word phrase? Turney's questions, without the phrase's own two words. With them
-    # (`accuracy_seven`) an average of word vectors is closest to one of its own parts; Turney (2012) excludes them.
-    TaskRow("Turney", "Turney 2012, noun phrases", "Turney2012", questions, metric="accuracy, five choices"),
-    # Find the word that PPDB pairs with a two-word phrase, among all the words of the set (Yu and Dredze 2015).
-    # Nothing is trained: the training pairs only add candidate words. Half the right words are part of their phrase,
-    # and 361 of the 500 phrases have other pairs in the training part.
-    TaskRow(
-        "PPDB-XXL",
-        "PPDB-XXL, word of a two-word phrase",
-        "PPDB-XXL",
-        words_of_phrases,
-        metric="mean reciprocal rank, cosine",
-    ),
 )

@@ -7,15 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
-from benchmark.tasks import MTEB, TASKS, plain_name
+from benchmark.tasks import MTEB, TASKS, TaskRow, plain_name
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder, user_path
 from zoo.recipe import build, match_names, read_yaml, separated
-
-_ORDER = (
-    "sts sts-raw sts-dev words words-more words-context phrases phrases-ppdb relatedness transfer transfer-more"
-    " transfer-fast transfer-more-fast transfer-exact transfer-more-exact finetune pocket"
-).split()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +25,7 @@ class Suite:
     corpus: str
     pairs: str = "nli"
     seeds: int = 3
+    place: int = 100  # among the suites, on pages and in lists
     note: str = ""
     aliases: tuple[str, ...] = ()  # other names that people type
     means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
@@ -50,10 +46,14 @@ def all_suites() -> dict[str, Suite]:
     """Return every shipped suite by name, in the order of the page: the papers' main tables first."""
     folder = resource_folder("benchmark", "configs") / "suites"
     suites = {}
-    places = {name: place for place, name in enumerate(_ORDER)}
-    for path in sorted(folder.glob("*.yaml"), key=lambda path: (places.get(path.stem, len(places)), path.stem)):
+    for path in folder.glob("*.yaml"):
         suites[path.stem] = _suite(read_yaml(path), path)
-    return suites
+    for task in filter(TASKS.is_builtin, TASKS.names()):
+        row = TASKS.get(task)
+        for name, column in row.suites.items() if isinstance(row, TaskRow) else ():
+            one = suites[name]
+            suites[name] = replace(one, tasks=(*one.tasks, task), columns=(*one.columns, column))
+    return dict(sorted(suites.items(), key=lambda item: (item[1].place, item[0])))
 
 
 def _suite(content: object, path: Path) -> Suite:

@@ -10,16 +10,20 @@ import pytest
 from benchmark import tasks
 from benchmark.data.catalog import catalog
 from benchmark.data.sources import DataSource
-from benchmark.tasks import TASKS, Task, TaskRow, register_task
+from benchmark.tasks import TASKS, Task, TaskRow, register_task, words
 from zoo.errors import UsageError
 
 
 def test_every_row_has_a_name_of_its_own() -> None:
     """A name given twice would take the place of the other row without a word."""
-    rows = [row for family in tasks._FAMILIES for row in family.ROWS]
-    assert len({row.name for row in rows}) == len(rows) >= 70
-    assert {row.name: row for row in rows} == {row.name: TASKS.get(row.name) for row in rows}
+    rows = [TASKS.get(name) for name in TASKS.names() if TASKS.is_builtin(name)]
+    assert len(rows) >= 70 and all(isinstance(row, TaskRow) for row in rows)
     assert all(row.form in catalog()[row.dataset].forms for row in rows if row.dataset in catalog())
+    assert {name for entry in catalog().values() for name in entry.tasks} < set(TASKS.names())
+    with pytest.raises(UsageError, match="task 'MEN' is stated twice"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "ROWS", (TASKS.get("MEN"),), raising=False)
+        patch.setattr(tasks, "_with_rows", lambda: [words])
+        tasks._builtin()
 
 
 def test_settings_share_their_data() -> None:
