@@ -56,7 +56,8 @@ class Analyses:
             return None
         if len({one.get(column) for one in rows}) > 1 or column not in rows[0]:
             raise CorruptError(f"analyses: table {table} has not one {column!r} of {row} on {backbone}.")
-        return rows[0][column]
+        value: float | None = rows[0][column]
+        return value
 
 
 def _side(stated: str, value: float) -> str:

@@ -138,8 +138,16 @@ def ct_port(encoder: Any, objective: Any, batches: Batches) -> list[float]:
     return losses
 
 
-# Compared to 1e-5 in test_consert, test_moco, test_diffcse and test_dropoutviews.
-ELSEWHERE = ("consert-repo", "esimcse-repo", "diffcse-repo", "mixcse-repo", "rankcse-repo", "rankcse-listnet-repo")
+# Compared to 1e-5 in test_consert, test_moco, test_diffcse, test_dropoutviews and test_sentencecrops.
+ELSEWHERE = (
+    "consert-repo",
+    "diffcse-repo",
+    "esimcse-repo",
+    "mixcse-repo",
+    "rankcse-listnet-repo",
+    "rankcse-repo",
+    "sentence-crops-repo",
+)
 SMALL = ":batch_size=4:learning_rate=1e-3:epochs=1"
 PORTS: dict[str, tuple[Port, str, Corpus]] = {
     "ptbert-repo": (ptbert_port, f"{SMALL}:queue_size=20:attention_dropout=0.0", Corpus("toy", SENTENCES)),
