@@ -27,9 +27,7 @@ def table_of(store: Records) -> Table:
     return table
 
 
-def test_missing_seeds_are_said_everywhere_and_the_row_has_no_mark(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_seeds_are_said_and_the_row_has_no_mark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Records(tmp_path)
     for name, seeds in (("whole", (0, 1, 2)), ("other", (0, 1, 2)), ("lacking", (0, 2))):
         for seed in seeds:

@@ -161,7 +161,7 @@ PORTS: dict[str, tuple[Port, str, Corpus]] = {
 
 @pytest.mark.parametrize("name", PORTS)
 @pytest.mark.parametrize("library", [False, True])
-def test_ten_steps_differ_from_the_port_by_no_more_than_the_page_says(
+def test_ten_steps_differ_from_the_port_as_the_page_says(
     name: str, library: bool, tiny_mlm: Path, tiny_roberta: Path
 ) -> None:
     """On a small random backbone and without dropout, which is drawn differently; precision fp32."""
