@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.engine.dropout import dropout as drop
+from zoo.engine.dropout import measure, packed_size
 from zoo.engine.linear import linear
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 _PACKABLE = ("bert", "roberta", "xlm-roberta", "camembert")
 
 _SHORT = 64  # tokens up to which three products are faster than fused attention, in bfloat16 on a CPU
-_SIZES = 16  # the number of different sizes of packed batches for one padded size
 
 
 def packable(model: PreTrainedModel) -> TypeGuard[BertModel]:
@@ -54,6 +54,7 @@ def token_states(
     (n, k, dim). States of padding are undefined. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
     """
     if not packable(model):
+        measure(attention_mask, attention_mask.numel())
         ids = None if "inputs_embeds" in embedding else input_ids
         output = model(
             input_ids=ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True, **embedding
@@ -107,9 +108,8 @@ class Rows:
         if bool(padded.any()):
             bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
         tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
-        # Padding rounds the size up: if every batch had another size, freed memory would not fit the next batch.
-        step = max(mask.numel() // _SIZES, 1)
-        tokens = torch.cat([tokens, padding[: -len(tokens) % step]])
+        tokens = torch.cat([tokens, padding[: packed_size(len(tokens), mask.numel()) - len(tokens)]])
+        measure(mask, len(tokens))
         return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
 
     def take(self, states: torch.Tensor) -> torch.Tensor:

@@ -104,8 +104,12 @@ def restore_checkpoint(
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
     rank: int = 0,
+    dropout: torch.Generator | None = None,
 ) -> dict[str, Any]:
-    """Restore the contents of a checkpoint, for process `rank`, and return its facts; raises CorruptError."""
+    """Restore the contents of a checkpoint, for process `rank`, and return its facts; raises CorruptError.
+
+    `dropout` is the generator of masks that all processes have alike.
+    """
     try:
         facts: dict[str, Any] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])
@@ -133,9 +137,11 @@ def restore_checkpoint(
     except (*WRONG_CONTENT, RuntimeError) as error:
         raise CorruptError(f"{path} does not fit this training ({error}).") from error
     own = {name.partition("/")[2]: state for name, state in generators.items() if name.startswith(f"{rank}/")}
-    if "cpu" not in own:
+    if not {"cpu", *(["dropout"] if dropout else [])} <= own.keys():
         raise CorruptError(f"{path} holds no random state of process {rank}: it is from fewer processes.")
     set_random_state(own)
+    if dropout is not None:
+        dropout.set_state(own["dropout"])
     return facts
 
 

@@ -22,7 +22,7 @@ from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import out_of_memory
-from zoo.engine.dropout import cheapen_dropout
+from zoo.engine.dropout import Share, cheapen_dropout, sharing
 from zoo.errors import CorruptError, Interrupted, TrainingError, UsageError
 from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.progress import Progress
@@ -108,6 +108,7 @@ class Training:
         self.processes, self.rank = self.accelerator.num_processes, self.accelerator.process_index
         self.main = self.rank == 0  # only this process writes files and shows progress
         cheapen_dropout(objective)
+        self.share: Share | None = None  # of the dropout masks; on a GPU each process draws its own
         self.progress = runtime.progress if self.main else Progress.silent()
         if self.processes > 1 and settings.chunk_rows:
             raise UsageError(f"chunk_rows works in one process; {self.processes} were started.")
@@ -214,7 +215,8 @@ class Training:
                     continue
                 with nullcontext() if part is parts[-1] else self.accelerator.no_sync(self.model):
                     # accelerate runs the forward pass under autocast
-                    loss = self.model(*tensors) * share
+                    with sharing(self.share, spread=shared > 1):
+                        loss = self.model(*tensors) * share
                     value += self._over_processes(float(loss.detach()), "mean")
                     if math.isfinite(value):
                         self.accelerator.backward(loss)
@@ -326,7 +328,10 @@ class Training:
         self.last_saved = time.monotonic()
         if self.run_.folder is None:
             return
-        generators = gather_object([random_state()]) if self.processes > 1 else [random_state()]
+        state = random_state()
+        if self.share is not None:
+            state["dropout"] = self.share.generator.get_state()
+        generators = gather_object([state]) if self.processes > 1 else [state]
         if not self.main:
             return
         facts = {
@@ -344,16 +349,25 @@ class Training:
 
     def resume(self) -> None:
         """Restore the last undamaged checkpoint, if there is one; damaged files are renamed."""
+        if self.processes > 1 and self.accelerator.device.type == "cpu":
+            self.share = Share(torch.get_rng_state())
         found = self.files.find()
         self.accelerator.wait_for_everyone()  # no file is renamed before every process has looked
         self.files.begin(found)
         if found is None:
             if not self.main:
-                torch.manual_seed(torch.initial_seed() + self.rank)  # its own masks and dropout
+                torch.manual_seed(torch.initial_seed() + self.rank)  # its own draws, apart from dropout
             return
         try:
             facts = restore_checkpoint(
-                found.path, found.tensors, found.metadata, self.objective, self.optimizer, self.scheduler, self.rank
+                found.path,
+                found.tensors,
+                found.metadata,
+                self.objective,
+                self.optimizer,
+                self.scheduler,
+                self.rank,
+                None if self.share is None else self.share.generator,
             )
         except CorruptError as error:  # undamaged, but of another training
             raise CorruptError(f"{error} Delete {found.path} to train from the start.") from error
