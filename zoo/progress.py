@@ -27,10 +27,10 @@ class Progress:
         self.enabled = enabled
         self.seconds_between_lines = seconds_between_lines
 
-    @classmethod
-    def silent(cls) -> Progress:
+    @staticmethod
+    def silent() -> Progress:
         """Return a Progress that shows nothing."""
-        return cls(enabled=False)
+        return Progress(enabled=False)
 
     def say(self, text: str) -> None:
         """Print one line."""

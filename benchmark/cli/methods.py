@@ -109,7 +109,7 @@ def _print_families(found: list[RecipeSpec]) -> None:
 
 
 def _show(names: str, as_json: bool) -> None:
-    from benchmark.run.explain import explained
+    from benchmark.analysis.recipe import explained
     from zoo.hardware import make_runtime, matrix_speed
 
     recipes = all_recipes()

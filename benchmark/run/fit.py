@@ -22,6 +22,7 @@ from zoo.conformance import PROBES
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
+from zoo.progress import Progress
 from zoo.recipe import all_recipes, split_overrides
 from zoo.registry import METHODS
 from zoo.saved import check_files, save
@@ -133,9 +134,7 @@ class Fitter:
             return None
         data = self.dev.data
         # The training itself reacts to a signal, after it has written its checkpoint.
-        quiet = dataclasses.replace(
-            self.runtime, progress=type(self.runtime.progress).silent(), stop_signal=lambda: None
-        )
+        quiet = dataclasses.replace(self.runtime, progress=Progress.silent(), stop_signal=lambda: None)
 
         def score(encoder: Encoder) -> dict[str, float]:
             loud, encoder.runtime = encoder.runtime, quiet

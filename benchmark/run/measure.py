@@ -1,7 +1,8 @@
-"""The cells of one encoder: encode the texts of all its tasks once, then score task by task."""
+"""The cells of one encoder: encode the texts of all its tasks once, score task by task, and make each cell's record."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import shutil
 import time
@@ -9,23 +10,35 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from benchmark.data.corpora import normalised_texts, overlap
-from benchmark.identity import SKETCHED, sketch
+from benchmark.identity import PROTOCOL_VERSION, SKETCHED, sketch
 from benchmark.metrics.geometry import simplex
-from benchmark.records.schema import Status
+from benchmark.records.schema import (
+    SCHEMA_VERSION,
+    Environment,
+    MeasuredPart,
+    MethodPart,
+    MethodTraits,
+    Record,
+    Status,
+)
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
+from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan
 from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
+from zoo import __version__
 from zoo.conformance import probe
-from zoo.encoder import Corpus, Encoder, Run
+from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
-from zoo.hardware import forget_peak_memory, peak_memory_mb
+from zoo.hardware import forget_peak_memory, peak_memory_mb, utc_now
+from zoo.identity import commit
+from zoo.recipe import portable_recipe
 
 
 @dataclass(frozen=True)
@@ -231,3 +244,61 @@ class EncoderMeasurement:
             result |= {"cached": self._store.cached, "truncated": None}
         peak = peak_memory_mb(self._fitter.runtime.device)
         return {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb}
+
+
+def record_of(
+    plan: EncoderPlan,
+    measured: Measured,
+    *,
+    runtime: Runtime,
+    limit: int | None,
+    environment: Environment,
+    command: Sequence[str],
+    run_file: NamedRunFile | None = None,
+) -> Record:
+    """Return the record of a measured, failed or n/a cell."""
+    file = {"run_file": dataclasses.asdict(run_file)} if run_file else {}
+    seeds = {"seeds": plan.seeds} if plan.seeds else {}
+    cell, data = measured.cell, measured.cell.task.data
+    method: MethodPart = {
+        "name": plan.name,
+        "class": f"{plan.cls.__module__}.{plan.cls.__qualname__}",
+        "recipe": portable_recipe(plan.recipe, plan.sources),
+        "sources": plan.sources,
+        "traits": cast("MethodTraits", dataclasses.asdict(plan.traits)),
+    }
+    if plan.recipe_name is not None:
+        method["recipe_name"] = plan.recipe_name
+    if plan.unstated:
+        method["unstated"] = list(plan.unstated)
+    return {
+        "schema": SCHEMA_VERSION,
+        "protocol": PROTOCOL_VERSION,
+        "key": cell.key,
+        "encoder_key": plan.key,
+        "row_key": plan.row_key,
+        "status": measured.status,
+        "reason": measured.reason,
+        "method": method,
+        "task": {
+            **cell.task.identity(),
+            "source": None if data is None else data.located.source,
+            "rows": None if data is None else data.rows,
+        },
+        "seed": plan.seed,
+        "precision": plan.traits.precision or runtime.precision,
+        "limit": limit,
+        "scores": None,
+        "coverage": None,
+        "training": None,
+        "encoding": None,
+        "adapt": None,
+        "facts": {},
+        "environment": environment,
+        "started": utc_now(),
+        "seconds": 0.0,
+        "version": __version__,
+        "code": {"commit": commit(), "digest": plan.code, "scorer": cell.scorer},
+        "command": list(command),
+        **cast("MeasuredPart", {**file, **seeds, **measured.more}),
+    }

@@ -10,8 +10,8 @@ from typing import Any
 
 from benchmark.identity import cell_key, encoder_key, ingredients, scorer_digest, vectors_digest
 from benchmark.records.names import printed_names
-from benchmark.run.contain import contained
 from benchmark.run.marks import Asked
+from benchmark.run.stop import contained
 from benchmark.tasks.loaded import LoadedTask
 from zoo.conformance import PROBES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.run.options import NamedRunFile, check_values
+from benchmark.run.options import NamedRunFile, RunOptions, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_file, resource_folder, user_path
 from zoo.recipe import all_recipes, build, parts_of, read_yaml
@@ -18,47 +18,29 @@ _LISTS = ("methods", "suites", "tasks", "label", "tracker", "until_told_apart")
 _PATHS = ("results", "tracker_folder")
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Content:
-    """The keys of a run file; each except `about` is an option of `zoo-bench run` (`suites` is --suite)."""
+_NOT_IN_FILES = ("file", "first_seed", "shard")
 
-    about: str | None = None  # what the run is for; nothing reads it
-    methods: str | None = None
-    suites: str | None = None
-    tasks: str | None = None
-    label: str | None = None
-    controls: bool | None = None
-    seeds: int | None = None
-    until_told_apart: str | None = None
-    seeds_at_most: int | None = None
-    backbone: str | None = None
-    revision: str | None = None
-    corpus: str | None = None
-    pairs: str | None = None
-    dev: str | None = None
-    train_sentences: int | None = None
-    train_pairs: int | None = None
-    data: str | None = None
-    results: str | None = None
-    device: str | None = None
-    precision: str | None = None
-    limit: int | None = None
-    workers: int | None = None
-    executor: str | None = None
-    allow_missing: bool | None = None
-    allow_pickle: bool | None = None
-    fail_fast: bool | None = None
-    remeasure: bool | None = None
-    embedding_cache: float | None = None
-    tracker: str | None = None
-    tracker_folder: str | None = None
-    plugins: tuple[str, ...] | None = None
 
-    def __post_init__(self) -> None:
-        try:
-            check_values(self)
-        except UsageError as error:
-            raise ValueError(str(error)) from error  # `build` adds the file's name
+def _checked(content: object) -> None:
+    try:
+        check_values(content)
+    except UsageError as error:
+        raise ValueError(str(error)) from error  # `build` adds the file's name
+
+
+# The keys of a run file: `about`, which nothing reads, the options of `zoo-bench run` (`suites` is --suite), plugins.
+_OPTIONS = [
+    (one.name, "str" if one.name in _PATHS else str(one.type).removesuffix(" | None"))
+    for one in fields(RunOptions)
+    if one.name not in _NOT_IN_FILES
+]
+_Content = make_dataclass(
+    "_Content",
+    [(name, f"{kind} | None", None) for name, kind in [("about", "str"), *_OPTIONS, ("plugins", "tuple[str, ...]")]],
+    namespace={"__post_init__": _checked},
+    frozen=True,
+    kw_only=True,
+)
 
 
 def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
@@ -74,7 +56,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
             f"{path}: a run file is a mapping with the keys {', '.join(f.name for f in fields(_Content))}."
         )
     values = {key: _joined(value) if key in _LISTS else value for key, value in content.items()}
-    given = build(_Content, values, str(path))
+    given: Any = build(_Content, values, str(path))
     options = {f.name: getattr(given, f.name) for f in fields(given) if getattr(given, f.name) is not None}
     options.pop("about", None)
     if "plugins" in options:

@@ -14,16 +14,14 @@ from benchmark.identity import SAME, SKETCHED, cell_key, libraries, sketch, sket
 from benchmark.records.schema import Environment, Record, plain, scores_of
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.contain import contained
-from benchmark.run.describe import record_of
 from benchmark.run.estimate import Remaining
 from benchmark.run.executors.claims import Claims
 from benchmark.run.fit import Fitter, Others
 from benchmark.run.marks import begun, mark_of, marked
-from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured
+from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured, record_of
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
-from benchmark.run.stop import Stop
+from benchmark.run.stop import Stop, contained
 from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask

@@ -49,11 +49,6 @@ class Told(Progress):
         super().__init__()
         self.board, self.key, self.before = board, key, before
 
-    @classmethod
-    def silent(cls) -> Progress:
-        """Return a progress that shows nothing."""
-        return Progress.silent()
-
     def say(self, text: str) -> None:
         """Tell one line."""
         self.board.say.remote(self.before + text)

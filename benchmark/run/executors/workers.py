@@ -64,11 +64,6 @@ class _WorkerProgress(Progress):
         super().__init__(enabled=enabled)
         self.number = number
 
-    @classmethod
-    def silent(cls) -> Progress:
-        """Return a progress that shows nothing."""
-        return Progress.silent()
-
     def say(self, text: str) -> None:
         """Print one line that begins with the worker's number."""
         super().say(f"worker {self.number}: {text}")

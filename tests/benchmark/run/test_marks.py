@@ -185,7 +185,7 @@ def test_a_worker_comes_back_to_the_encoder_that_it_claimed(tmp_path: Path) -> N
     """Another process held its lock when it was claimed: nobody else would take it."""
     plans, runner = plans_of("bag", "constant"), Runner(tmp_path / "out", Runtime())
     (tmp_path / "claims").mkdir()
-    runner.claims = Claims(tmp_path / "claims")
+    runner.claims = Claims(tmp_path / "claims", 0)
     with held(runner.records.encoder_folder("bag", plans[0].key)) as holder:
         release = threading.Timer(1, holder.kill)
         release.start()
