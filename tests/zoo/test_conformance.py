@@ -20,6 +20,8 @@ from zoo.registry import METHODS
 
 # Smaller than the papers', so that the toy corpus trains in a second; "model" and "pooling" are pretrained's own keys.
 NEED_MLM_HEAD = (
+    "diffcse",
+    "diffcse-repo",
     "optiprompt-repo",
     "prompt-top200",
     "prompt-top200-denoise",
@@ -29,6 +31,11 @@ NEED_MLM_HEAD = (
     "promptbert-sup-transfer",
     "simcse-mlm",
     "static-head",
+    "rankcse",
+    "rankcse-listnet",
+    "rankcse-listnet-repo",
+    "rankcse-repo",
+    "tsdae",
 )
 SMALL = {"batch_size": 32, "steps": 10, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "lstm_dim": 8}
 RECIPES = all_recipes()

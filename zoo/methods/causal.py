@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from zoo.encoder import Runtime, Traits
+from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
@@ -69,11 +69,6 @@ class Causal(BackboneEncoder[CausalRecipe]):
     def room(self) -> int:
         """The most tokens of a sentence."""
         return (self.length_limit - self.fixed) // (len(self.parts_of_row) - 1)
-
-    @classmethod
-    def traits(cls, recipe: CausalRecipe) -> Traits:
-        """Nothing is trained."""
-        return Traits(untrained=True, fine_tunes=True)
 
     def token_table(self, texts: list[str]) -> TokenTable:
         """Return the rows of the texts: the template's parts around the sentence, which is cut where there is no room.

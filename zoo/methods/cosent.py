@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -35,7 +36,7 @@ class CoSENTRecipe(ContrastiveRecipe):
     epochs: int = 5
     train_max_length: int = 64
     schedule: Literal["linear", "constant"] = "constant"  # of the rate after the warm-up
-    warmup_steps: int = 0
+    warmup_steps: int = 0  # at most half of all steps
     eval_every: int = 100
 
     def __post_init__(self) -> None:
@@ -109,6 +110,7 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
 
     Recipe: ClassVar[type] = CoSENTRecipe
     loss_of_batch: ClassVar[type[CoSENTObjective]] = CoSENTObjective
+    rows: int  # pairs of the training
 
     @classmethod
     def traits(cls, recipe: CoSENTRecipeT) -> Traits:
@@ -123,14 +125,15 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
 
     def settings(self) -> TrainSettings:
         """Return the recipe's optimisation settings; a row is a pair."""
-        recipe = self.recipe
-        return replace(super().settings(), units_per_row=2, schedule=recipe.schedule, warmup_steps=recipe.warmup_steps)
+        recipe, settings = self.recipe, super().settings()
+        warmup = min(recipe.warmup_steps, math.ceil(self.rows / settings.batch_size) * recipe.epochs // 2)
+        return replace(settings, units_per_row=2, schedule=recipe.schedule, warmup_steps=warmup)
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """A batch is input_ids and attention_mask (n, 2, longest) of its pairs, and their grades (n,)."""
         rows, grades = graded_rows(corpus, self.recipe.neutral)
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
-        pad_id = self.backbone.pad_id
+        self.rows, pad_id = len(rows), self.backbone.pad_id
 
         def batch(numbers: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             ids, mask = table.padded((2 * rows[numbers, None] + np.arange(2)).ravel(), pad_id)

@@ -1,0 +1,131 @@
+"""PromCSE (Jiang et al. 2022): SimCSE that trains only a prefix of each layer of a frozen encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import nn
+
+from zoo.encoder import Runtime, Traits
+from zoo.engine.backbone import Backbone
+from zoo.engine.states import packable
+from zoo.errors import UsageError
+from zoo.methods.base import check_positive
+from zoo.methods.contrastive import ContrastiveRecipe
+from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.modules.pooler import TrainedPooler
+from zoo.registry import register_method
+from zoo.training.loop import Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromCSERecipe(ContrastiveRecipe):
+    """The defaults are those of the released script for BERT-base (YJiangcm/PromCSE@4b31938, run_unsup_example.sh)."""
+
+    prefix: int = 16  # positions that each layer attends to besides the sentence's
+    batch_size: int = 256
+    learning_rate: float = 3e-2
+    eval_every: int = 125
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, "prefix")
+        if self.pooler != "cls" or not self.mlp_only_train:
+            raise ValueError("the vector is [CLS], with the MLP in training alone; leave pooler and mlp_only_train out")
+
+
+class Prefix(nn.Module):
+    """Keys and values of each layer (layers, 2, heads, prefix, dim / heads), trained freely, with dropout."""
+
+    def __init__(self, model: PreTrainedModel, length: int) -> None:
+        super().__init__()
+        config = model.config
+        self.layers, self.heads, self.length = config.num_hidden_layers, config.num_attention_heads, length
+        self.embedding = nn.Embedding(length, 2 * config.num_hidden_layers * config.hidden_size)
+        nn.init.normal_(self.embedding.weight, std=config.initializer_range)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, rows: int) -> torch.Tensor:
+        """Return keys and values for a number of rows (layers, 2, rows, heads, length, dim / heads)."""
+        drawn = self.embedding.weight.expand(rows, -1, -1).view(rows, self.length, self.layers, 2, self.heads, -1)
+        dropped: torch.Tensor = self.dropout(drawn)
+        return dropped.permute(2, 3, 0, 4, 1, 5)
+
+
+class PrefixPooler(TrainedPooler):
+    """Token ids and mask (n, length) -> [CLS] after the MLP (n, dim), the prefix being before the tokens."""
+
+    def __init__(self, model: PreTrainedModel, prefix: Prefix, mlp: nn.Module | None) -> None:
+        super().__init__(model, "cls" if mlp is None else "cls_before_pooler")
+        self.prefix = prefix
+        self.mlp = self.mlp if mlp is None else mlp
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Encode; the positions of the tokens follow those of the prefix, as in the released code."""
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        for layer, (keys, values) in enumerate(self.prefix(len(input_ids))):
+            cache.update(keys, values, layer)
+        mask = torch.cat([attention_mask.new_ones(len(input_ids), self.prefix.length), attention_mask], dim=1)
+        # As (n, 1, 1, keys), which every layer adds to its logits: the model makes no mask of its own for a cache.
+        wide = (1.0 - mask[:, None, None].float()) * torch.finfo(torch.float32).min
+        wide = wide.expand(-1, 1, input_ids.shape[1], -1)
+        states = self.model(input_ids=input_ids, attention_mask=wide, past_key_values=cache).last_hidden_state
+        vectors: torch.Tensor = self.mlp(states[:, 0])
+        return vectors
+
+
+@register_method("promcse", family="contrastive", paper="PromCSE")
+class PromCSE(DropoutViews[PromCSERecipe]):
+    """PromCSE: a trained prefix in each layer, the backbone stays as it was; at test [CLS] with the prefix.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = PromCSE(PromCSE.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = PromCSERecipe
+
+    def __init__(self, recipe: PromCSERecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        if not packable(self.backbone.model):
+            raise UsageError(f"promcse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # an untrained encoder has fixed weights; objective() draws new ones
+            self.prefix = Prefix(self.backbone.model, recipe.prefix).to(runtime.device).eval()
+
+    @property
+    def length_limit(self) -> int:
+        """The most tokens of a text at test time: the prefix takes positions."""
+        return min(super().length_limit, self.backbone.max_length - self.recipe.prefix)
+
+    def objective(self) -> Objective:
+        """Return SimCSE's loss, of which only the prefix and the MLP are trained."""
+        self.prefix = Prefix(self.backbone.model, self.recipe.prefix).to(self.runtime.device)
+        if self.recipe.dropout is not None:
+            self.prefix.dropout.p = self.recipe.dropout
+        self.backbone.model.requires_grad_(False)
+        return DropoutViewsObjective(PrefixPooler(self.backbone.model, self.prefix, None), self.recipe)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Return [CLS] (n, dim), float32, of the encoder with its prefix."""
+        pooler = PrefixPooler(self.backbone.model, self.prefix, nn.Identity())
+        vectors: torch.Tensor = pooler(input_ids, attention_mask)
+        return vectors.float()
+
+    def parts(self) -> dict[str, nn.Module]:
+        """Return the prefix."""
+        return {**super().parts(), "prefix": self.prefix}
+
+    @classmethod
+    def traits(cls, recipe: PromCSERecipe) -> Traits:
+        """Return SimCSE's traits without `exports`: sentence-transformers has no module for prefixes."""
+        return replace(super().traits(recipe), exports=False)
