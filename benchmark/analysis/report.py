@@ -7,8 +7,8 @@ from pathlib import Path
 
 from benchmark.analysis.method_page import method_page
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.files import read_completed, suites_of
-from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.files import suites_of
+from benchmark.leaderboard.table import build_tables, read_completed
 from benchmark.records.names import printed_names
 from benchmark.records.query import PairTexts, split_label
 from benchmark.records.store import Records

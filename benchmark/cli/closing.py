@@ -30,8 +30,8 @@ def show_closing(
     options: RunOptions, plugins: Sequence[Path], prepared: Prepared, made: Leaderboard, *, complete: bool
 ) -> None:
     """Print what each table of the run shows, and commands to run next; `complete`: every cell has a score."""
-    from benchmark.leaderboard.files import read_completed
     from benchmark.leaderboard.learned import learned
+    from benchmark.leaderboard.table import read_completed
     from benchmark.records.store import Records
 
     store = Records(options.results)

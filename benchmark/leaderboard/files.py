@@ -13,11 +13,11 @@ from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
 from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
-from benchmark.leaderboard.table import AGGREGATED, build_tables
+from benchmark.leaderboard.table import AGGREGATED, build_tables, read_completed
+from benchmark.leaderboard.verdicts import ledger
 from benchmark.leaderboard.write import print_table, table_files
-from benchmark.records.conflicts import one_digest
 from benchmark.records.schema import Record, scores_of
-from benchmark.records.store import Records, pause_garbage_collection, read_records
+from benchmark.records.store import Records, pause_garbage_collection
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError
 from zoo.files import write_text
@@ -39,7 +39,8 @@ def leaderboard_files(
     """Return the tables of a results folder, the content of all their files by name, and the records' store.
 
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
-    all suites, with links relative to `out` (None: the results folder). `columns` (comma-separated) are those to show,
+    all suites, with links relative to `out` (None: the results folder), and the claims where `zoo-bench claims` has
+    written claims.md into the results folder. `columns` (comma-separated) are those to show,
     in this order. Raises MissingError if these suites have no record, UsageError for an unknown column.
     """
     if aggregation not in AGGREGATED:
@@ -73,7 +74,8 @@ def leaderboard_files(
             for table in tables:
                 table.chosen = names
         files = {name: text for table in named for name, text in table_files(table).items()}
-        made_page = page(tables, tuple(files), handbook_from(out or results))
+        claims = ledger(results) if (results / "claims.md").is_file() else ()
+        made_page = page(tables, tuple(files), handbook_from(out or results), claims)
         return named, files | {"index.html": made_page}, records
 
 
@@ -135,11 +137,6 @@ def write_leaderboard(
     for name, text in files.items():
         write_text(out / name, text)
     return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)
-
-
-def read_completed(records: Records) -> list[Record]:
-    """Return a folder's records: those of a task on one version of the data."""
-    return one_digest(read_records(records))
 
 
 def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,21 +21,31 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).with_name("templates")
 
 
-def page(tables: Sequence[Table], files: Sequence[str] = (), handbook: str = "") -> str:
+def page(
+    tables: Sequence[Table],
+    files: Sequence[str] = (),
+    handbook: str = "",
+    claims: Sequence[Mapping[str, object]] = (),
+) -> str:
     """Return the HTML page of the tables: it reads the JSON of `zoo-bench leaderboard --json`, and holds what it draws.
 
     `files` are the names of the tables' files beside the page; a table links to its own. `handbook` is the relative
-    path from the page to the handbook's pages of methods, or "".
+    path from the page to the handbook's pages of methods, or "". `claims` are those of `verdicts.ledger`.
     """
     parts = [part for table in tables for part in _one_protocol_each(table)]
+    commands = list(dict.fromkeys(command for part in parts for command in part.commands))
+    place = {command: number for number, command in enumerate(commands)}  # the tables of a run share its commands
     data = {
-        "tables": [as_dict(part, drawn=True) for part in parts],
+        "tables": [as_dict(part, drawn=True) | {"commands": [place[one] for one in part.commands]} for part in parts],
+        "commands": commands,
         "files": {part.stem: _files_of(part, files) for part in parts},
         "papers": papers_named({name for part in parts for row in part.rows for name in links_of(row).papers}),
         "handbook": handbook,
+        **({"claims": claims} if claims else {}),
     }
     title = parts[0].suite.title if len(parts) == 1 else "zoo-bench leaderboard"
-    scripts = ("common.js", "zoom.js", "plots.js", "table.js", "print.js", "leaderboard.js")
+    scripts = ("common.js", "zoom.js", "plots.js", "table.js", "print.js", *(("claims.js",) if claims else ()))
+    scripts += ("leaderboard.js",)
     return render("page.html.j2", scripts, title=title, data=data)
 
 

@@ -12,9 +12,10 @@ from benchmark.leaderboard.about import about
 from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value, over_seeds, seed_order
+from benchmark.records.conflicts import one_digest
 from benchmark.records.names import printed_names
 from benchmark.records.schema import Record, main_score, scores_of
-from benchmark.records.store import Records
+from benchmark.records.store import Records, read_records
 from benchmark.tasks.suites import Suite
 
 AGGREGATED: dict[Aggregation, str] = {
@@ -23,6 +24,11 @@ AGGREGATED: dict[Aggregation, str] = {
     "wmean": "`wmean` aggregation (mean over the subsets of a task, weighted by their pairs)",
 }
 _EQUAL = 1e-11  # difference of averages x100: above the noise of float64, below the effect of swapping two ranks
+
+
+def read_completed(records: Records) -> list[Record]:
+    """Return a folder's records: those of a task on one version of the data."""
+    return one_digest(read_records(records))
 
 
 def build_tables(

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from benchmark.leaderboard.about import about
 from benchmark.leaderboard.claims import Claim, all_claims
 from benchmark.leaderboard.conditions import recipe_of
-from benchmark.leaderboard.files import read_completed
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.properties import Analyses
 from benchmark.leaderboard.rows import Row
 from benchmark.leaderboard.significance import row_differences
+from benchmark.leaderboard.table import read_completed
 from benchmark.leaderboard.values import Value
 from benchmark.metrics.significance import LEVEL, POWER
 from benchmark.records.schema import Record
@@ -294,6 +294,28 @@ def _cells(one: Verdict) -> list[str]:
     controls = "; ".join(c.text() for c in _measured(one.controls))
     p = ["" if value is None else f"{value:.4f}" for value in (one.p, one.p_holm)]
     return [name, theirs, one.ours(), controls, *p, one.text()]
+
+
+def ledger(results: Path) -> list[dict[str, object]]:
+    """Return what the page shows of the claims: for each condition its claims, the measured ones first."""
+    found = verdicts(results)
+    conditions = list(dict.fromkeys(one.condition for one in found))
+    rest = {one.claim.id for one in found} - {one.claim.id for one in found if one.measured}
+    drawn: list[dict[str, object]] = []
+    for at in conditions:
+        of = [one for one in found if one.condition == at and (one.measured or at == conditions[0])]
+        claims = [_drawn(one) for one in of if one.measured or one.claim.id in rest]
+        drawn.append({"condition": at, "claims": sorted(claims, key=lambda one: one["verdict"] == NOT_MEASURED)})
+    return drawn
+
+
+def _drawn(one: Verdict) -> dict[str, str]:
+    said = {"paper": one.claim.paper, "id": one.claim.id, "says": one.claim.says, "where": one.claim.where}
+    if not one.measured:
+        return {**said, "verdict": NOT_MEASURED, "reason": one.reason}
+    _, theirs, ours, controls, p, holm, text = _cells(one)
+    told = {"theirs": theirs, "ours": ours, "controls": controls, "p": p, "holm": holm, "text": text}
+    return {**said, "verdict": one.verdict, **told}
 
 
 def as_dict(one: Verdict) -> dict[str, Any]:

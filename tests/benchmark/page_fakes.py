@@ -86,4 +86,7 @@ def renamed(table: Table, index: int, name: str) -> Table:
 def data_of(html: str) -> Any:
     """What the page's data block holds, as a browser reads it: up to the first </script>."""
     (block,) = re.findall(r'<script type="application/json" id="data">(.*?)</script', html, re.DOTALL)
-    return json.loads(block, parse_constant=lambda token: 1 / 0)
+    data = json.loads(block, parse_constant=lambda token: 1 / 0)
+    for table in data.get("tables", ()):
+        table["commands"] = [data["commands"][number] for number in table["commands"]]
+    return data

@@ -1,5 +1,10 @@
 // The page: a tab per suite, each with filters, the table, plots and the commands that made it.
-const data = JSON.parse(byId("data").textContent);
+function readData() {
+  const read = JSON.parse(byId("data").textContent);
+  for (const table of read.tables) table.commands = table.commands.map((i) => read.commands[i]);
+  return read;
+}
+const data = readData();
 const page = byId("main");
 // What is empty is left out of the page's data.
 const EMPTY = { not_available: [], papers: [], curves: [], control: "", overlap: "", adapt_seconds: null, train_seconds: null,
@@ -135,8 +140,7 @@ function buildSection(section, panel, given) {
 function jsonButton(section) {
   const button = make("button", { type: "button", class: "link" }, "JSON");
   button.addEventListener("click", () => {
-    const { tables } = JSON.parse(byId("data").textContent);
-    const text = JSON.stringify(tables.find(({ name }) => name === section.name), null, 1);
+    const text = JSON.stringify(readData().tables.find(({ name }) => name === section.name), null, 1);
     const link = make("a", { href: URL.createObjectURL(new Blob([text], { type: "application/json" })), download: `${section.id}.json` });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
@@ -157,14 +161,16 @@ const list = (lines) => make("ul", { class: "plain" }, ...lines.map((line) => ma
 const detail = (title, content) => make("details", {}, make("summary", {}, title), content);
 
 const tabs = make("div", { class: "tabs", role: "tablist", "aria-label": "Suites" });
-const panels = data.tables.map((section, i) => {
+const sections = [...data.tables, ...(data.claims ? [{ name: "claims", ledger: data.claims }] : [])];
+const panels = sections.map(panelOf);
+function panelOf(section, i) {
   section.id = section.name.replace(/[^\w-]+/g, "-");
   const tab = make("button", { type: "button", role: "tab", id: `tab-${section.id}`, "aria-controls": `suite-${section.id}` }, section.name);
   const panel = make("section", { role: "tabpanel", id: `suite-${section.id}`, "aria-labelledby": tab.id, hidden: true });
   tab.addEventListener("click", () => open(i));
   tabs.append(tab);
   return { tab, panel, section, built: false };
-});
+}
 const addressOf = (section) => new URLSearchParams({ suite: section.id, ...(section.state ? section.state() : {}) }).toString();
 function open(index, given = new URLSearchParams()) {
   hideTip();
@@ -176,7 +182,7 @@ function open(index, given = new URLSearchParams()) {
   const one = panels[index];
   if (!one.built) {
     one.built = true;
-    buildSection(one.section, one.panel, given);
+    (one.section.ledger ? buildClaims : buildSection)(one.section, one.panel, given);
   }
   tabs.scrollLeft = one.tab.offsetLeft - tabs.offsetLeft - 40; // on narrow screens the tabs are one scrolling line
   history.replaceState(null, "", `#${addressOf(one.section)}`);

@@ -17,8 +17,8 @@ from fakes import Cli
 from scipy import stats
 
 from benchmark.leaderboard.claims import Claim, all_claims, read_claims
-from benchmark.leaderboard.files import read_completed
 from benchmark.leaderboard.properties import Analyses
+from benchmark.leaderboard.table import read_completed
 from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, NOT_TOLD, OPPOSITE, as_dict, markdown, verdicts
 from benchmark.records.store import Records
 from zoo.errors import CorruptError, UsageError
