@@ -44,7 +44,7 @@ MISTAKES = [
     ("run simcse ptbert", 2, "--methods simcse,ptbert"),
     ("run --methods simcse ptbert", 2, "--methods simcse,ptbert"),
     ("run pocket-mian", 2, "Did you mean 'pocket-main'?"),
-    ("run a-folder", 2, "Shipped ones: pocket-main"),
+    ("run a-folder", 2, "Shipped ones: mteb-eng, pocket-main"),
     ("run broken.yaml", 2, "broken.yaml:2"),
     ("run list.yaml", 2, "a mapping with the keys about, methods"),
     ("run binary.txt", 2, "not utf-8"),
