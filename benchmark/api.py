@@ -293,7 +293,8 @@ def evaluate(
 
     known = inspect.signature(evaluate).parameters
     for option in options.keys() - known.keys():
-        raise UsageError(f"evaluate has no option {option!r}.{did_you_mean(option, known)}")
+        more = "Name suites and tasks with tasks=, and the encoder first."
+        raise UsageError(f"evaluate has no option {option!r}.{did_you_mean(option, known)} {more}")
     parts = tasks.split(",") if isinstance(tasks, str) else tasks
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
         raise UsageError(f"tasks is {tasks!r:.100}; give names: a text with commas, or a list of texts.")

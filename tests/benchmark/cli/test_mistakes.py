@@ -86,9 +86,9 @@ MISTAKES = [
     ("run --methods cls --backbone a-folder --tasks pocket-words", 1, "has no config.json"),
     ("run --methods cls --backbone zoo-mni --tasks pocket-words", 1, "Did you mean 'zoo-mini'"),
     ("run --methods cls --results a-file", 1, "Choose another folder with --results"),
-    ("run --methods cls --corpus missing.txt", 1, "it is no file and none of wiki, books"),
+    ("run --methods cls --corpus missing.txt", 1, "it is no file and none of books, pocket-text, wiki"),
     ("run --methods cls --corpus wikki", 1, "Did you mean 'wiki'?"),
-    ("run --methods cls --corpus a-folder", 1, "it is a folder and none of wiki, books"),
+    ("run --methods cls --corpus a-folder", 1, "it is a folder and none of books, pocket-text, wiki"),
     ("run --methods cls --pairs missing.tsv", 1, "it is no file and none of nli"),
     ("run --methods sbert --pairs two-columns.tsv --tasks pocket-words", 1, "expected premise, hypothesis and one of"),
     ("run --methods simcse --corpus empty.txt --tasks pocket-words", 2, "one sentence per line"),
@@ -187,7 +187,6 @@ FAST = {"tasks": "pocket-words", "limit": 20, "device": "cpu"}
 CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "no encoder": (lambda: benchmark.evaluate(None), "is given no encoder"),
     "a number": (lambda: benchmark.evaluate(3, **FAST), "give a recipe's name"),
-    "a list": (lambda: benchmark.evaluate(["cls", "max"], **FAST), "give a recipe's name"),
     "a class": (lambda: benchmark.evaluate(Records, **FAST), "give an object of it"),
     "a folder that is not there": (lambda: benchmark.evaluate(Path("nowhere"), **FAST), "config.json"),
     "a misspelt name": (lambda: benchmark.evaluate("simcs", **FAST), "Did you mean 'simcse'"),
@@ -207,7 +206,10 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     "an empty backbone": (lambda: benchmark.evaluate("cls", backbone=""), "leave it out"),
     "an empty folder": (lambda: benchmark.evaluate("cls", results=""), "give the path"),
     "precision": (lambda: benchmark.evaluate("cls", precision="fp16"), "auto, bf16, fp32"),
-    "a corpus that is not there": (lambda: benchmark.evaluate("cls", corpus="no.txt"), "none of wiki, books"),
+    "a corpus that is not there": (
+        lambda: benchmark.evaluate("cls", corpus="no.txt"),
+        "none of books, pocket-text, wiki",
+    ),
     "a row that is not there": (lambda: benchmark.compare("good", "bda", results="kept"), "Did you mean 'bad'?"),
     "an aggregation": (lambda: benchmark.leaderboard("kept", aggregation="median"), "all, mean, wmean"),  # type: ignore[arg-type]
     "a table of nothing": (lambda: benchmark.leaderboard("nowhere"), "make some with"),
