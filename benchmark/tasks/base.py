@@ -92,6 +92,8 @@ class Task(ABC):
     version: int = 1  # increased when the same vectors would score differently
     scored_by: ClassVar[str | None] = None  # the installed package that computes the score, if not this project
     aliases: tuple[str, ...] = ()  # other names that people type; case, hyphens and underscores never matter
+    licence: str = ""  # and citation: of a plugin's data; the catalog has those of a built-in task
+    citation: str = ""
 
     @abstractmethod
     def load(self, data: DataSource, limit: int | None = None) -> TaskData:

@@ -24,6 +24,7 @@ class MyTask(Task):
 
     title = "My task"  # its column in tables and its line in `zoo-bench tasks`
     dataset = "my-task"  # the name of the data in records
+    licence, citation = "yours", ""  # of the data; `zoo-bench tasks my-task --show` prints them
     version = 1  # raise it when the same vectors would get another score
 
     def load(self, data: DataSource, limit: int | None = None) -> PairsData:
@@ -32,6 +33,6 @@ class MyTask(Task):
         `data` finds the data sets of the papers and is not needed here. The sha256 of the file goes into each record:
         changed pairs are measured again.
         """
-        entry = Dataset(self.dataset, self.title, licence="yours")
+        entry = Dataset(self.dataset, self.title, self.licence, citation=self.citation)
         located = Located(entry, self.form, "folder", {PAIRS.name: PAIRS}, sha256_file(PAIRS))
         return PairsData(located, {"test": read_pairs(PAIRS)}, limit=limit)

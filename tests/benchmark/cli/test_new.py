@@ -70,6 +70,7 @@ def test_a_new_task_has_a_row_after_three_commands(cli: Cli, here: Path) -> None
     follow(cli, "task", "ten-pairs")
     rows = rows_of(here / "zoo-bench-results" / "other.json")
     assert {"avg-last", "cls"} <= set(rows) and rows["avg-last"]["ten-pairs"] != rows["cls"]["ten-pairs"]
+    assert "licence: yours" in cli("tasks", "ten-pairs", "--show", "--plugin", "ten_pairs.py").out
     pairs = here / "ten_pairs" / "pairs.tsv"
     assert len(read_pairs(pairs)) == 10
     pairs.write_text(pairs.read_text(encoding="utf-8") + "6\tone\tother\n", encoding="utf-8")
