@@ -121,7 +121,9 @@ def scores(tasks: Sequence[LoadedTask], vectors: dict[str, Vectors]) -> dict[str
     for task in tasks:
         assert task.data is not None
         row = {text: i for i, text in enumerate(task.data.texts())}
-        result[task.name] = 100 * task.data.score(partial(_rows, vectors[task.name], row))["main"]
+        main = task.data.score(partial(_rows, vectors[task.name], row))["main"]
+        assert main is not None
+        result[task.name] = 100 * main
     return result
 
 

@@ -45,6 +45,7 @@ def ours(name: str, setting: str, data: DataSource, store: VectorStore, device: 
     loaded = TASKS.get(name if setting == "full" else f"{name}-{setting}").load(data)
     loaded.device = device
     scores = loaded.score(store)
+    assert scores["main"] is not None
     found = {"acc": 100 * scores["main"], "devacc": 100 * scores["dev_accuracy"]}
     return found | ({"f1": 100 * scores["f1"]} if "f1" in scores else {})
 

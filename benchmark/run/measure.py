@@ -17,12 +17,18 @@ from benchmark.identity import PROTOCOL_VERSION, SKETCHED, sketch
 from benchmark.metrics.geometry import simplex
 from benchmark.records.schema import (
     SCHEMA_VERSION,
+    Adapt,
+    Coverage,
+    Encoding,
     Environment,
     MeasuredPart,
     MethodPart,
     MethodTraits,
+    OverlapPart,
     Record,
+    ScoresPart,
     Status,
+    TrainingPart,
 )
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
@@ -49,7 +55,7 @@ class Measured:
     status: Status
     reason: str | None = None
     pairs: PairScores | None = None
-    more: dict[str, Any] = field(default_factory=dict)
+    more: MeasuredPart = field(default_factory=lambda: MeasuredPart())
 
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
@@ -67,8 +73,8 @@ def failed(cell: Cell, error: BaseException) -> Measured:
     """Return a failed cell with the reason (n/a where something is missing); a foreign error gives its traceback."""
     if isinstance(error, ZooError):
         return Measured(cell, "n/a" if isinstance(error, MissingError) else "failed", str(error))
-    details = {"traceback": "".join(traceback.format_exception(error))}
-    return Measured(cell, "failed", said(error), more=details)
+    text = "".join(traceback.format_exception(error))
+    return Measured(cell, "failed", said(error), more={"traceback": text})
 
 
 class Overlap:
@@ -112,7 +118,7 @@ class EncoderMeasurement:
         self._blocks = Blocks(stop.check)
         self._store = VectorStore(self.encoder, plan.shown, self._entry, self._timed, self._blocks)
         self._adapted: tuple[list[str], VectorStore] | None = None  # the texts of the last fit, and their vectors
-        self._adaptation: dict[str, Any] | None = None  # what records state about that fit
+        self._adaptation: Adapt | None = None  # what records state about that fit
         self._peak_from_mb: float | None = None
 
     def encoder(self) -> Encoder:
@@ -197,8 +203,8 @@ class EncoderMeasurement:
             None if finite else scores["reason"] or f"the score is {scores['main']}",
             pairs if finite else None,
             {
-                "scores": scores,
-                "coverage": coverage,
+                "scores": cast("ScoresPart", scores),
+                "coverage": cast("Coverage", coverage),
                 "training": self._training(cell),
                 "encoding": self._encoding(),
                 "adapt": self._adaptation,
@@ -208,18 +214,18 @@ class EncoderMeasurement:
             },
         )
 
-    def _training(self, cell: Cell) -> dict[str, Any] | None:
-        training: dict[str, Any] | None = (read_fit(self.folder) or {}).get("training")
+    def _training(self, cell: Cell) -> TrainingPart | None:
+        training: TrainingPart | None = (read_fit(self.folder) or {}).get("training")
         if training is None or self.plan.corpus is None:
             return training
-        return {**training, "overlap": self._overlap.of(self.plan.corpus, cell)}
+        return {**training, "overlap": cast("OverlapPart", self._overlap.of(self.plan.corpus, cell))}
 
     def _facts(self, vectors: VectorStore) -> dict[str, Any]:
         cached = self._store.cached_facts
         facts = facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
         return {**facts, "parameters": None} if "parameters" in self.plan.unstated else facts
 
-    def _encoding(self) -> dict[str, Any]:
+    def _encoding(self) -> Encoding:
         """Return counts and speed of the encoding for measuring, without the probe and the dev scores of training.
 
         Texts from the embedding cache do not count; the cache does not know how many of them were truncated.
@@ -243,7 +249,7 @@ class EncoderMeasurement:
         if self._store.cached:
             result |= {"cached": self._store.cached, "truncated": None}
         peak = peak_memory_mb(self._fitter.runtime.device)
-        return {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb}
+        return cast("Encoding", {**result, "peak_memory_mb": peak, "peak_from_mb": self._peak_from_mb})
 
 
 def record_of(

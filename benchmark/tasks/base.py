@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Required, TypedDict
 
 import numpy as np
 
@@ -21,11 +21,39 @@ if TYPE_CHECKING:
 PairScores = tuple["NDArray[Any]", "NDArray[Any]"]
 """Predicted and gold scores (n,) of the same pairs, in the order of the data's files."""
 
-Scores = dict[str, Any]
-"""`main` (a number, or None with `reason`), `main_metric`, and anything else that the task measures.
 
-A task whose `main` is a Spearman correlation over pairs adds `pairs` (PairScores), which are kept beside the record.
-"""
+class Scores(TypedDict, total=False):
+    """`main` (a number, or None with `reason`), `main_metric`, and anything else that the task measures.
+
+    A task whose `main` is a Spearman correlation over pairs adds `pairs`, which are kept beside the record. A plugin's
+    task that measures something else states it in a subclass.
+    """
+
+    main: Required[float | None]
+    main_metric: Required[str]
+    reason: Required[str | None]
+    pairs: PairScores
+    by_seed: dict[str, dict[str, Any]]
+    spearman: float | None
+    pearson: float | None
+    accuracy: float
+    accuracy_seven: float
+    threshold_accuracy: float
+    dev_accuracy: float
+    f1: float
+    mrr: float
+    words: int
+    mse: float
+    dev_pearson: float | None
+    evaluations: int
+    protocol: str
+    setting: str
+    split: str
+    penalties: list[float]
+    part_accuracies: list[float]
+    probe_seconds: float
+    mteb: dict[str, dict[str, float]]
+    mteb_version: str
 
 
 class DevOverlap(NamedTuple):
@@ -193,7 +221,7 @@ class PairsData(TaskData):
             np.concatenate([cos for cos, _, _ in compared]),
             np.concatenate([gold for _, _, gold in compared]),
         )
-        return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}
+        return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}  # type: ignore[typeddict-item]
 
     def score_dev(self, vectors: Lookup) -> float:
         """Return the Spearman x100 of the development split (NaN when it is undefined)."""

@@ -53,7 +53,7 @@ class FinetuneData(TaskData):
             "main": main,
             "main_metric": self.main,
             "reason": "constant_scores" if main is None else None,
-            **complete,
+            **complete,  # type: ignore[typeddict-item]
             "by_seed": {str(seed): scores for seed, scores in by_seed.items()},
         }
 

@@ -58,7 +58,7 @@ class RegressorData(TaskData):
             "main": result["spearman"],
             "main_metric": "spearman",
             "reason": "constant_scores" if result["spearman"] is None else None,
-            **result,
+            **result,  # type: ignore[typeddict-item]
             "mse": float(np.mean((fit.predicted - gold[2]) ** 2)),
             "dev_pearson": fit.dev_pearson,
             "evaluations": fit.evaluations,
