@@ -103,6 +103,13 @@ MUTATIONS = (
         "published values of another aggregation are compared",
     ),
     Mutation(
+        "records/conflicts.py",
+        "measured[:1] if all(_measured(one.record) == first for one in measured) else measured",
+        "measured[:1]",
+        "tests/benchmark/records/test_conflicts.py",
+        "of two scores of one cell the earlier one wins silently",
+    ),
+    Mutation(
         "metrics/correlation.py",
         "(ends - (counts - 1) / 2)[which]",
         "ends[which]",
