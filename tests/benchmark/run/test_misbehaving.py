@@ -181,6 +181,7 @@ print(json.dumps(answers))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="capabilities are Linux's")
 def test_files_that_may_not_be_read_are_named(tiny_bert: Path, tmp_path: Path) -> None:
     """A backbone, word vectors, a training text and data sets, as somebody who is not root finds them."""
@@ -268,6 +269,7 @@ def test_a_damaged_archive_of_the_hub_says_what_to_delete(tmp_path: Path, monkey
         DataSource(None, cache=tmp_path / "cache")._fetch_archive(entry, form)
 
 
+@pytest.mark.slow
 def test_an_ascii_terminal_gets_plans_and_checks(tmp_path: Path) -> None:
     recipe = tmp_path / "größe.yaml"
     recipe.write_text("extends: random\nsummary: größer\nparameters: {}\n", encoding="utf-8")

@@ -107,6 +107,7 @@ def test_a_signal_reaches_what_asks_inside(tmp_path: Path) -> None:
     assert around.encode(["a"]).shape == (1, 64), "outside of a run it is as it was"
 
 
+@pytest.mark.slow
 def test_what_makes_a_cell_empty_is_the_recipe_s(clean_registries: None, tmp_path: Path) -> None:
     METHODS.register("unknowing")(Unknowing)
     encoders: list[tuple[str, Encoder[Any]]] = [("unknowing", Unknowing(Unknowing.Recipe(), Runtime()))]

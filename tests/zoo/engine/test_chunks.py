@@ -31,6 +31,7 @@ def texts() -> list[str]:
     return [*PROBES, *(clean_text(text, 0) for text in ODD_TEXTS), *random, *every, " ".join(every)]
 
 
+@pytest.mark.slow
 def test_the_ids_are_the_tokenizers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunks, "_SLICE", 100)
     monkeypatch.setattr(chunks, "_MOST", 24_000)  # the memory is emptied between slices
