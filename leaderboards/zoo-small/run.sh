@@ -16,5 +16,19 @@ run --suite sts,words,phrases --methods "$untrained,whitening,simcse,promptbert-
 run --suite sts --methods whitening-target # fitted on the texts of each task
 zoo-bench analyze bias --backbone zoo-small --sentences 20000 --data "$data" --out "$here/analyses" --no-plots --precision fp32 || status=$?
 zoo-bench analyze anisotropy --methods static-avg,avg-last --backbone zoo-small --sentences 2000 --data "$data" --out "$here/analyses" --no-plots --precision bf16 || status=$?
+
+# What the papers' claims need beside them. Labelled pairs are the first 20,000 of NLI and as many of PPDB, if it has them.
+claims() { run --no-controls --pairs nli+ppdb2-human --train-pairs 20000 "$@"; }
+claims --suite sts,words,phrases,relatedness --methods \
+  avg-top2,max,avg-first-last-h1,static-freq,static-freq-sub,static-freq-sub-case,prompt,whitening-nli,whitening-nli:k=null
+claims --suite sts,words,phrases --methods glove,sif,usif
+claims --suite sts --methods sif:components=0,sif:a=1000000.0,sif:a=0.1,sif:a=0.01,sif:a=0.0001,sif:a=0.00001
+claims --suite sts,sts-dev,words,phrases --methods ptbert
+claims --suite sts --methods whitening-nli-h0,whitening-nli:k=64,whitening-nli:k=128,whitening-target:k=null
+claims --suite sts --methods prompt-top200-period,prompt-denoise-period,prompt-top200-denoise-period
+template() { printf ',prompt:period=true:template="%s"' "$@"; } # table 2's
+claims --suite sts-dev --methods "prompt:period=true$(template '[X] [MASK] .' '[X] is [MASK] .' '[X] mean [MASK] .' '[X] means [MASK] .' \
+  'This [X] means [MASK] .' 'This sentence of [X] means [MASK] .' 'This sentence of \"[X]\" means [MASK] .' \
+  'This sentence : \"[X]\" means [MASK] .' 'Also called [MASK]. [X]')"
 zoo-bench claims --results "$here" || status=$?
 exit "$status"
