@@ -13,7 +13,6 @@ from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import set_ranks
 from benchmark.leaderboard.write import as_dict
 from zoo import __version__
-from zoo.files import write_text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -47,11 +46,6 @@ def page(
     scripts = ("common.js", "zoom.js", "plots.js", "table.js", "print.js", *(("claims.js",) if claims else ()))
     scripts += ("leaderboard.js",)
     return render("page.html.j2", scripts, title=title, data=data)
-
-
-def write_page(tables: Sequence[Table], path: Path) -> None:
-    """Write the page of the tables (see `page`) atomically."""
-    write_text(path, page(tables))
 
 
 def render(template: str, scripts: Sequence[str], **values: object) -> str:

@@ -1,4 +1,4 @@
-"""Writes tables to files (Markdown, CSV, JSON, LaTeX, published values beside ours) and to the terminal."""
+"""Makes the files of tables (Markdown, CSV, JSON, LaTeX, published values beside ours), and prints tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TextIO
 
 from benchmark.leaderboard import published
@@ -20,7 +19,6 @@ from benchmark.leaderboard.published import BesidePublished
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import Value
-from zoo.files import write_text
 from zoo.progress import fit_to, without_orders
 
 _COST = (
@@ -48,16 +46,6 @@ def table_files(table: Table) -> dict[str, str]:
         f"{stem}.tex": without_orders(latex(table)),
     }
     return files | ({f"{stem}-published.md": published_markdown(table, comparisons)} if comparisons else {})
-
-
-def write_tables(tables: list[Table], folder: Path) -> list[Path]:
-    """Write every table's files (see `table_files`) atomically; returns the Markdown paths."""
-    written = []
-    for table in tables:
-        for name, text in table_files(table).items():
-            write_text(folder / name, text)
-            written += [folder / name] if name.endswith(".md") else []
-    return written
 
 
 def markdown(table: Table) -> str:

@@ -10,7 +10,7 @@ from fakes import failed, make_record
 from page_chromium import Browser, chromium
 from page_fakes import EVIL, method_records, renamed, training, wide_table
 
-from benchmark.leaderboard.page import write_page
+from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.tasks.suites import suite
 
@@ -25,7 +25,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """60 methods and 40 tasks."""
     path = tmp_path_factory.mktemp("page") / "wide.html"
-    write_page([wide_table(60, 40)], path)
+    path.write_text(page([wide_table(60, 40)]), encoding="utf-8")
     return path
 
 
@@ -40,5 +40,5 @@ def small(tmp_path: Path) -> Path:
     tables = build_tables(records, [suite("sts"), suite("pocket")])
     tables[0].legend = "≈: may truly be the best."
     tables[0].rows[1].mark = "≈"
-    write_page([renamed(tables[0], 0, EVIL), tables[1]], tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(page([renamed(tables[0], 0, EVIL), tables[1]]), encoding="utf-8")
     return tmp_path / "page.html"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import itertools
 import json
 import zlib
@@ -17,7 +18,7 @@ from benchmark.leaderboard.conditions import conditions as markdown_conditions
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.values import shown
-from benchmark.leaderboard.write import as_dict, markdown, write_tables
+from benchmark.leaderboard.write import as_dict, markdown, table_files
 from benchmark.records.store import Records
 from benchmark.tasks.suites import suite
 
@@ -114,7 +115,7 @@ def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
     assert names == [f"m [{second[0]['row_key'][:8]}]", f"m [{first[0]['row_key'][:8]}]"]
 
 
-def test_rows_of_different_conditions_say_which(tmp_path: Path) -> None:
+def test_rows_of_different_conditions_say_which() -> None:
     """The conditions of each row stand in the table."""
     corpus = {"corpus": {"name": "books", "sentences": 12345}}
     pairs = {"corpus": {"name": "nli", "pairs": 4321}}
@@ -161,7 +162,7 @@ def test_the_untrained_backbone_is_a_control_of_its_own_kind() -> None:
         assert missing not in markdown(table_of(records + complete(control)))
 
 
-def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
+def test_cost_stands_beside_quality_in_every_file() -> None:
     """Training time is the mean of the seeds, memory the most of training and measuring; what is unknown is n/a."""
     records = complete("learned", range(2)) + complete("plain")
     for record in records:
@@ -173,10 +174,9 @@ def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
             memory = {"peak_memory_mb": 1000.0 + record["seed"], "peak_from_mb": 300.0}
             record["encoding"] = {"texts_per_second": 812.5, **memory}
             record["facts"] = {"dimensions": 768, "parameters": 109_482_240}
-    write_tables([table_of(records)], tmp_path)
-    rows = {row["method"]: row for row in json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))["rows"]}
-    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
-        lines = {line["method"]: line for line in csv.DictReader(file)}
+    files = table_files(table_of(records))
+    rows = {row["method"]: row for row in json.loads(files["sts.json"])["rows"]}
+    lines = {line["method"]: line for line in csv.DictReader(io.StringIO(files["sts.csv"], newline=""))}
     wanted = {
         "train_seconds": 2000,
         "train_sentences_per_second": 40,
@@ -189,7 +189,7 @@ def test_cost_stands_beside_quality_in_every_file(tmp_path: Path) -> None:
         assert rows["learned"][name] == float(lines["learned"][name]) == value
         assert (rows["plain"][name], lines["plain"][name]) == (None, "")
     assert rows["plain"]["device"] == lines["plain"]["device"] == "a cpu, 2 threads"
-    text = (tmp_path / "sts.md").read_text(encoding="utf-8")
+    text = files["sts.md"]
     assert "| learned | 2,000 | 40 | 812 | 109,482,240 | 768 | 1,001 | a cpu, 2 threads |" in text
     assert "| plain | – | – | n/a | n/a | n/a | n/a | a cpu, 2 threads |" in text
     nowhere = [{**record, "status": "n/a", "reason": "none", "scores": None} for record in complete("nowhere")]
@@ -307,19 +307,18 @@ def test_other_aggregations_are_tables_of_their_own() -> None:
     assert plain.suite.name == "sts"  # nothing has subsets
 
 
-def test_the_mean_of_some_tasks_is_a_column_of_its_own(tmp_path: Path) -> None:
+def test_the_mean_of_some_tasks_is_a_column_of_its_own() -> None:
     """STS12-16 of BURT's table 4: the mean of five tasks per seed, in every file; n/a where one of them is missing."""
     records = complete("m", range(3))
-    write_tables([table_of(records)], tmp_path)
+    files = table_files(table_of(records))
     expected = score_matrix(records, range(3))[:, :5].mean(axis=1)
-    (row,) = json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))["rows"]
+    (row,) = json.loads(files["sts.json"])["rows"]
     value = row["means"]["STS12-16"]
     assert [value[key] for key in ("mean", "sd", "min", "max")] == pytest.approx(
         [expected.mean(), expected.std(ddof=1), expected.min(), expected.max()]
     )
-    assert "| SICK-R | STS12-16 | Avg. |" in (tmp_path / "sts.md").read_text(encoding="utf-8")
-    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
-        (line,) = csv.DictReader(file)
+    assert "| SICK-R | STS12-16 | Avg. |" in files["sts.md"]
+    (line,) = csv.DictReader(io.StringIO(files["sts.csv"], newline=""))
     assert float(line["STS12-16"]) == pytest.approx(expected.mean(), abs=5e-5)
     missing = [r for r in records if r["task"]["name"] != "STS16"]
     assert table_of(missing).rows[0].means["STS12-16"].reason == "4 of 5 tasks"
@@ -400,16 +399,16 @@ def test_the_device_is_that_of_what_was_measured() -> None:
     assert (row.about["device"], row.about["texts_per_second"]) == ("a cpu, 2 threads", 500.0)
 
 
-def test_trial_records_have_a_table_of_their_own(tmp_path: Path) -> None:
+def test_trial_records_have_a_table_of_their_own() -> None:
     """--limit never stands beside full data."""
     full, trial = complete("m"), complete("m", row="trial", limit=50)
     tables = build_tables(full + trial, [suite("sts")])
     assert [(table.partial, len(table.rows)) for table in tables] == [(False, 1), (True, 1)]
-    names = {path.name for path in write_tables(tables, tmp_path)}
-    assert names == {"sts.md", "sts-trial.md"}
-    assert "TRIAL" in (tmp_path / "sts-trial.md").read_text(encoding="utf-8")
-    assert "TRIAL" not in (tmp_path / "sts.md").read_text(encoding="utf-8")
-    assert json.loads((tmp_path / "sts-trial.json").read_text(encoding="utf-8"))["trial"] is True
+    files = {name: text for table in tables for name, text in table_files(table).items()}
+    assert {name for name in files if name.endswith(".md")} == {"sts.md", "sts-trial.md"}
+    assert "TRIAL" in files["sts-trial.md"]
+    assert "TRIAL" not in files["sts.md"]
+    assert json.loads(files["sts-trial.json"])["trial"] is True
 
 
 def test_the_limits_of_trials_are_not_mixed() -> None:
@@ -420,16 +419,13 @@ def test_the_limits_of_trials_are_not_mixed() -> None:
     assert len({row.name for row in table.rows}) == 2
 
 
-def test_the_three_files_agree(tmp_path: Path) -> None:
+def test_the_three_files_agree() -> None:
     """Markdown, CSV and JSON hold the same numbers, names and ranks."""
     records = complete("alpha", range(3)) + complete("beta") + complete("gamma", tasks=SEVEN[:3])
-    write_tables([table_of(records)], tmp_path)
-    content = json.loads(
-        (tmp_path / "sts.json").read_text(encoding="utf-8"), parse_constant=lambda token: pytest.fail(token)
-    )
-    with (tmp_path / "sts.csv").open(encoding="utf-8", newline="") as file:
-        lines = list(csv.DictReader(file))
-    text = (tmp_path / "sts.md").read_text(encoding="utf-8").partition("## Cost")[0]
+    files = table_files(table_of(records))
+    content = json.loads(files["sts.json"], parse_constant=lambda token: pytest.fail(token))
+    lines = list(csv.DictReader(io.StringIO(files["sts.csv"], newline="")))
+    text = files["sts.md"].partition("## Cost")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     header, rows = cells[0], cells[2:]
     assert [row["method"] for row in content["rows"]] == [line["method"] for line in lines] == [row[1] for row in rows]

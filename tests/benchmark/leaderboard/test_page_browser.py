@@ -13,7 +13,7 @@ from page_fakes import EVIL, method_records, training
 
 from benchmark.analysis.report import make_report
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.page import page, write_page
+from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.records.query import scored_pairs
 from benchmark.records.store import Records
@@ -191,7 +191,7 @@ def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: P
 def test_a_bar_below_zero_ends_above_the_names(browser: Browser, tmp_path: Path) -> None:
     """A negative correlation has a bar that hangs from zero, within the plot."""
     records = method_records("low", -0.25, range(2))
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     browser.open(tmp_path / "page.html")
     script = """
     const bars = [...document.querySelectorAll("rect.bar")].map((bar) => bar.getBoundingClientRect().bottom);
@@ -346,7 +346,7 @@ def test_the_seven_tasks_fit_a_laptop_beside_a_long_name(browser: Browser, tmp_p
         wordy, 0.4, range(3), training=training({"250": 50.25}, overlap={"texts": 9, "digests": ["aa"]})
     )
     records += method_records("promptbert", 0.6, range(3))
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     browser.open(tmp_path / "page.html", 1440)
     assert any("overlap" in cell.text for cell in browser.all("tbody th"))
     last = browser.run("return arguments[0].getBoundingClientRect().right", browser.head("SICK-R"))

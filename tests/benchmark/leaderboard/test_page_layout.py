@@ -9,7 +9,7 @@ import pytest
 from page_chromium import Browser
 from page_fakes import SEVEN, method_records, training
 
-from benchmark.leaderboard.page import write_page
+from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.tasks.suites import suite
 
@@ -51,7 +51,7 @@ def mixed(tmp_path: Path) -> Path:
             record["encoding"] = {"texts_per_second": 1000.0 + i}
             record["facts"] = {"dimensions": 8, "parameters": None if i == 1 else 0 if i == 0 else 10**i}
         records += mine
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     return tmp_path / "page.html"
 
 
@@ -113,15 +113,15 @@ def test_a_row_with_a_label_names_its_recipe(browser: Browser, tmp_path: Path) -
     records = method_records("mine", 0.4)
     for record in records:
         record["method"]["recipe_name"] = "simcse:epochs=2"
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     browser.open(tmp_path / "page.html", 1440)
     assert browser.one("tbody th .recipe").text == "simcse:epochs=2"
 
 
 def test_the_last_sheet_of_paper_is_not_nearly_empty(browser: Browser, mixed: Path, wide: Path) -> None:
     """It holds plots, not only titles of what is folded and the last line; that line stands on the first sheet."""
-    for page in (mixed, wide):
-        browser.open(page)
+    for one in (mixed, wide):
+        browser.open(one)
         sheets = browser.printed()
         assert len(sheets) > 1
         assert sheets[-1].count("BT\n") > 50, "the axes, names and legends of all plots stand together"

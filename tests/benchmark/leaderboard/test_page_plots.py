@@ -8,7 +8,7 @@ import pytest
 from page_chromium import Browser
 from page_fakes import method_records
 
-from benchmark.leaderboard.page import write_page
+from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.tasks.suites import suite
 
@@ -96,7 +96,7 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
             if ("row" in record["method"]["name"])
             else {"texts_per_second": 500.0}
         )
-    write_page(build_tables(records, [suite("sts")]), tmp_path / "page.html")
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
     browser.open(tmp_path / "page.html")
     assert len(points(browser)) == 40 and "nothing" not in points(browser)
     assert "1 row is far below" in browser.one("figure:first-child").text

@@ -18,7 +18,7 @@ from fakes import failed, make_record
 from benchmark.leaderboard.published import AVERAGE, BesidePublished, beside_published, parse, published, recipe_of
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.write import as_dict, write_tables
+from benchmark.leaderboard.write import as_dict, table_files
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites, suite
 from zoo.errors import UsageError
@@ -282,30 +282,30 @@ def test_rows_of_one_name_and_overrides_keep_their_recipe() -> None:
     assert recipe_of("simcse:backbone=a/b:revision=x:steps=3") == ("simcse", {"steps": 3})
 
 
-def test_files_stand_beside_the_table_and_hold_what_they_should(tmp_path: Path) -> None:
+def test_files_stand_beside_the_table_and_hold_what_they_should() -> None:
     """Numbers as printed (78.50, not 78.5), cited rows without a rank, slips on the rows they concern."""
     made = records("simcse", suite("sts").tasks) + records("nothing-published", suite("sts").tasks)
     (table,) = build_tables(made, [suite("sts")])
-    write_tables([table], tmp_path)
-    text = (tmp_path / "sts-published.md").read_text(encoding="utf-8")
+    files = table_files(table)
+    text = files["sts-published.md"]
     assert text == published_markdown(table, beside_published(table))
     assert "50.00 / 78.50" in text and "nothing-published" not in text
     assert "- BURT, table 2, BERT_CLS (bert-base (case not stated)): the averages of CLS and MEAN are swapped" in text
     lines = text.splitlines()
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in lines if line.startswith("|")]
     assert set(columns) == {14, 13}  # compared and not; cited
-    content = json.loads((tmp_path / "sts.json").read_text(encoding="utf-8"))
+    content = json.loads(files["sts.json"])
     assert {e["method"] for e in content["cited"]} == {"CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST"}
     assert not {e["method"] for e in content["cited"]} & {row["method"] for row in content["rows"]}
     assert [bool(row["published"]) for row in sorted(content["rows"], key=lambda r: r["method"])] == [False, True]
 
 
-def test_a_table_without_counterpart_or_a_trial_has_no_file(tmp_path: Path) -> None:
+def test_a_table_without_counterpart_or_a_trial_has_no_file() -> None:
     plain = build_tables(records("nothing-published", suite("sts").tasks), [suite("sts")])
     trial = build_tables(records("simcse", suite("sts").tasks, limit=50), [suite("sts")])
-    write_tables([*plain, *trial], tmp_path)
-    assert not list(tmp_path.glob("*-published.md"))
-    assert json.loads((tmp_path / "sts-trial.json").read_text(encoding="utf-8"))["rows"][0]["published"] == []
+    files = {name: text for table in (*plain, *trial) for name, text in table_files(table).items()}
+    assert set(files) == {f"sts{end}.{kind}" for end in ("", "-trial") for kind in ("md", "csv", "json", "tex")}
+    assert json.loads(files["sts-trial.json"])["rows"][0]["published"] == []
 
 
 def test_every_suite_of_the_papers_tables_has_columns_in_it() -> None:
