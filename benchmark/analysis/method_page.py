@@ -15,7 +15,7 @@ from benchmark.leaderboard.columns import dev_points, number
 from benchmark.leaderboard.conditions import conditions, environment_lines
 from benchmark.leaderboard.page import render
 from benchmark.leaderboard.rows import About, Row, Table
-from benchmark.leaderboard.values import seed_order, shown
+from benchmark.leaderboard.values import score_text, seed_order
 from benchmark.records.query import PairTexts
 from benchmark.records.schema import Record, main_score, scores_of
 from benchmark.records.store import Records
@@ -128,7 +128,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
     lines = []
     for task in table.suite.tasks:
         by_seed = scores.get(task, {})
-        per_seed = [shown(by_seed[seed]) if seed in by_seed else "n/a" for seed in several]
+        per_seed = [score_text(by_seed[seed]) if seed in by_seed else "n/a" for seed in several]
         lines.append([task, row.values[task].text(), *per_seed, *map(_text, metrics.get(task, (None, None)))])
     lines.append(["Avg.", row.average.text(), *_averages(table, scores, several), "", ""])
     ranked = sum(other.rank is not None for other in table.rows)
@@ -160,7 +160,7 @@ def _averages(table: Table, scores: Mapping[str, Mapping[Any, float]], seeds: Se
     for seed in seeds:
         values = [scores.get(task, {}).get(seed) for task in table.suite.tasks]
         known = [value for value in values if value is not None]
-        texts.append(shown(sum(known) / len(known)) if len(known) == len(values) else "n/a")
+        texts.append(score_text(sum(known) / len(known)) if len(known) == len(values) else "n/a")
     return texts
 
 

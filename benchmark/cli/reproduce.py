@@ -22,7 +22,7 @@ from benchmark.cli.options import (
     say_json,
 )
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
-from benchmark.leaderboard.papers import Chosen, Item, Step, all_items, arguments, item, steps_of
+from benchmark.leaderboard.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
 from benchmark.run.options import BOUNDS
 from zoo.errors import UsageError
 from zoo.files import check_writable, write_text
@@ -74,10 +74,10 @@ def command(
     **options: Any,
 ) -> int:
     """Measure a table or figure of the papers, NAME, and print theirs beside ours: ptbert-table3, burt-table2 ..."""
-    chosen = Chosen(results=results, options={key.replace("_", "-"): value for key, value in options.items()})
+    chosen = PaperOptions(results=results, options={key.replace("_", "-"): value for key, value in options.items()})
     for key in ("device", "precision"):
         if chosen.options[key] == "auto":
-            chosen = Chosen(results=results, options={**chosen.options, key: None})
+            chosen = PaperOptions(results=results, options={**chosen.options, key: None})
     if listed:
         print_list(chosen, name, as_json)
         return 0
@@ -115,7 +115,7 @@ def _show(found: Item, rows: list[Any], commands: list[str], path: Path | None) 
         say(f"written: {path}")
 
 
-def _score_released(found: Item, chosen: Chosen, folders: tuple[str, ...], dry_run: bool) -> int:
+def _score_released(found: Item, chosen: PaperOptions, folders: tuple[str, ...], dry_run: bool) -> int:
     """Score the released checkpoints of an item's rows, and print theirs, ours and the difference."""
     from benchmark.leaderboard.released import beside_released, chosen_checkpoints, nowhere, runs
 
@@ -172,12 +172,12 @@ def print_beside(found: Item, rows: list[Any]) -> None:
         say(f"differs: {one}")
 
 
-def _possible(chosen: Chosen, found: Item, missing: list[str]) -> str:
-    backbone = chosen.given.get("backbone") or found.backbone
+def _possible(chosen: PaperOptions, found: Item, missing: list[str]) -> str:
+    backbone = chosen.values.get("backbone") or found.backbone
     return "not here" if backbone in missing else "partly" if missing else "yes"
 
 
-def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
+def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
     """Print the tables and figures whose names begin with `name`: what each is, what it lacks, how long it takes."""
     from benchmark.leaderboard.needs import Survey
     from zoo.hardware import make_runtime, matrix_speed
@@ -186,7 +186,7 @@ def print_list(chosen: Chosen, name: str | None, as_json: bool = False) -> None:
     items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
     if not items:
         raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
-    runtime = make_runtime(chosen.given.get("device", "auto"), chosen.given.get("precision", "auto"))
+    runtime = make_runtime(chosen.values.get("device", "auto"), chosen.values.get("precision", "auto"))
     survey = Survey(chosen, matrix_speed(runtime.device, runtime.precision))
     rows: list[list[str]] = []
     listed: list[dict[str, Any]] = []

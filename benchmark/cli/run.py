@@ -257,7 +257,7 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
         say_json({"encoders": planned, "seconds": total, "unknown": seconds.count(None)})
         return
     for plan, one in zip(prepared.plan.encoders, planned, strict=True):
-        name = plan.shown + ("" if one["seed"] is None else f" seed {one['seed']}")
+        name = plan.label + ("" if one["seed"] is None else f" seed {one['seed']}")
         name += " (control)" if plan.control else ""
         if one["missing"] is not None:
             say(f"{name}: n/a: {one['missing']}")

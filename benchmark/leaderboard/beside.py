@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmark.leaderboard.conditions import conditions, recipe_of
 from benchmark.leaderboard.markdown import markdown_row
-from benchmark.leaderboard.papers import Chosen, Item, Reading, Step, filled, methods_of, steps_of
+from benchmark.leaderboard.papers import Item, PaperOptions, Reading, Step, filled, methods_of, steps_of
 from benchmark.leaderboard.published import BesidePublished, PublishedRow, beside, plain_backbone
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
@@ -39,7 +39,7 @@ class Printed:
     ours: tuple[Ours, ...]
 
 
-def printed_beside(found: Item, chosen: Chosen) -> list[Printed]:
+def printed_beside(found: Item, chosen: PaperOptions) -> list[Printed]:
     """Return every printed row of an item with our rows in the results folder that correspond to it."""
     tables = _tables(found, chosen)
     result = []
@@ -67,7 +67,7 @@ def _metric(line: PublishedRow) -> str:
     return line.row.method + (f" ({metric.replace('_', ' ')})" if metric and metric != "mean" else "")
 
 
-def _tables(found: Item, chosen: Chosen) -> list[Table]:
+def _tables(found: Item, chosen: PaperOptions) -> list[Table]:
     names: dict[str, None] = {}
     for step in found.steps:
         if step.command == "run":
@@ -79,7 +79,7 @@ def _tables(found: Item, chosen: Chosen) -> list[Table]:
     return build_tables(store.all(), [all_suites()[name] for name in names], store)
 
 
-def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chosen: Chosen) -> Iterator[Ours]:
+def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chosen: PaperOptions) -> Iterator[Ours]:
     if line.row.subset is not None and line.row.subset != "full":
         return  # these pairs are in an analysis
     rows = {printed: filled(ours, chosen.places(found)) for step in found.steps for printed, ours in step.rows.items()}
@@ -97,9 +97,9 @@ def _from_tables(found: Item, line: PublishedRow, tables: Sequence[Table], chose
                 yield _row(comparison, table, len({one.suite.name for one in tables}) > 1)
 
 
-def _is_on(chosen: Chosen, backbone: str) -> bool:
+def _is_on(chosen: PaperOptions, backbone: str) -> bool:
     """Return whether a row's backbone is the chosen one; rows without a backbone count for every choice."""
-    wanted = chosen.given.get("backbone")
+    wanted = chosen.values.get("backbone")
     return wanted is None or backbone in ("", plain_backbone(wanted), wanted, Path(wanted).name)
 
 
@@ -115,7 +115,7 @@ def _row(comparison: BesidePublished, table: Table, several: bool) -> Ours:
     return Ours(comparison.ours.name, suite + conditions(comparison.ours), values, verdict)
 
 
-def _rows(reading: Reading, found: Item, chosen: Chosen) -> list[dict[str, Any]]:
+def _rows(reading: Reading, found: Item, chosen: PaperOptions) -> list[dict[str, Any]]:
     """Return the rows of the newest file that a reading names; none where there is no file."""
     pattern = Path(filled(reading.file, chosen.places(found)))
     start = next((i for i, part in enumerate(pattern.parts) if "*" in part), len(pattern.parts) - 1)
@@ -128,13 +128,13 @@ def _rows(reading: Reading, found: Item, chosen: Chosen) -> list[dict[str, Any]]
     return [row for row in content if all(row[key] == value for key, value in reading.where.items())]
 
 
-def _from_files(found: Item, line: PublishedRow, chosen: Chosen) -> Iterator[Ours]:
+def _from_files(found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
     for step in steps_of(found, chosen):
         if step.read is not None and step.read.subset == (None if line.row.subset == "full" else line.row.subset):
             yield from _read_line(step, step.read, found, line, chosen)
 
 
-def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, chosen: Chosen) -> Iterator[Ours]:
+def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, chosen: PaperOptions) -> Iterator[Ours]:
     settings = [recipe_of(name) for name in (*line.row.recipes, *line.row.unlike)]
     several: dict[tuple[str, str], dict[str, str]] = {}
     for row in _rows(reading, found, chosen):
@@ -143,7 +143,7 @@ def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, ch
         if reading.printed and row[reading.printed] != line.row.method:
             continue
         backbone = str(row[reading.backbone]) if reading.backbone else ""
-        if backbone and not chosen.given.get("backbone") and plain_backbone(backbone) != line.row.backbone:
+        if backbone and not chosen.values.get("backbone") and plain_backbone(backbone) != line.row.backbone:
             continue
         values = {row[reading.column].rstrip("."): row[reading.value]} if reading.column else {}
         values |= {column: row[key] for column, key in reading.columns.items()}
@@ -152,13 +152,13 @@ def _read_line(step: Step, reading: Reading, found: Item, line: PublishedRow, ch
         if known:
             several.setdefault((name, backbone), {}).update(known)
     for (name, backbone), values in several.items():
-        backbone = backbone or str(chosen.given.get("backbone") or found.backbone)
+        backbone = backbone or str(chosen.values.get("backbone") or found.backbone)
         same = plain_backbone(backbone) == line.row.backbone
         verdict = "see what differs" if same else f"not comparable: other backbone ({line.row.backbone})"
         yield Ours(name, backbone, values, verdict)
 
 
-def _texts(reading: Reading, printed: str, found: Item, chosen: Chosen) -> Iterator[Ours]:
+def _texts(reading: Reading, printed: str, found: Item, chosen: PaperOptions) -> Iterator[Ours]:
     for row in _rows(reading, found, chosen):
         if row[reading.printed] == printed:
             values = {column: str(row[key]) for column, key in reading.columns.items()}

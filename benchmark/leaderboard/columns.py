@@ -9,7 +9,7 @@ from typing import Literal, cast
 from benchmark.leaderboard.conditions import conditions, contamination, group, learned_from, role
 from benchmark.leaderboard.links import links_of
 from benchmark.leaderboard.rows import Row, Table
-from benchmark.leaderboard.values import DIGITS, Value, seed_order, shown
+from benchmark.leaderboard.values import DIGITS, Value, score_text, seed_order
 from benchmark.records.names import short_name
 from benchmark.records.schema import Record, plain
 from benchmark.tasks import plain_name
@@ -94,7 +94,7 @@ class Column:
         if isinstance(value, bool):
             return "yes" if value else "no"
         if isinstance(value, int | float):
-            return shown(value) if self.format == "score" else number(value)
+            return score_text(value) if self.format == "score" else number(value)
         return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
 
     def raw(self, row: Row) -> dict[str, object]:

@@ -18,7 +18,7 @@ from benchmark.leaderboard.conditions import (
     redefined,
 )
 from benchmark.leaderboard.rows import Row, Table
-from benchmark.leaderboard.values import Value, shown
+from benchmark.leaderboard.values import Value, score_text
 
 _ESCAPES = {
     "\\": r"\textbackslash{}",
@@ -127,15 +127,15 @@ def _part(table: Table, columns: list[Column], rows: list[Row], marks: dict[str,
 def _best(values: list[object]) -> str | None:
     """Return the largest mean as printed; None if fewer than two rows have one."""
     means = [value.mean for value in values if isinstance(value, Value) and value.mean is not None]
-    return shown(max(means)) if len(means) > 1 else None
+    return score_text(max(means)) if len(means) > 1 else None
 
 
 def _cell(value: Value, best: str | None) -> str:
     if value.mean is None:
         return NONE
-    mean = shown(value.mean)
+    mean = score_text(value.mean)
     mean = f"\\textbf{{{mean}}}" if mean == best else mean
-    return mean if value.sd is None else f"{mean} $\\pm$ {shown(value.sd)}"
+    return mean if value.sd is None else f"{mean} $\\pm$ {score_text(value.sd)}"
 
 
 def _line(cells: list[str]) -> str:

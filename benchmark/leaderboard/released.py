@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmark.leaderboard.beside import Ours, Printed
-from benchmark.leaderboard.papers import Chosen, Item, filled
+from benchmark.leaderboard.papers import Item, PaperOptions, filled
 from benchmark.leaderboard.published import AVERAGE, PublishedRow, published
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.table import build_tables
@@ -86,7 +86,7 @@ def nowhere(without: Sequence[Checkpoint]) -> str:
     return f"not on the hub, so give the folder ({told})."
 
 
-def runs(item: Item, chosen: Chosen, places: Mapping[Checkpoint, str]) -> list[tuple[str, list[str]]]:
+def runs(item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str]) -> list[tuple[str, list[str]]]:
     """Return for each suite of an item its name and the arguments of `run` that score the checkpoints on it."""
     suites: dict[str, str | None] = {}
     for step in item.steps:
@@ -95,7 +95,7 @@ def runs(item: Item, chosen: Chosen, places: Mapping[Checkpoint, str]) -> list[t
             suites.setdefault(",".join(suite) if isinstance(suite, list) else suite, step.options.get("tasks"))
     methods = [f"{one.method}:{one.weights}={json.dumps(place)}" for one, place in places.items()]
     line = ["--methods", ",".join(methods), "--label", ",".join(one.label for one in places), "--no-controls"]
-    options = {"precision": "fp32", **chosen.given, "results": str(chosen.results), "allow-missing": True}
+    options = {"precision": "fp32", **chosen.values, "results": str(chosen.results), "allow-missing": True}
     for name in ("data", "device", "precision", "limit", "results", "allow-pickle", "allow-missing"):
         if value := options.get(name):
             line += [f"--{name}"] if value is True else [f"--{name}", str(value)]
@@ -103,11 +103,11 @@ def runs(item: Item, chosen: Chosen, places: Mapping[Checkpoint, str]) -> list[t
 
 
 def beside_released(
-    item: Item, chosen: Chosen, places: Mapping[Checkpoint, str], suites: Sequence[str]
+    item: Item, chosen: PaperOptions, places: Mapping[Checkpoint, str], suites: Sequence[str]
 ) -> list[Printed]:
     """Return the printed rows of the checkpoints, each with ours in the results folder and the difference below it."""
     store = Records(chosen.results, set_aside=False)
-    trial = "limit" in chosen.given
+    trial = "limit" in chosen.values
     made = build_tables(store.all(), [merged(suites_named(name)) for name in suites], store)
     tables = [table for table in made if table.partial == trial]
     found = []

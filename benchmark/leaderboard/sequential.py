@@ -54,7 +54,7 @@ def until_told_apart(
     pair scores of a row.
     """
     pair = [list(side) for side in pair_of(options, plan.encoders)]
-    names = " - ".join(side[0].shown for side in pair)
+    names = " - ".join(side[0].label for side in pair)
     have = max(len(side) for side in pair)
     looks = looks_of(options, have)
     _scored(pair, Records(options.results))  # raises before seeds are added in vain
@@ -76,9 +76,9 @@ def until_told_apart(
 def _look(pair: Sequence[Sequence[EncoderPlan]], looks: Looks, seeds: int, store: Records) -> Look:
     from scipy.special import stdtrit
 
-    found, shown = _scored(pair, store), " and ".join(side[0].shown for side in pair)
+    found, shown = _scored(pair, store), " and ".join(side[0].label for side in pair)
     rows = [
-        Row(side[0].shown, side[0].row_key, {}, Value(None, None, 0), about([r for of in one.values() for r in of], 1))
+        Row(side[0].label, side[0].row_key, {}, Value(None, None, 0), about([r for of in one.values() for r in of], 1))
         for side, one in zip(pair, found, strict=True)
     ]
     compared, _, one = row_differences(list(zip(rows, found, strict=True)), store)
@@ -95,7 +95,7 @@ def _scored(pair: Sequence[Sequence[EncoderPlan]], store: Records) -> list[_Reco
     found = [_records(side, store) for side in pair]
     tasks = [t for t in found[0] if all(store.has_pairs(record) for of_row in found for record in of_row[t])]
     if not tasks:
-        shown = " and ".join(side[0].shown for side in pair)
+        shown = " and ".join(side[0].label for side in pair)
         raise MissingError(
             f"{shown} cannot be compared: no task of the run has pair scores; add one that has, such as STS-B."
         )
@@ -112,5 +112,5 @@ def _records(side: Sequence[EncoderPlan], store: Records) -> _Records:
                 found.setdefault(cell.task.name, []).append(record)
             elif cell.task.data is not None:
                 seed = "" if plan.seed is None else f" with seed {plan.seed}"
-                raise MissingError(f"{plan.shown} has no score of {cell.task.name}{seed}, so no seeds are added.")
+                raise MissingError(f"{plan.label} has no score of {cell.task.name}{seed}, so no seeds are added.")
     return found

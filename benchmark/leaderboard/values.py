@@ -30,7 +30,9 @@ class Value:
         """Return "76.25", "76.25 ± 0.31" or "n/a"."""
         if self.mean is None:
             return "n/a"
-        return shown(self.mean) if self.sd is None else f"{shown(self.mean)} {plus_minus} {shown(self.sd)}"
+        return (
+            score_text(self.mean) if self.sd is None else f"{score_text(self.mean)} {plus_minus} {score_text(self.sd)}"
+        )
 
     def as_dict(self) -> dict[str, object]:
         """Return the cell as plain values, with `DIGITS` decimals."""
@@ -38,7 +40,7 @@ class Value:
         return {**plain, "by_seed": [(seed, round(value, DIGITS)) for seed, value in self.by_seed]}
 
 
-def shown(number: float) -> str:
+def score_text(number: float) -> str:
     """Return a number x100 with two decimals; halves are rounded up, whatever the last bits of the sum are."""
     exact = Decimal(repr(round(number, _NOISE)))
     return str(exact.quantize(Decimal("0.01"), ROUND_HALF_UP))

@@ -213,7 +213,7 @@ def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
     places = {name: _Place(folder, name, tasks[name], list(pairs), at) for name, pairs in wanted.items()}
     found = [_verdict(claim, at, [places[name] for name in claim.on], results) for claim in all_claims()]
     for one in found:
-        if parts := folder.analyses.told(one.claim, at.backbone):
+        if parts := folder.analyses.margins(one.claim, at.backbone):
             one.found = "; ".join(text for text, _ in parts)
             one.verdict = HOLDS if all(by > 0 for _, by in parts) else OPPOSITE
     for paper in {one.claim.paper for one in found}:

@@ -124,7 +124,7 @@ class Fitter:
         try:
             return self._read_saved(plan, folder)
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
-            self.runtime.progress.say(f"warning: {plan.shown}: {error}; discarded and trained again.")
+            self.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True, exist_ok=True)
             return None
@@ -139,7 +139,7 @@ class Fitter:
         def score(encoder: Encoder) -> dict[str, float]:
             loud, encoder.runtime = encoder.runtime, quiet
             try:
-                store = VectorStore(encoder, plan.shown)
+                store = VectorStore(encoder, plan.label)
                 return {"score": data.score_dev(store), **data.geometry_dev(store)}
             finally:
                 encoder.runtime = loud

@@ -49,7 +49,7 @@ def begun(mark: Path) -> str:
 
 
 @dataclass
-class Asked:
+class MethodMarks:
     """Marks of the plugin methods whose code runs while a plan is made, to find out their properties.
 
     If a process died in such a method, it is not asked again until a run has ended; else no plan could ever be made.

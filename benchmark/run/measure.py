@@ -116,7 +116,7 @@ class EncoderMeasurement:
         self._stats_before: dict[str, Any] = {}
         self._timed = Timed()
         self._blocks = Blocks(stop.check)
-        self._store = VectorStore(self.encoder, plan.shown, self._entry, self._timed, self._blocks)
+        self._store = VectorStore(self.encoder, plan.label, self._entry, self._timed, self._blocks)
         self._adapted: tuple[list[str], VectorStore] | None = None  # the texts of the last fit, and their vectors
         self._adaptation: Adapt | None = None  # what records state about that fit
         self._peak_from_mb: float | None = None
@@ -126,7 +126,7 @@ class EncoderMeasurement:
         if self._encoder is None:
             encoder = self._fitter.obtain(self.plan, self.folder, self._peak_from_mb)
             asked = self._stop.asked
-            probe(encoder, self.plan.shown)
+            probe(encoder, self.plan.label)
             if self._stop.asked == asked:
                 self._blocks.shorten()
             self._encoder, self._stats_before = encoder, dict(encoder.encoding_stats())
@@ -150,7 +150,7 @@ class EncoderMeasurement:
             else:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
-                runtime.progress.say(f"{self.plan.shown}: {self._store.cached:,} texts from the embedding cache")
+                runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
         except Interrupted:
             raise
         except (Exception, SystemExit) as error:  # one method's failure is recorded; the others go on
@@ -175,7 +175,7 @@ class EncoderMeasurement:
             adapted = encoder.adapt(texts)
             seconds = round(time.perf_counter() - started, 3)
             self._adaptation = {"seconds": seconds, "texts": len(set(texts)), "rank": adapted.fitted_rank()}
-            self._adapted = texts, VectorStore(adapted, self.plan.shown, timed=self._timed, blocks=self._blocks)
+            self._adapted = texts, VectorStore(adapted, self.plan.label, timed=self._timed, blocks=self._blocks)
         return self._adapted[1]
 
     def _measure_one(self, cell: Cell) -> Measured:

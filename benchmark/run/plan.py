@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmark.identity import cell_key, encoder_key, ingredients, scorer_digest, vectors_digest
 from benchmark.records.names import printed_names
-from benchmark.run.marks import Asked
+from benchmark.run.marks import MethodMarks
 from benchmark.run.stop import contained
 from benchmark.tasks.loaded import LoadedTask
 from zoo.conformance import PROBES, checked_start, checked_traits
@@ -77,14 +77,14 @@ class EncoderPlan(IdentifiedMethod):
     start_key: str | None = None  # the row key of the untrained vectors that it starts from, if the run has them
 
     @property
-    def shown(self) -> str:
+    def label(self) -> str:
         """The name as it is printed, without the paths in it."""
         return self.called or self.name
 
     @property
-    def titled(self) -> str:
+    def title(self) -> str:
         """The printed name with the seed."""
-        return self.shown if self.seed is None else f"{self.shown}, seed {self.seed}"
+        return self.label if self.seed is None else f"{self.label}, seed {self.seed}"
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Setting:
     texts: Mapping[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
     dev: LoadedTask | None = None
     limit: int | None = None
-    asked: Asked | None = None  # marks the plugin method whose code is running
+    marks: MethodMarks | None = None  # marks the plugin method whose code is running
     _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = field(default_factory=dict)
 
     def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, Any]]:
@@ -209,7 +209,7 @@ def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
     nothing: tuple[None, ...] = (None,) * len(setting.tasks)
     now = IdentifiedMethod(**vars(method), row_key=unknown, code=unknown, missing=texts.missing, known=nothing)
     try:
-        with nullcontext() if builtin or setting.asked is None else setting.asked.asking(method.name) as died:
+        with nullcontext() if builtin or setting.marks is None else setting.marks.asking(method.name) as died:
             if died:
                 raise ContractError(died)
             if texts.corpus is not None:

@@ -10,7 +10,7 @@ from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corp
 from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import LEVEL
 from benchmark.run.controls import controls_for
-from benchmark.run.marks import Asked
+from benchmark.run.marks import MethodMarks
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, ResolvedMethod, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.run.sequential import looks_of, pair_of
@@ -90,14 +90,14 @@ def prepare(
     dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
-    asked = Asked(options.results / "encoders", write)
+    marks = MethodMarks(options.results / "encoders", write)
     setting = Setting(
         tasks=loaded,
         runtime=runtime,
         texts=_texts({text_kind(method.traits) for method in methods}, options, suite, data, loaded, runtime),
         dev=dev,
         limit=options.limit,
-        asked=asked,
+        marks=marks,
     )
     plan = make_plan(methods, range(options.first_seed, options.seeds or suite.seeds), setting)
     plan.encoders = plan.encoders[part::parts]
@@ -109,13 +109,13 @@ def prepare(
             looks = looks_of(options, max(len(a), len(b)))
             counts = ", ".join(map(str, looks.seeds))
             runtime.progress.say(
-                f"{a[0].shown} and {b[0].shown} are compared at {counts} seeds, until p < {looks.level:.3g}: equal rows"
+                f"{a[0].label} and {b[0].label} are compared at {counts} seeds, until p < {looks.level:.3g}: equal rows"
                 f" have so small a p at any of these looks with a probability of {LEVEL:.0%}"
             )
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
     named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
-    return Prepared(plan, dev, runtime, tuple(named), tuple(asked.left))
+    return Prepared(plan, dev, runtime, tuple(named), tuple(marks.left))
 
 
 def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:

@@ -137,7 +137,7 @@ class Runner:
                 number, encoder_plan = waiting.popleft()
                 if not self._claimed(encoder_plan):
                     continue
-                head = f"[{number}/{total}] {encoder_plan.titled}"
+                head = f"[{number}/{total}] {encoder_plan.title}"
                 started = time.monotonic()
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
                 with contained():
@@ -186,7 +186,7 @@ class Runner:
             self.outcome.unchecked += changed
             self.outcome.unknown_scorer += scorer is None
             if other:
-                self.outcome.other_scorer.append((f"{plan.shown} on {cell.task.name}", str(scorer)[:8]))
+                self.outcome.other_scorer.append((f"{plan.label} on {cell.task.name}", str(scorer)[:8]))
             if changed:
                 self._changed.append((cell, record))
             self._forget_damage(plan, cell)
@@ -205,7 +205,7 @@ class Runner:
             with suppress(FileNotFoundError):
                 path.replace(path.with_name(path.name + ".before"))
         self.runtime.progress.say(
-            f"{plan.shown}: its vectors have changed: {len(mine)} records of before were set aside (*.json.before)."
+            f"{plan.label}: its vectors have changed: {len(mine)} records of before were set aside (*.json.before)."
         )
 
     def _forget_damage(self, plan: EncoderPlan, cell: Cell) -> None:
@@ -224,7 +224,7 @@ class Runner:
             encoder = fitter.at_hand(plan, self.records.encoder_folder(plan.name, plan.key))
             if encoder is None:
                 return
-            vectors = VectorStore(encoder, plan.shown)
+            vectors = VectorStore(encoder, plan.label)
             for cell, before in cells:
                 off = sketch_difference(sketch(vectors(cell.task.sample[:SKETCHED])), before)
                 self.outcome.unchecked -= 1
@@ -232,11 +232,11 @@ class Runner:
                     self.outcome.same_vectors += 1
                 else:
                     why = f"its vectors differ by {off:.2g} (relative to their length) from those of the kept score"
-                    self.outcome.differing.append((f"{plan.shown} on {cell.task.name}", why))
+                    self.outcome.differing.append((f"{plan.label} on {cell.task.name}", why))
         except Interrupted:
             raise
         except (Exception, SystemExit) as error:  # the cells are kept; that they could not be compared is said
-            self.runtime.progress.say(f"{plan.shown}: its vectors cannot be compared: {said(error)}")
+            self.runtime.progress.say(f"{plan.label}: its vectors cannot be compared: {said(error)}")
 
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
         """Measure the pending cells of one encoder; returns False while another process works on it."""
@@ -272,7 +272,7 @@ class Runner:
             left = self.pending(plan, ready)
             if left:
                 measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
-                with marked(mark_of(folder), plan.titled):
+                with marked(mark_of(folder), plan.title):
                     for measured in measurement.measure(left):
                         self._keep(plan, measured)
         return True
@@ -294,7 +294,7 @@ class Runner:
                 deadly.add(plan.key)
                 if self.claims is None or self.claims.take(f"death-{plan.key}"):
                     self.runtime.progress.say(
-                        f"warning: the process died while it worked on {plan.titled}{begun(mark_of(folder))}, without"
+                        f"warning: the process died while it worked on {plan.title}{begun(mark_of(folder))}, without"
                         " a word; this encoder is taken last now."
                     )
         return sorted(plans, key=lambda plan: plan.key in deadly)
@@ -350,7 +350,7 @@ class Runner:
             nothing = replace(plan, recipe=_UnwritableRecipe(), sources={}, traits=Traits())
             self._keep(nothing, Measured(measured.cell, "failed", reason), bare=True)
             return
-        what = f"{plan.shown} on {measured.cell.task.name}"
+        what = f"{plan.label} on {measured.cell.task.name}"
         if measured.status == "ok":
             self.outcome.measured += 1
             self._forget_damage(plan, measured.cell)

@@ -79,7 +79,7 @@ def pair_of(options: RunOptions, encoders: Sequence[EncoderPlan]) -> tuple[list[
     """
     text, by_name = options.until_told_apart or "", dict[str, list[EncoderPlan]]()
     for plan in encoders:
-        for name in {plan.name, plan.shown}:
+        for name in {plan.name, plan.label}:
             by_name.setdefault(name, []).append(plan)
     parts = text.split(",")  # a name may have commas of its own
     for i in range(1, len(parts)):
@@ -94,7 +94,7 @@ def pair_of(options: RunOptions, encoders: Sequence[EncoderPlan]) -> tuple[list[
                     " option out, and `zoo-bench compare` has their difference."
                 )
             return a, b
-    rows = ", ".join(dict.fromkeys(plan.shown for plan in encoders))
+    rows = ", ".join(dict.fromkeys(plan.label for plan in encoders))
     raise UsageError(f"--until-told-apart {text}: give two rows of this run, separated by a comma; it has {rows}.")
 
 

@@ -42,7 +42,7 @@ class Board:
         return lines, {key: state for key, (state, at) in self.states.items() if now - at < _STALE}
 
 
-class Told(Progress):
+class BoardProgress(Progress):
     """Progress of one encoder, written to a board (a Ray actor's handle); bars become states there."""
 
     def __init__(self, board: Any, key: str, before: str) -> None:

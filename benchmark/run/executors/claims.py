@@ -35,7 +35,7 @@ class Claims:
         self.finished.append(key)
         write_json(self.folder / f"outcome-{self.owner}.json", {"finished": self.finished, "outcome": dict(outcome)})
 
-    def left(self, keys: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
+    def unfinished(self, keys: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
         """Return which encoders the worker, now dead, had claimed and not finished, and what it has done."""
         try:
             known = read_json(self.folder / f"outcome-{self.owner}.json")

@@ -24,7 +24,7 @@ import numpy as np
 from benchmark.records.schema import parse_record
 from benchmark.records.store import Records
 from benchmark.run.executors import Executor, Job, load_plugins
-from benchmark.run.executors.board import Board, Told, ray_messages
+from benchmark.run.executors.board import Board, BoardProgress, ray_messages
 from benchmark.run.executors.here import runner_of
 from benchmark.run.plan import EncoderPlan, Plan
 from benchmark.run.prepare import Prepared
@@ -86,7 +86,7 @@ def work(job: EncoderJob, board: Any) -> Report:
     own = replace(
         prepared,
         plan=Plan([replace(plan, cells=cells)]),
-        runtime=replace(prepared.runtime, progress=Told(board, job.key, f"{_here()}: ")),
+        runtime=replace(prepared.runtime, progress=BoardProgress(board, job.key, f"{_here()}: ")),
     )
     name, text = job.mark
     try:
@@ -368,8 +368,8 @@ class _Driver:
 
     def _failed(self, job: EncoderJob, reason: str) -> None:
         plan = self.jobs[job]
-        self.own.outcome.failed.append((plan.titled, reason))
-        self.progress.say(f"{plan.titled}: failed: {reason}")
+        self.own.outcome.failed.append((plan.title, reason))
+        self.progress.say(f"{plan.title}: failed: {reason}")
 
     def _tell(self, bar: Bar, total: int, seconds: float = 5) -> None:
         """Print the lines and states that the tasks have sent to the board."""
@@ -386,7 +386,7 @@ class _Driver:
         for line in lines:
             self.progress.say(line)
         names = {job.key: self.jobs[job] for job in self.running.values()}
-        notes = [f"{names[key].shown}: {note}" for key, note in sorted(states.items()) if key in names]
+        notes = [f"{names[key].label}: {note}" for key, note in sorted(states.items()) if key in names]
         bar.update(total - len(self.running), "; ".join(notes[:4]) + (" ..." if len(notes) > 4 else ""))
 
     def _cancel(self) -> None:

@@ -81,7 +81,7 @@ def run_workers(job: Job, plan: Plan, progress: Progress) -> Outcome:
     given back, and a new worker starts in its place; an encoder that costs `_TRIES` workers has failed. Raises
     Interrupted after a signal, once all have stopped.
     """
-    names = {one.key: one.titled for one in plan.encoders}
+    names = {one.key: one.title for one in plan.encoders}
     total, lost, count = Outcome(), Counter[str](), job.options.workers
     with tempfile.TemporaryDirectory(prefix="zoo-bench-claims-") as place, Stop().listening() as stop:
         working = {number: _start(number, job, Path(place), progress.enabled) for number in range(count)}
@@ -98,7 +98,7 @@ def run_workers(job: Job, plan: Plan, progress: Progress) -> Outcome:
                     continue
                 del working[number]
                 claims = Claims(Path(place), number)
-                left, done = claims.left(names)
+                left, done = claims.unfinished(names)
                 total.add(Outcome(**done))
                 if not process.exitcode or stop() is not None:
                     continue

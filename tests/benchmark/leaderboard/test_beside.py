@@ -10,7 +10,7 @@ import pytest
 from fakes import make_record
 
 from benchmark.leaderboard.beside import lines_of, markdown, printed_beside
-from benchmark.leaderboard.papers import Chosen, item
+from benchmark.leaderboard.papers import PaperOptions, item
 from benchmark.records.store import Records
 from benchmark.tasks.suites import suite
 from zoo.files import write_json
@@ -34,7 +34,7 @@ def test_rows_stand_under_the_printed_rows_of_their_settings(tmp_path: Path) -> 
         name = "simcse" if length is None else f"simcse:train_max_length={length}"
         written(tmp_path, name, suite("sts").tasks, main=main, row=str(length))
     written(tmp_path, "moco", suite("sts").tasks)
-    rows = printed_beside(item("ptbert-table2"), Chosen(results=tmp_path))
+    rows = printed_beside(item("ptbert-table2"), PaperOptions(results=tmp_path))
     assert [(row.name, row.values) for row in rows] == [
         ("SimCSE_32", {"Avg": "76.25"}),
         ("SimCSE_64", {"Avg": "75.20"}),
@@ -53,10 +53,10 @@ def test_rows_stand_under_the_printed_rows_of_their_settings(tmp_path: Path) -> 
 def test_another_backbone_is_left_out_or_told(tmp_path: Path) -> None:
     written(tmp_path, "simcse", suite("sts").tasks, row="a")
     written(tmp_path, "simcse", suite("sts").tasks, backbone="zoo-mini", main=0.4, row="b")
-    chosen = Chosen(results=tmp_path, options={"backbone": "zoo-mini"})
+    chosen = PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"})
     (ours,) = printed_beside(item("ptbert-table2"), chosen)[0].ours
     assert ours.values == {"Avg": "40.00"} and "other backbone" in ours.verdict
-    assert len(printed_beside(item("ptbert-table2"), Chosen(results=tmp_path))[0].ours) == 2
+    assert len(printed_beside(item("ptbert-table2"), PaperOptions(results=tmp_path))[0].ours) == 2
 
 
 def test_rows_without_a_backbone_belong_to_any(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_rows_without_a_backbone_belong_to_any(tmp_path: Path) -> None:
         record["method"] |= {"class": "zoo.methods.wordvectors.WordVectors"}
         record["method"]["sources"] = {"path": {"name": "words", "sha256": "0" * 64}}
         store.write(record)
-    rows = printed_beside(item("promptbert-table5"), Chosen(results=tmp_path, options={"backbone": "zoo-mini"}))
+    rows = printed_beside(item("promptbert-table5"), PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"}))
     assert rows[0].name == "GloVe embeddings avg." and [one.values["Avg"] for one in rows[0].ours] == ["60.00"]
 
 
@@ -75,7 +75,7 @@ def test_rows_of_several_suites_are_told_apart(tmp_path: Path) -> None:
     written(tmp_path, "cls", suite("words").tasks, main=0.3)
     written(tmp_path, "cls", ["SemEval2013-5a"], main=0.5)
     written(tmp_path, "cls", ["semeval2013-5a-finetune"], main=0.6)
-    rows = printed_beside(item("burt-table3"), Chosen(results=tmp_path))
+    rows = printed_beside(item("burt-table3"), PaperOptions(results=tmp_path))
     similarity, accuracy = [row for row in rows if row.name.startswith("BERT_CLS")]
     assert [(one.measured.split(":")[0], one.values["MEN"]) for one in similarity.ours] == [("words", "30.00")]
     assert {one.measured.split(":")[0]: one.values["SemEval13-5a"] for one in accuracy.ours} == {
@@ -84,21 +84,21 @@ def test_rows_of_several_suites_are_told_apart(tmp_path: Path) -> None:
     }
     written(tmp_path, "max", ["SemEval2013-5a"], main=0.5)
     (ours,) = next(
-        row for row in printed_beside(item("burt-table3"), Chosen(results=tmp_path)) if row.name == "BERT_MAX"
+        row for row in printed_beside(item("burt-table3"), PaperOptions(results=tmp_path)) if row.name == "BERT_MAX"
     ).ours
     assert set(ours.values.values()) == {"n/a"}, "measured, but nothing of this row"
 
 
 def test_trials_are_shown_as_trials(tmp_path: Path) -> None:
     written(tmp_path, "simcse", suite("sts").tasks, limit=20)
-    (ours,) = printed_beside(item("ptbert-table2"), Chosen(results=tmp_path))[0].ours
+    (ours,) = printed_beside(item("ptbert-table2"), PaperOptions(results=tmp_path))[0].ours
     assert "a trial on cut data" in ours.verdict
 
 
 def test_hard_pairs_are_of_the_analysis_all_pairs_of_the_table(tmp_path: Path) -> None:
     tasks = suite("sts").tasks[:5]
     written(tmp_path, "simcse", tasks, main=0.7)
-    chosen = Chosen(results=tmp_path)
+    chosen = PaperOptions(results=tmp_path)
     table = [
         {"Method": "simcse", "Task": task, "Pairs of": kind, "Spearman": value}
         for task, value in [*((task, 60.0) for task in tasks), ("Avg.", 61.5)]
@@ -115,7 +115,7 @@ def test_hard_pairs_are_of_the_analysis_all_pairs_of_the_table(tmp_path: Path) -
 
 
 def test_analyses_by_backbone_template_and_text_find_their_rows(tmp_path: Path) -> None:
-    chosen = Chosen(results=tmp_path, options={"backbone": "zoo-mini"})
+    chosen = PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"})
     rows = [{"Method": "static-avg", "Backbone": "zoo-mini", "Sentence anisotropy": 0.95}]
     write_json(chosen.folder(item("promptbert-table1")) / "anisotropy.json", {"tables": {"anisotropy": {"rows": rows}}})
     found = [row for row in printed_beside(item("promptbert-table1"), chosen) if row.ours]
@@ -144,5 +144,5 @@ def test_rows_that_share_a_recipe_are_told_by_their_backbone(tmp_path: Path) -> 
     for model, main in (("untied", 0.4), ("tied", 0.3)):
         name = f"static-avg:backbone={tmp_path}/papers/{model}"
         written(tmp_path, name, suite("sts").tasks, backbone=model, main=main, row=model)
-    rows = printed_beside(item("promptbert-table12"), Chosen(results=tmp_path, options={"backbone": "zoo-mini"}))
+    rows = printed_beside(item("promptbert-table12"), PaperOptions(results=tmp_path, options={"backbone": "zoo-mini"}))
     assert [[ours.values["Avg"] for ours in row.ours] for row in rows] == [[], ["40.00"], ["30.00"]]

@@ -253,20 +253,20 @@ def test_a_property_with_a_rule_is_read_off_kept_analyses(tmp_path: Path) -> Non
     rule = (("some", "Norm", "Class=frequent", "Class=rare"), ("some", "Chance < Purity", "Class=rare", "Class=rare"))
     claim = replace(next(one for one in all_claims() if one.rule), rule=(*rule, ("some", "Norm", "Class=rare", "3.5")))
     of = {"frequent": {"Norm": 1.0}, "rare": {"Norm": 3.0, "Chance": 0.2, "Purity": 0.5}}
-    parts = kept(tmp_path, **of).told(claim, "zoo-small")
+    parts = kept(tmp_path, **of).margins(claim, "zoo-small")
     assert [text for text, _ in parts] == [
         "Norm: 1 (frequent) < 3 (rare)",
         "Chance < Purity: 0.2 (rare) < 0.5 (rare)",
         "Norm: 3 (rare) < 3.5",
     ]
     assert [by for _, by in parts] == pytest.approx([2, 0.3, 0.5])
-    assert kept(tmp_path, **of).told(claim, "zoo-mini") == [], "another backbone"
-    assert kept(tmp_path, rare=of["rare"]).told(claim, "zoo-small") == [], "not every value was measured"
+    assert kept(tmp_path, **of).margins(claim, "zoo-mini") == [], "another backbone"
+    assert kept(tmp_path, rare=of["rare"]).margins(claim, "zoo-small") == [], "not every value was measured"
     of["frequent"] = {"Norm": 4.0}
-    text, by = kept(tmp_path, **of).told(claim, "zoo-small")[0]
+    text, by = kept(tmp_path, **of).margins(claim, "zoo-small")[0]
     assert text == "Norm: 4 (frequent) ≥ 3 (rare)" and by == -1
     with pytest.raises(CorruptError, match="table some has not one 'Size' of Class=rare on zoo-small"):
-        kept(tmp_path, **of).told(replace(claim, rule=(("some", "Size", "Class=rare", "1"),)), "zoo-small")
+        kept(tmp_path, **of).margins(replace(claim, rule=(("some", "Size", "Class=rare", "1"),)), "zoo-small")
 
 
 def test_properties_of_zoo_small_have_verdicts_without_p() -> None:

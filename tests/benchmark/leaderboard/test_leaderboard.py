@@ -17,7 +17,7 @@ from fakes import Cli, failed, hexes, make_record
 from benchmark.leaderboard.conditions import conditions as markdown_conditions
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.values import shown
+from benchmark.leaderboard.values import score_text
 from benchmark.leaderboard.write import as_dict, markdown, table_files
 from benchmark.records.store import Records
 from benchmark.tasks.suites import suite
@@ -384,7 +384,7 @@ def test_the_command_splits_and_aggregates(tmp_path: Path, cli: Cli) -> None:
 )
 def test_a_half_goes_up_whatever_the_last_bits(number: float, text: str) -> None:
     """Sums in another order differ in the sixteenth digit, and must not differ in the second."""
-    assert shown(number) == text
+    assert score_text(number) == text
 
 
 def test_the_device_is_that_of_what_was_measured() -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from benchmark.cli.main import main_group
 from benchmark.leaderboard.conditions import recipe_of
-from benchmark.leaderboard.papers import Chosen, _read, all_items, arguments, item, methods_of, steps_of
+from benchmark.leaderboard.papers import PaperOptions, _read, all_items, arguments, item, methods_of, steps_of
 from benchmark.leaderboard.published import published
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import UsageError
@@ -24,8 +24,10 @@ ROOT = Path(__file__).parents[3]
 ITEMS = all_items()
 PAPERS = ROOT.parent / "shared" / "papers"
 TEXTS = {"ptbert": ["000", "001"], "burt": ["002"], "promptbert": ["004"]}
-EVERYTHING = Chosen(results=Path("out"))
-SMALL = Chosen(results=Path("out"), options={"backbone": "zoo-mini", "train-sentences": 2560, "seeds": 1, "limit": 20})
+EVERYTHING = PaperOptions(results=Path("out"))
+SMALL = PaperOptions(
+    results=Path("out"), options={"backbone": "zoo-mini", "train-sentences": 2560, "seeds": 1, "limit": 20}
+)
 
 
 def click_command(name: str) -> tuple[click.Command, list[str]]:
@@ -63,7 +65,7 @@ def test_every_published_table_belongs_to_one_item() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("chosen", [EVERYTHING, SMALL], ids=["as printed", "small"])
 @pytest.mark.parametrize("name", [name for name, one in ITEMS.items() if one.steps])
-def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: Chosen) -> None:
+def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: PaperOptions) -> None:
     found = ITEMS[name]
     for step in steps_of(found, chosen):
         command, words = click_command(step.command)
@@ -91,7 +93,7 @@ def test_every_step_is_a_command_line_that_the_command_takes(name: str, chosen: 
 def test_every_step_reads_and_writes_the_results_folder(name: str) -> None:
     """Analyses of kept runs would else look for them in the folder that is the default of their own command."""
     found, folder = ITEMS[name], Path("chosen/here")
-    chosen = Chosen(results=folder, options={"backbone": "zoo-mini", "limit": 20})
+    chosen = PaperOptions(results=folder, options={"backbone": "zoo-mini", "limit": 20})
     for step in steps_of(found, chosen):
         command, words = click_command(step.command)
         known = {one.removeprefix("--") for option in command.params for one in option.opts}
@@ -137,23 +139,25 @@ def test_a_users_choice_replaces_the_papers_backbones() -> None:
 
 def test_some_methods_of_a_table_are_chosen_by_name() -> None:
     found = item("burt-table2")
-    chosen = Chosen(results=Path("out"), options={"methods": "glove, burt*"})
+    chosen = PaperOptions(results=Path("out"), options={"methods": "glove, burt*"})
     steps = steps_of(found, chosen)
     assert [step.options["methods"] for step in steps] == [
         ["glove", "burt-albert", "burt", "burt-human"],
         ["glove", "burt-albert", "burt", "burt-human"],
         ["burt-albert", "burt", "burt-human"],
     ]
-    assert len(steps_of(found, Chosen(results=Path("out"), options={"methods": "glove"}))) == 2  # one step has none
+    assert (
+        len(steps_of(found, PaperOptions(results=Path("out"), options={"methods": "glove"}))) == 2
+    )  # one step has none
     line = arguments(found, steps[0], chosen, {"methods", "suite"})
     assert line[line.index("--methods") + 1] == "glove,burt-albert,burt,burt-human"
     with pytest.raises(UsageError, match=r"'simcse' is none of the methods of burt-table2: glove, fasttext"):
-        steps_of(found, Chosen(results=Path("out"), options={"methods": "burt,simcse"}))
+        steps_of(found, PaperOptions(results=Path("out"), options={"methods": "burt,simcse"}))
 
 
 def test_pretraining_reads_the_chosen_text() -> None:
     found = item("promptbert-table12")
-    chosen = Chosen(results=Path("out"), options={"pretrain-text": "short.txt", "steps": 4})
+    chosen = PaperOptions(results=Path("out"), options={"pretrain-text": "short.txt", "steps": 4})
     line = arguments(found, found.steps[0], chosen, {"text", "steps", "out"})
     assert line == ["--out", "out/papers/tied", "--steps", "4", "--text", "short.txt"]
     table7 = item("promptbert-table7")  # whose --text is a sentence
@@ -162,7 +166,7 @@ def test_pretraining_reads_the_chosen_text() -> None:
 
 @pytest.mark.parametrize(("sentences", "every"), [(None, 125), (1_000_000, 125), (25_600, 20), (2_560, 2), (64, 1)])
 def test_short_training_is_evaluated_enough_for_a_figure(sentences: int | None, every: int) -> None:
-    chosen = Chosen(results=Path("out"), options={"train-sentences": sentences})
+    chosen = PaperOptions(results=Path("out"), options={"train-sentences": sentences})
     assert f"simcse:eval_every={every}" in methods_of(item("ptbert-figure3"), chosen)
 
 

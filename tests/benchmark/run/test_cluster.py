@@ -20,7 +20,7 @@ from fakes import Cli
 from benchmark import api
 from benchmark.records.store import Records
 from benchmark.run.executors import Job, cluster, executor_of
-from benchmark.run.executors.board import Board, Told, ray_messages
+from benchmark.run.executors.board import Board, BoardProgress, ray_messages
 from benchmark.run.executors.cluster import EncoderJob, Ray, Share, keep, work
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
@@ -101,7 +101,7 @@ def test_a_worker_that_would_measure_something_else_says_so(fakes: None, tmp_pat
 @pytest.mark.flaky(reruns=2)
 def test_a_bar_tells_where_it_is_now_and_then() -> None:
     board = Board()
-    with Told(handles(board), "key", "host-1: ").bar("training", 9) as bar:
+    with BoardProgress(handles(board), "key", "host-1: ").bar("training", 9) as bar:
         bar.update(1, "loss 2")
         bar.update(2, "loss 1")
     assert board.take() == ([], {"key": "training 1/9, loss 2"})

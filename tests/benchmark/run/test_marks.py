@@ -17,7 +17,7 @@ from fakes import FAKES
 
 from benchmark.data.sources import DataSource
 from benchmark.run.executors.claims import Claims
-from benchmark.run.marks import Asked, begun, forget, mark_of, marked
+from benchmark.run.marks import MethodMarks, begun, forget, mark_of, marked
 from benchmark.run.plan import EncoderPlan, Plan, Setting, make_plan, resolve_methods
 from benchmark.run.runner import Runner
 from benchmark.tasks.loaded import load_tasks
@@ -132,13 +132,17 @@ def test_a_damaged_mark_says_nothing_and_breaks_nothing(content: str, tmp_path: 
 
 
 def test_processes_that_ask_at_the_same_time_are_not_dead(tmp_path: Path) -> None:
-    first, second = Asked(tmp_path), Asked(tmp_path)
-    with first.asking("bag") as one, second.asking("bag") as other, Asked(tmp_path, write=False).asking("bag") as third:
+    first, second = MethodMarks(tmp_path), MethodMarks(tmp_path)
+    with (
+        first.asking("bag") as one,
+        second.asking("bag") as other,
+        MethodMarks(tmp_path, write=False).asking("bag") as third,
+    ):
         assert (one, other, third) == (None, None, None) and len(list(tmp_path.glob("*.asked"))) == 2
     assert not list(tmp_path.iterdir())
     (tmp_path / "bag.0123abcd.asked").write_text("{}")
     for write in (True, False):
-        late = Asked(tmp_path, write)
+        late = MethodMarks(tmp_path, write)
         with late.asking("bag") as sentence, late.asking("other") as none:
             assert sentence is not None and none is None
     forget(late.left)

@@ -153,14 +153,14 @@ def test_an_encoder_is_claimed_once(tmp_path: Path) -> None:
     first, second, key = Claims(tmp_path, 0), Claims(tmp_path, 1), "a" * 64
     assert first.take(key) and not second.take(key) and second.take("b" * 64)
     first.finish(key, {"measured": 3})
-    assert not second.take(key) and Claims(tmp_path, 0).left([key, "b" * 64]) == ([], {"measured": 3})
+    assert not second.take(key) and Claims(tmp_path, 0).unfinished([key, "b" * 64]) == ([], {"measured": 3})
 
 
 def test_a_dead_workers_claim_is_released(tmp_path: Path) -> None:
     dead, other, key = Claims(tmp_path, 0), Claims(tmp_path, 1), "a" * 64
-    assert dead.take(key) and Claims(tmp_path, 0).left([key]) == ([key], {})
+    assert dead.take(key) and Claims(tmp_path, 0).unfinished([key]) == ([key], {})
     Claims(tmp_path, 0).release(key)
-    assert other.take(key) and Claims(tmp_path, 0).left([key]) == ([], {})
+    assert other.take(key) and Claims(tmp_path, 0).unfinished([key]) == ([], {})
 
 
 @pytest.mark.parametrize(("shared", "chosen"), [(100.0, "here"), (95.0, "here"), (60.0, "workers")])
