@@ -60,11 +60,11 @@ class Ingredients:
 
 def ingredients(
     cls: type[Encoder],
-    recipe: Any,
+    recipe: object,
     traits: Traits,
-    sources: dict[str, Any],
+    sources: dict[str, object],
     *,
-    corpus: dict[str, Any] | None,
+    corpus: dict[str, object] | None,
     dev: TaskIdentity | None,
     precision: str,
     limit: int | None,
@@ -85,7 +85,7 @@ def ingredients(
     )
 
 
-def _without_own_name(source: Any) -> Any:
+def _without_own_name(source: object) -> object:
     """Return a source's identity, in which the sha256 replaces the name of a user's file."""
     if not isinstance(source, dict) or not source.get("local"):
         return source
@@ -129,7 +129,7 @@ def scorer_digest(task: Task) -> str:
     return sha256_json([code_digest(*roots), settings, package])
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: object) -> Iterator[object]:
     """Yield the functions, classes and plain values that a function with bound arguments consists of."""
     if isinstance(value, partial):
         yield from _parts(

@@ -79,7 +79,7 @@ def normalised(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
-def parts_of(encoder: Any, seen: set[int] | None = None) -> Iterator[Any]:
+def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
     """Yield an encoder and the encoders among its attributes, such as the base of a whitening; each has a runtime."""
     seen = set() if seen is None else seen
     if id(encoder) in seen:
@@ -94,7 +94,7 @@ def parts_of(encoder: Any, seen: set[int] | None = None) -> Iterator[Any]:
 
 
 @contextmanager
-def runtimes_changed(encoder: Any, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
+def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
     """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
     before = [(part, part.runtime) for part in parts_of(encoder)]
     try:

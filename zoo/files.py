@@ -181,7 +181,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not standard JSON")
 
 
-def write_signed(path: Path, value: Mapping[str, Any]) -> None:
+def write_signed(path: Path, value: Mapping[str, object]) -> None:
     """Write a JSON object atomically, with a key `sha256`: the hash of all its other keys."""
     write_json(path, {**value, "sha256": sha256_json(value)})
 
@@ -221,7 +221,7 @@ def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: Map
     """
     unshared = {name: tensors[name].detach().to("cpu", copy=True).contiguous() for name in sorted(tensors)}
     said = dict(sorted((metadata or {}).items()))
-    header: dict[str, Any] = {"__metadata__": {**said, "sha256": _digest(unshared, said)}}
+    header: dict[str, object] = {"__metadata__": {**said, "sha256": _digest(unshared, said)}}
     ordered = sorted(unshared, key=lambda name: -unshared[name].element_size())  # widest first: each is aligned
     end = 0
     for name in ordered:

@@ -74,7 +74,7 @@ def cpu_bf16() -> dict[str, Any]:
         return read_signed(path)
     except ZooError:  # not measured yet, or the file is damaged or cannot be read: measure now
         pass
-    measured: dict[str, Any] = {**cpu, "float32": None, "bfloat16": None, "isa_cap": None}
+    measured: dict[str, object] = {**cpu, "float32": None, "bfloat16": None, "isa_cap": None}
     if cpu["flags"]:  # elsewhere bfloat16 is emulated and never faster
         for cap in _ISA_CAPS:
             environment = {**os.environ, **({"ONEDNN_MAX_CPU_ISA": cap} if cap else {})}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from zoo.errors import ZooError
 
@@ -25,7 +25,7 @@ def patiently(ask: Callable[[], T], sleep: Callable[[float], None] = time.sleep)
         try:
             return ask()
         except Exception as error:  # repeated only if the error holds a busy server's response
-            response: Any = getattr(error, "response", None)
+            response: object = getattr(error, "response", None)
             if getattr(response, "status_code", None) not in _BUSY:
                 raise
             wanted = _seconds(getattr(response, "headers", {}).get("retry-after"))

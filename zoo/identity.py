@@ -169,7 +169,7 @@ def _definition(path: Path, name: str) -> _Definition:
 _NOT_CODE = ("annotation", "returns", "type_comment", "type_params", "kind", "ctx")
 
 
-def _plain(node: object, names: set[str], attributes: set[str]) -> Any:
+def _plain(node: object, names: set[str], attributes: set[str]) -> object:
     """Return a syntax tree as nested lists, without what changes no result; collects names and attributes."""
     if isinstance(node, list):
         left = [one for one in node if not isinstance(one, ast.Import | ast.ImportFrom) and not _is_text(one)]
@@ -214,7 +214,7 @@ def _places(root: Any) -> list[tuple[Path, str]]:
     return found
 
 
-def _package(root: Any) -> str:
+def _package(root: object) -> str:
     return str(root.__module__).partition(".")[0]
 
 

@@ -131,7 +131,7 @@ def read_yaml(path: Path) -> Any:
 
 
 @functools.cache
-def _hints(cls: type[Any]) -> dict[str, Any]:
+def _hints(cls: type[Any]) -> dict[str, object]:
     return typing.get_type_hints(cls)
 
 
@@ -383,7 +383,7 @@ def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
 def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
     """Split `name:key=value:key=value` into the name and its overrides; raises UsageError for a key set twice."""
     name, pairs = parts_of(item)
-    overrides: dict[str, Any] = {}
+    overrides: dict[str, object] = {}
     for key, value in pairs:
         if key in overrides:
             raise UsageError(f"{where}: {_one_line(item)}: {key!r:.100} is set twice.")

@@ -195,7 +195,7 @@ def _with_frequency(
 
 def class_rows(
     name: str, vocabulary: Vocabulary, vectors: NDArray[np.float32], neighbours: int
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return the rows of table bias-classes for the embeddings (n, dim) of a vocabulary."""
     distances, rows = nearest_neighbours(vectors, neighbours)
     wide = vectors.astype(np.float64)
@@ -231,7 +231,7 @@ def _spread(vectors: NDArray[np.float64]) -> float:
     return float(np.sqrt(vectors.var(axis=0).sum()))
 
 
-def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[dict[str, Any]]:
+def _point_rows(name: str, vocabulary: Vocabulary, plane: NDArray[np.float64]) -> list[dict[str, object]]:
     columns = zip(
         vocabulary.tokens,
         vocabulary.counts.tolist(),

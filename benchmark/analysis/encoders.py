@@ -57,7 +57,7 @@ def choose_encoders(
     specs = parse_methods(methods, all_recipes())
     called = printed_names(spec.name for spec in specs)
     for spec in specs:
-        seen: list[Any] = []
+        seen: list[object] = []
         for backbone in wished:
             cls, recipe = spec.resolve({} if backbone is None else {"backbone": backbone})
             if recipe in seen:  # this recipe names its own backbone

@@ -74,11 +74,11 @@ def method_page(
 
 def _row(
     standings: Sequence[tuple[Table, Row]], records: list[Record], recipes: Mapping[str, RecipeSpec]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     first = records[0]
     table, row = standings[0]
     trainings = {r["seed"]: r["training"] for r in records if r["training"]}
-    training: Mapping[str, Any] = next(iter(trainings.values()), {})
+    training: Mapping[str, object] = next(iter(trainings.values()), {})
     known = [name for name in _TRAINING if any(one.get(name) is not None for one in trainings.values())]
     return {
         "name": row.name,
@@ -116,8 +116,8 @@ def _curves(records: Sequence[Record], dev_task: str) -> list[dict[str, Any]]:
     return curves
 
 
-def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
-    scores: dict[str, dict[Any, float]] = {}
+def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, object]:
+    scores: dict[str, dict[object, float]] = {}
     metrics = {}
     for record in records:
         if record["status"] == "ok":
@@ -154,7 +154,7 @@ def _suite(table: Table, row: Row, records: list[Record]) -> dict[str, Any]:
     }
 
 
-def _averages(table: Table, scores: Mapping[str, Mapping[Any, float]], seeds: Sequence[Any]) -> list[str]:
+def _averages(table: Table, scores: Mapping[str, Mapping[object, float]], seeds: Sequence[object]) -> list[str]:
     """Return the mean over the tasks for each seed; n/a where a task lacks that seed."""
     texts = []
     for seed in seeds:

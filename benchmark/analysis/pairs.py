@@ -171,7 +171,7 @@ def analyse_pairs(
     rows: Mapping[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, hard: Hard
 ) -> Analysis:
     """Return the scores of every row on each kind of pairs of every task; raises MissingError if there are none."""
-    lines: dict[str, list[dict[str, Any]]] = {name: [] for name in _TABLES}
+    lines: dict[str, list[dict[str, object]]] = {name: [] for name in _TABLES}
     notes: dict[str, list[str]] = {name: [] for name in _TABLES}
     golds: dict[str, str] = {}
     drawn: list[tuple[str, dict[str, dict[str, Part]]]] = []

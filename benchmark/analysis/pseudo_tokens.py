@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
@@ -88,7 +87,7 @@ def analyse_pseudo_tokens(
     With tasks, also return the average of their scores at [CLS] and at the mean of the last layer. Raises UsageError
     for a recipe that is not PT-BERT's.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     notes: list[str] = []
     for spec in parse_methods(methods, all_recipes()):
         for backbone in backbones:

@@ -22,7 +22,7 @@ _TOKENS = 27  # of a Wikipedia sentence
 _MILLION = 1_000_000
 
 
-def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runtime, speed: float) -> dict[str, Any]:
+def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runtime, speed: float) -> dict[str, object]:
     """Return what is known about a recipe as plain values; `speed` is the FLOP/s of a matrix product here.
 
     Raises UsageError for a recipe that is wrong.

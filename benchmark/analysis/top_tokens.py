@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -105,11 +104,11 @@ def analyse_top_tokens(
     return Analysis("top-tokens", "Tokens predicted for a sentence", about, tables, (), conditions)
 
 
-def _table_9(undenoised: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[list[dict[str, Any]], list[str]]:
+def _table_9(undenoised: Prompt, words: int, tasks: Sequence[LoadedTask]) -> tuple[list[dict[str, object]], list[str]]:
     """Return the two rows of table 9 for one backbone, and the reasons for n/a."""
     rows, reasons = [], []
     for what, top_k in ((f"average of the top {words} tokens", words), ("[MASK] state", None)):
-        row: dict[str, Any] = {"Backbone": undenoised.backbone.source.name, "Sentence embedding": what}
+        row: dict[str, object] = {"Backbone": undenoised.backbone.source.name, "Sentence embedding": what}
         for how in (WITHOUT, WITH):
             recipe = replace(undenoised.recipe, top_k=top_k, denoise=how == WITH)
             encoder = Prompt(recipe, undenoised.runtime, undenoised.backbone)

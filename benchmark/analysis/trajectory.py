@@ -6,7 +6,6 @@ Runs log both on the development pairs at each evaluation; each evaluation is a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.records.schema import Record
@@ -18,9 +17,9 @@ _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#
 _COLUMNS: dict[str, int | None] = {"Method": None, "Seed": None, "Step": None}
 
 
-def courses(records: list[Record]) -> dict[Any, dict[int, dict[str, float]]]:
+def courses(records: list[Record]) -> dict[object, dict[int, dict[str, float]]]:
     """Return alignment, uniformity and dev score by step, for each seed of a row."""
-    found: dict[Any, dict[int, dict[str, float]]] = {}
+    found: dict[object, dict[int, dict[str, float]]] = {}
     for record in records:
         training = record["training"]
         if training is None:
@@ -42,8 +41,8 @@ def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
 
     Raises MissingError, with the remedy, for a row that was not trained or was evaluated fewer than FEWEST times.
     """
-    lines: list[dict[str, Any]] = []
-    ends: list[dict[str, Any]] = []
+    lines: list[dict[str, object]] = []
+    ends: list[dict[str, object]] = []
     drawn: list[Points] = []
     for number, (name, records) in enumerate(rows.items()):
         of_seed = courses(records)
@@ -91,5 +90,5 @@ def analyse_trajectory(rows: Mapping[str, list[Record]]) -> Analysis:
     return Analysis("trajectory", "Alignment and uniformity during training", about, tables, [figure], conditions)
 
 
-def _cells(values: Mapping[str, float]) -> dict[str, Any]:
+def _cells(values: Mapping[str, float]) -> dict[str, object]:
     return {"Alignment": values["alignment"], "Uniformity": values["uniformity"], "Dev score": values.get("dev")}

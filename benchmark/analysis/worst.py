@@ -76,7 +76,7 @@ def analyse_worst(
     rows: dict[str, list[Record]], tasks: Sequence[str], store: Records, texts: PairTexts, count: int
 ) -> Analysis:
     """Return the worst pairs of every row on every task, with their texts if wanted and available."""
-    lines: list[dict[str, Any]] = []
+    lines: list[dict[str, object]] = []
     notes: list[str] = []
     for name, records in rows.items():
         for task in tasks:

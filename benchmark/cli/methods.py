@@ -77,7 +77,7 @@ def _chosen(names: str | None, family: str | None) -> list[RecipeSpec]:
     return found
 
 
-def _listed(spec: RecipeSpec) -> dict[str, Any]:
+def _listed(spec: RecipeSpec) -> dict[str, object]:
     return {
         "name": spec.name,
         "family": METHODS.card(spec.method).family,

@@ -100,7 +100,7 @@ def _chosen(names: str | None, family: str | None) -> tuple[list[tuple[str, Task
     return found, named
 
 
-def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, Any]:
+def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, object]:
     head = {"name": name, "family": task_family(name), "suites": [one.name for one in suites if name in one.tasks]}
     if task is None:
         return {**head, "title": "broken", "dataset": "", "form": "", "metric": "", "version": 0}

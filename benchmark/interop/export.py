@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -108,7 +107,7 @@ def _instead(found: Sequence[Record], store: Records) -> str:
     return f" Of {store.folder} these can be exported: {', '.join(names)}."
 
 
-def base_card(location: str, revision: str | None) -> dict[str, Any]:
+def base_card(location: str, revision: str | None) -> dict[str, object]:
     """Return the licence and the language that a backbone's card states; {} where there is no card."""
     from zoo.engine.backbone import find_backbone
 
@@ -120,7 +119,7 @@ def base_card(location: str, revision: str | None) -> dict[str, Any]:
     return {key: front[key] for key in ("license", "language") if isinstance(front, dict) and front.get(key)}
 
 
-def export_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> str:
+def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -> str:
     """Return the model card of one encoder from its records: use, method, settings, training and scores.
 
     `said` has the licence and the language if they are known.
@@ -131,7 +130,7 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> s
     spec = all_recipes().get(split_overrides(first["method"].get("recipe_name", method), "export")[0])
     source = f"{spec.summary} ({spec.paper})" if spec and spec.paper else (spec.summary if spec else "")
     seed = "" if first["seed"] is None else f", seed {first['seed']}"
-    backbone: dict[str, Any] = dict(first["method"]["sources"].get("backbone") or {})
+    backbone: dict[str, object] = dict(first["method"]["sources"].get("backbone") or {})
     lines = [
         "---",
         yaml.safe_dump(_front_matter(name, records, said, backbone), sort_keys=False, allow_unicode=True).rstrip(),
@@ -174,8 +173,8 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, Any]) -> s
 
 
 def _front_matter(
-    name: str, records: Sequence[Record], said: dict[str, Any], backbone: dict[str, Any]
-) -> dict[str, Any]:
+    name: str, records: Sequence[Record], said: dict[str, object], backbone: dict[str, object]
+) -> dict[str, object]:
     """Return the part of a card that the hub reads: language, licence, base model, tags, and the scores."""
     base = {} if not backbone.get("name") or backbone.get("local") else {"base_model": backbone["name"]}
     results = [
@@ -210,7 +209,7 @@ def _scored(record: Record) -> str:
     return markdown_row([record["task"]["name"], metric, f"{100 * main:.2f}{trial}"])
 
 
-def _trained(training: TrainingPart, backbone: dict[str, Any]) -> dict[str, Any]:
+def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, object]:
     corpus = training.get("corpus") or {}
     size = next((f"{corpus[unit]:,} {unit}" for unit in ("sentences", "pairs") if unit in corpus), None)
     known = [catalog()[part] for part in str(corpus.get("name", "")).split("+") if part in catalog()]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from zoo.encoder import Encoder, Vectors
 Tokens = Sequence[str | bytes]
 
 
-def senteval_parameters(folder: Path, *, fast: bool = False) -> dict[str, Any]:
+def senteval_parameters(folder: Path, *, fast: bool = False) -> dict[str, object]:
     """Return SentEval's parameters for its data folder: the full setting (10 folds, Adam) or its fast one."""
     if fast:
         classifier = {"nhid": 0, "optim": "rmsprop", "batch_size": 128, "tenacity": 3, "epoch_size": 2}

@@ -159,7 +159,7 @@ def _read(task: str, a: list[Record], b: list[Record], store: Records) -> _Task:
 
 def _draw(tasks: Sequence[_Task], resamples: int) -> dict[str, NDArray[np.float64]]:
     """Return the scores x100 (2, resamples) of both sides in resamples of the pairs, by task."""
-    together: dict[Any, list[_Task]] = defaultdict(list)
+    together: dict[object, list[_Task]] = defaultdict(list)
     for task in tasks:
         together[task.pool or task.name].append(task)
     drawn = {}

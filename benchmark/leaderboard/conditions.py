@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zoo.recipe import SOURCES, all_recipes, split_overrides
 
@@ -30,7 +30,7 @@ _SAME_NAME = re.compile(r" \[[0-9a-f]{8}\]$")  # the suffix by which tables dist
 
 
 @functools.cache  # called for every row and every printed row
-def recipe_of(name: str) -> tuple[str, dict[str, Any]]:
+def recipe_of(name: str) -> tuple[str, dict[str, object]]:
     """Return the recipe of a table's row and its overrides, without those that only say where weights are."""
     base, overrides = split_overrides(_SAME_NAME.sub("", name), "row")
     own = {key: value for key, value in overrides.items() if key not in ("backbone", "revision")}

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from zoo.progress import without_orders
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, Any]], ends: str = "\n") -> str:
+def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, object]], ends: str = "\n") -> str:
     """Return rows as CSV; a text that begins like a formula gets a leading apostrophe, numbers are unchanged."""
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(header), lineterminator=ends)
@@ -21,7 +20,7 @@ def csv_table(header: Sequence[str], rows: Iterable[Mapping[str, Any]], ends: st
     return text.getvalue()
 
 
-def safe_cell(value: Any) -> Any:
+def safe_cell(value: object) -> object:
     """Return a value that is safe in a spreadsheet, and in a terminal on which the file is printed."""
     value = without_orders(value) if isinstance(value, str) else value
     if not isinstance(value, str) or not value.startswith(_FORMULA) or len(value) == 1:

@@ -77,7 +77,7 @@ class PrintedRow:
     observation: str | None = None
     unlike: Mapping[str, str] = field(default_factory=dict)
 
-    def reason_unlike(self, base: str, overrides: Mapping[str, Any]) -> str | None:
+    def reason_unlike(self, base: str, overrides: Mapping[str, object]) -> str | None:
         """Return what differs if a recipe with its overrides is one of `unlike`, else None."""
         for name, why in self.unlike.items():
             if recipe_of(name) == (base, dict(overrides)):
@@ -182,7 +182,7 @@ def published() -> Published:
     return parse(read_yaml(path), str(path))
 
 
-def parse(content: Any, where: str) -> Published:
+def parse(content: object, where: str) -> Published:
     """Check and return the content of the file; raises UsageError naming the row."""
     with well_formed(where, UsageError):
         return _parse(content, where)
@@ -318,7 +318,7 @@ def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
     return ours, ""
 
 
-def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, Any], wanted: list[dict[str, Any]]) -> Reasons:
+def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, object], wanted: list[dict[str, object]]) -> Reasons:
     """Return the reasons why no value of a printed row is comparable with our row of the same recipe."""
     printed = line.row
     suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
@@ -331,7 +331,7 @@ def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, Any], wanted: 
     )
 
 
-def _settings(overrides: Mapping[str, Any]) -> str:
+def _settings(overrides: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value}" for key, value in overrides.items())
 
 

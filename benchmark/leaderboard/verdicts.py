@@ -204,7 +204,7 @@ def verdicts(results: Path) -> list[Verdict]:
 
 
 def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
-    wanted: dict[str, dict[Any, None]] = defaultdict(dict)
+    wanted: dict[str, dict[object, None]] = defaultdict(dict)
     tasks = {}
     for claim in all_claims():
         for place, of_place in claim.places():
@@ -318,7 +318,7 @@ def _drawn(one: Verdict) -> dict[str, str]:
     return {**said, "verdict": one.verdict, **told}
 
 
-def as_dict(one: Verdict) -> dict[str, Any]:
+def as_dict(one: Verdict) -> dict[str, object]:
     """Return a verdict as plain values, with its claim."""
     cells = tuple({"text": cell.text(), "value": cell.value} for cell in one.claim.published)
     return asdict(replace(one, claim=replace(one.claim, published=cells)))

@@ -75,7 +75,7 @@ def chosen_trials(trials: Sequence[Trial], names: Sequence[str]) -> list[Trial]:
 
 def run_trials(
     trials: Sequence[Trial], chosen: Sequence[Trial], texts: PlainTexts, out: Path, *, runtime: Runtime, run: Run
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Train the chosen trials that are not finished below `out`; return a line for each finished trial, in order.
 
     A trial whose teacher is not on this machine is n/a with the reason. Names are checked before any training.
@@ -105,7 +105,7 @@ def _finished(folder: Path, recipe: PretrainRecipe) -> bool:
     return bool(read_mapping(folder / PRETRAINING)["recipe"] == json.loads(json.dumps(dataclasses.asdict(recipe))))
 
 
-def _changed(changed: Mapping[str, Any]) -> str:
+def _changed(changed: Mapping[str, object]) -> str:
     return ", ".join(f"{key} {value}" for key, value in changed.items()) or "nothing"
 
 
@@ -125,7 +125,7 @@ def _line(trial: Trial, folder: Path, reason: str | None) -> dict[str, Any]:
     }
 
 
-def write_table(lines: Sequence[Mapping[str, Any]], out: Path) -> str:
+def write_table(lines: Sequence[Mapping[str, object]], out: Path) -> str:
     """Write the table as trials.md, .csv and .json below `out`; returns the text of trials.md."""
     head = "| trial | changed | steps | tokens | held-out loss | accuracy, % | pseudo-perplexity | tokens/s | |\n"
     text = head + "|---|---|---:|---:|---:|---:|---:|---:|---|\n"

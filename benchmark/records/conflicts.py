@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmark.identity import without_times
 from benchmark.records.schema import Record, main_score
@@ -35,7 +35,7 @@ def _text(found: StoredRecord) -> str:
     return json.dumps(found.record, sort_keys=True)
 
 
-def _measured(record: Record) -> tuple[Any, ...]:
+def _measured(record: Record) -> tuple[object, ...]:
     """Return what two measurements of a cell must agree on."""
     task, pairs = record["task"], record.get("pairs")
     return without_times(record["scores"]), task["sha256"], task["version"], pairs["gold_sha256"] if pairs else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 from benchmark.identity import Ingredients
 from benchmark.records.schema import Record
@@ -59,9 +58,9 @@ def differences(first: Record, second: Record, cells: bool) -> dict[str, list[st
     }
 
 
-def _in_keys(record: Record, cells: bool) -> dict[str, Any]:
+def _in_keys(record: Record, cells: bool) -> dict[str, object]:
     method = record["method"]
-    training: Mapping[str, Any] = record["training"] or {}
+    training: Mapping[str, object] = record["training"] or {}
     held = {
         "protocol": record["protocol"],
         "code": method["class"].rpartition(".")[2],
@@ -76,9 +75,9 @@ def _in_keys(record: Record, cells: bool) -> dict[str, Any]:
     return held | ({"task": task, "seed": record["seed"]} if cells else {})
 
 
-def _beside(record: Record, cells: bool) -> dict[str, Any]:
-    code: Mapping[str, Any] = record.get("code", {})
-    scores: Mapping[str, Any] = record["scores"] or {}
+def _beside(record: Record, cells: bool) -> dict[str, object]:
+    code: Mapping[str, object] = record.get("code", {})
+    scores: Mapping[str, object] = record["scores"] or {}
     packages = record["environment"]["packages"]
     held = {
         "name": record["method"]["name"],
@@ -90,7 +89,7 @@ def _beside(record: Record, cells: bool) -> dict[str, Any]:
     return held | ({"status": record["status"], "score": scores.get("main")} if cells else {})
 
 
-def _unequal(first: Mapping[str, Any], second: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _unequal(first: Mapping[str, object], second: Mapping[str, object]) -> Iterator[tuple[str, object, object]]:
     """Yield (name, value, value) of what differs, with the names of what is inside."""
     for name in dict.fromkeys((*first, *second)):
         a, b = first.get(name), second.get(name)

@@ -129,7 +129,7 @@ class Entry:
             self.cache.say(f"warning: the embedding cache {self.folder} is not read: {error.strerror or error}.")
             return []
 
-    def add(self, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: dict[str, Any]) -> None:
+    def add(self, texts: Sequence[str], vectors: Vectors, covered: NDArray[np.bool_], facts: dict[str, object]) -> None:
         """Keep the vectors (n, dim) of distinct texts; if the cache cannot be written, there is only a warning."""
         if vectors.nbytes > self.cache.most_bytes:
             return
@@ -174,7 +174,7 @@ def _write(
         temporary.write_bytes(save(named, metadata={"facts": said, "sha256": _checksum(*parts, said)}))
 
 
-def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[np.bool_], dict[str, Any]]]]:
+def _open(path: Path) -> tuple[list[bytes], Callable[[], tuple[Vectors, NDArray[np.bool_], dict[str, object]]]]:
     """Return a segment's digests and a function that reads vectors, covered and facts and checks their checksum."""
     from safetensors import safe_open
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from benchmark.run.plan import ResolvedMethod, resolve_methods
 from benchmark.tasks.loaded import LoadedTask
@@ -18,7 +17,7 @@ def controls_for(
     methods: Sequence[ResolvedMethod],
     tasks: Sequence[LoadedTask],
     recipes: Mapping[str, RecipeSpec],
-    defaults: Mapping[str, Any],
+    defaults: Mapping[str, object],
 ) -> list[ResolvedMethod]:
     """Return what a run of `methods` lacks: the start of each method that learns, and every recipe marked `control`.
 
@@ -44,7 +43,7 @@ def _scores(task: LoadedTask, control: ResolvedMethod) -> bool:
     return not control.traits.needs_several_words or any(len(text.split()) > 1 for text in task.data.texts())
 
 
-def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, Any]) -> RecipeSpec:
+def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Mapping[str, object]) -> RecipeSpec:
     """Return the recipe of a start's method that needs the fewest changed settings, with these settings.
 
     The changed settings stand in the name, as they would be typed. Raises UsageError where the method has no recipe.
@@ -62,12 +61,12 @@ def nearest_recipe(start: Start, recipes: Mapping[str, RecipeSpec], defaults: Ma
     )
 
 
-def _changed(start: Start, recipe: Any) -> dict[str, Any]:
+def _changed(start: Start, recipe: object) -> dict[str, object]:
     names = [field.name for field in dataclasses.fields(start.recipe)]
     return {name: getattr(start.recipe, name) for name in names if getattr(start.recipe, name) != getattr(recipe, name)}
 
 
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     """Return a setting as --methods takes it; a text that YAML would read otherwise is quoted."""
     if isinstance(value, str):
         try:

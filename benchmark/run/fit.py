@@ -159,13 +159,13 @@ class Fitter:
                 result |= {"dev_pairs": overlap.pairs, "dev_pairs_in_test": overlap.in_test}
         return result
 
-    def _how_far(self, encoder: Encoder, plan: EncoderPlan) -> dict[str, Any]:
+    def _how_far(self, encoder: Encoder, plan: EncoderPlan) -> dict[str, object]:
         """Return the updates of the recipe's published training, and the mean cosine with the vectors at the start.
 
         Each is None where it is not known: no recipe states the updates, or the start has vectors of another width.
         """
         recipe = all_recipes().get(split_overrides(plan.recipe_name or plan.name, "row")[0])
-        found: dict[str, Any] = {"paper_updates": recipe.updates if recipe else None, "cosine_to_start": None}
+        found: dict[str, object] = {"paper_updates": recipe.updates if recipe else None, "cosine_to_start": None}
         if (start := plan.cls.start(plan.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.runtime)
             before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))
@@ -176,7 +176,7 @@ class Fitter:
         return found
 
 
-def _checked_fit(saved: object) -> dict[str, Any]:
+def _checked_fit(saved: object) -> dict[str, object]:
     """Return what fit.json holds; raises CorruptError unless it is what `obtain` wrote."""
     if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
         raise CorruptError("fit.json does not say what was fitted")

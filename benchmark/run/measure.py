@@ -220,7 +220,7 @@ class EncoderMeasurement:
             return training
         return {**training, "overlap": cast("OverlapPart", self._overlap.of(self.plan.corpus, cell))}
 
-    def _facts(self, vectors: VectorStore) -> dict[str, Any]:
+    def _facts(self, vectors: VectorStore) -> dict[str, object]:
         cached = self._store.cached_facts
         facts = facts_of(vectors.encoder) if self._encoder is not None or cached is None else cached
         return {**facts, "parameters": None} if "parameters" in self.plan.unstated else facts

@@ -102,7 +102,7 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         """Return the wrapped encoder's number of parameters."""
         return self.inner_now.parameters()
 
-    def encoding_stats(self) -> dict[str, Any]:
+    def encoding_stats(self) -> dict[str, object]:
         """Return the wrapped encoder's counts."""
         return self.inner_now.encoding_stats()
 
@@ -187,14 +187,14 @@ class _Called(Encoder[_Name]):
         self.texts, self.seconds = self.texts + len(texts), self.seconds + time.perf_counter() - started
         return vectors
 
-    def _awaited(self, found: Awaitable[Any]) -> Any:
+    def _awaited(self, found: Awaitable[object]) -> object:
         """Return what a coroutine gives, in a loop of all calls: the caller's own thread may be in another one."""
         if self.loop is None:
             self.loop = ThreadPoolExecutor(1), asyncio.Runner()
         thread, runner = self.loop
         return thread.submit(runner.run, _whole(found)).result()
 
-    def encoding_stats(self) -> dict[str, Any]:
+    def encoding_stats(self) -> dict[str, object]:
         return {"texts": self.texts, "seconds": self.seconds}
 
     def parameters(self) -> int:
@@ -214,11 +214,11 @@ class _Called(Encoder[_Name]):
         return vectors_digest(self.encode, PROBES)
 
 
-async def _whole(found: Awaitable[Any]) -> Any:
+async def _whole(found: Awaitable[object]) -> object:
     return await found
 
 
-def _array(found: Any) -> Vectors:
+def _array(found: object) -> Vectors:
     """Return an array or tensor, or a list of them or of numbers, as float32."""
     if isinstance(found, list | tuple) and any(hasattr(one, "detach") for one in found):
         found = [one.detach().float().cpu().numpy() for one in found]
@@ -333,7 +333,7 @@ _AGREES = {"fp32": 1e-4, "bf16": TOLERANCE["bf16"]}  # largest difference of a v
 
 def methods_of(
     given: Sequence[tuple[str | None, object]],
-    defaults: Mapping[str, Any],
+    defaults: Mapping[str, object],
     runtime: Runtime,
     texts: Sequence[str],
     *,
@@ -385,7 +385,7 @@ def method_of(
     one that was asked for. Raises UsageError for anything else, and for a torch module in training mode.
     """
     inner: Encoder[Any]
-    files: dict[str, Any] = {}
+    files: dict[str, object] = {}
     left: tuple[str, ...] = ()
     fingerprint = None
     pair = _with_tokenizer(encoder)

@@ -118,7 +118,7 @@ class Setting:
     marks: MethodMarks | None = None  # marks the plugin method whose code is running
     _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = field(default_factory=dict)
 
-    def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, Any]]:
+    def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, object]]:
         """Return a training text and its identity; a million sentences are hashed once for all methods."""
         if (kind, text.name) not in self._hashed:
             self._hashed[kind, text.name] = text, text.identity()

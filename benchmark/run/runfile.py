@@ -67,7 +67,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
     return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
-def _joined(value: object) -> Any:
+def _joined(value: object) -> object:
     """Return a list of texts in the form of the command line: one text with commas."""
     if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
         return ",".join(value)
@@ -92,7 +92,7 @@ def run_file_path(name: str) -> Path:
     )
 
 
-def overlaid(chosen: Mapping[str, Any], typed: set[str], stated: Mapping[str, Any]) -> dict[str, Any]:
+def overlaid(chosen: Mapping[str, object], typed: set[str], stated: Mapping[str, object]) -> dict[str, object]:
     """Return the options of a run; typed options override the file's, and these override the defaults."""
     left = {key: value for key, value in stated.items() if key not in typed}
     if "methods" in typed:

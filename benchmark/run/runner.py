@@ -57,7 +57,7 @@ class Outcome:
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
-    def as_values(self) -> dict[str, Any]:
+    def as_values(self) -> dict[str, object]:
         """Return everything as plain values, which `Outcome(**values)` reads again."""
         return {**asdict(self), "set_aside": [(str(path), reason) for path, reason in self.set_aside]}
 

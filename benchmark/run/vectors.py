@@ -24,7 +24,7 @@ _CACHE_SECONDS = 60.0  # seconds after which smaller blocks are cached too; not 
 _MISSING = 10  # unknown words that a record lists; not sentences, because these belong to the data sets
 
 
-def facts_of(encoder: Encoder) -> dict[str, Any]:
+def facts_of(encoder: Encoder) -> dict[str, object]:
     """Return what records state about an encoder: its size and its method's facts; raises ContractError."""
     facts = {"dimensions": encoder.dim, "parameters": encoder.parameters(), **encoder.facts()}
     for name, value in facts.items():

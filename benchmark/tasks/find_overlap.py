@@ -52,7 +52,7 @@ def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
     return {"shared": len(several), "tasks": tasks}
 
 
-def known_overlap(data: DataSource) -> dict[str, Any]:
+def known_overlap(data: DataSource) -> dict[str, object]:
     """Return the table for all tasks in `POOLS` and `DEV`."""
     tests = {pool: tests_of(tasks, data) for pool, tasks in POOLS.items()}
     dev = {}

@@ -152,7 +152,7 @@ class Search:
         return record
 
 
-def _is_record(record: dict[str, Any]) -> TypeGuard[Result]:
+def _is_record(record: dict[str, object]) -> TypeGuard[Result]:
     if not {"template", "key", "status", "reason", "spearman", "seconds"} <= set(record):
         return False
     score = record["spearman"]

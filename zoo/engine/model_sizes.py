@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zoo.errors import CorruptError
 from zoo.files import read_mapping
@@ -161,7 +161,7 @@ def _stated(folder: Path) -> list[tuple[str, int]]:
         return []
 
 
-def _integers(value: Any, key: str = "") -> Iterator[tuple[str, int]]:
+def _integers(value: object, key: str = "") -> Iterator[tuple[str, int]]:
     """Yield each whole number of a configuration with the key that it stands under."""
     if isinstance(value, dict):
         for name, inner in value.items():

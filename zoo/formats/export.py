@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
@@ -103,5 +103,5 @@ def _write_static(encoder: StaticModules, folder: Path) -> None:
     write_json(folder / "modules.json", [_listed(0, ".", "StaticEmbedding"), _listed(1, "1_Normalize", "Normalize")])
 
 
-def _listed(number: int, path: str, kind: str) -> dict[str, Any]:
+def _listed(number: int, path: str, kind: str) -> dict[str, object]:
     return {"idx": number, "name": str(number), "path": path, "type": f"{_PACKAGE}.{kind}"}

@@ -24,7 +24,7 @@ from zoo.identity import method_identity
 from zoo.recipe import build
 
 
-def check_positive(recipe: Any, *names: str) -> None:
+def check_positive(recipe: object, *names: str) -> None:
     """Raise ValueError unless the named fields are above zero (or None)."""
     for name in names:
         value = getattr(recipe, name)
@@ -35,7 +35,7 @@ def check_positive(recipe: Any, *names: str) -> None:
 WIDEST = 16_384  # dimensions of a vector: 16 times BERT-large's; 1.7 GB for the 26,000 texts of a suite
 
 
-def check_at_most(recipe: Any, most: int, *names: str) -> None:
+def check_at_most(recipe: object, most: int, *names: str) -> None:
     """Raise ValueError unless the named fields are at most `most` (or None), before memory is allocated."""
     for name in names:
         value = getattr(recipe, name)

@@ -37,7 +37,7 @@ class TransformRecipe(AverageRecipe):
     max_length: int | None = 64
 
     @staticmethod
-    def without_effect(given: Mapping[str, Any]) -> str | None:
+    def without_effect(given: Mapping[str, object]) -> str | None:
         """Return a message if both a base and a key of the average are stated, even with its default value."""
         for name in ("layers", "max_length"):
             if given.get("base") is not None and name in given:

@@ -98,7 +98,7 @@ class TwoViewsObjective(Objective):
 
     def _view(self, number: int, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         model, features, tokens = self.pooler.model, self.recipe.cutoff[number], self.recipe.token_cutoff[number]
-        extra: dict[str, Any] = {}
+        extra: dict[str, object] = {}
         if self.recipe.shuffle[number]:
             extra["position_ids"] = shuffled_positions(mask, self.first_position)
 

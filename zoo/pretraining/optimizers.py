@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch import nn
@@ -72,7 +71,7 @@ class MuonAdamW(torch.optim.Optimizer):
         self.adamw.param_groups = self.param_groups[1:]
         self.adamw.state = self.state
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: dict[str, object]) -> None:
         """Restore what `state_dict` returned."""
         super().load_state_dict(state_dict)
         self._share()

@@ -189,18 +189,18 @@ def _facts(
     }
 
 
-def _stage(recipe: PretrainRecipe, tokens: int, final: HeldOut) -> dict[str, Any]:
+def _stage(recipe: PretrainRecipe, tokens: int, final: HeldOut) -> dict[str, object]:
     masking = {name: getattr(recipe, name) for name in ("mask_rate", "last_mask_rate", "mask_steps")}
     scores = {"held_out_accuracy": final.accuracy, "held_out_pseudo_perplexity": final.pseudo_perplexity}
     return {"tokens_seen": tokens, **masking, **scores}
 
 
-def _stages_before(setting: Setting) -> list[dict[str, Any]]:
+def _stages_before(setting: Setting) -> list[dict[str, object]]:
     """Return the stages that the ancestor's folder states, if this training went on from one that has them."""
     ancestor = setting.names.begin_from
     if ancestor is None or not (ancestor.folder / PRETRAINING).is_file():
         return []
-    stages: list[dict[str, Any]] = read_mapping(ancestor.folder / PRETRAINING).get("stages", [])
+    stages: list[dict[str, object]] = read_mapping(ancestor.folder / PRETRAINING).get("stages", [])
     return stages
 
 

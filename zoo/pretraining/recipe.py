@@ -6,7 +6,7 @@ import dataclasses
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder
@@ -151,7 +151,7 @@ def recipe_line(recipe: PretrainRecipe, name: str) -> str:
     name = split_overrides(name, "pretrain")[0]
     if name not in _recipes():
         name = "tiny"
-    base: dict[str, Any] = dataclasses.asdict(read_pretrain_recipe(name))
+    base: dict[str, object] = dataclasses.asdict(read_pretrain_recipe(name))
     own = dataclasses.asdict(recipe)
     changed = [f":{key}={_yaml(own[key])}" for key in own if own[key] != base[key]]
     return name + "".join(changed)

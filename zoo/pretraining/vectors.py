@@ -80,7 +80,7 @@ def train_vectors(
     from gensim.models import FastText, Word2Vec
 
     words = _Words(texts, progress)
-    settings: dict[str, Any] = {
+    settings: dict[str, object] = {
         "vector_size": recipe.dim,
         "window": recipe.window,
         "negative": recipe.negatives,

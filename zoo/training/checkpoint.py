@@ -52,7 +52,7 @@ def save_checkpoint(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
-    facts: dict[str, Any],
+    facts: dict[str, object],
     generators: list[dict[str, torch.Tensor]],
 ) -> None:
     """Write everything that a training needs to resume.
@@ -61,7 +61,7 @@ def save_checkpoint(
     """
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     packed = optimizer.state_dict()
-    numbers: dict[str, dict[str, Any]] = {}
+    numbers: dict[str, dict[str, object]] = {}
     for index, state in packed["state"].items():
         for name, value in state.items():
             if isinstance(value, torch.Tensor):
@@ -85,7 +85,7 @@ def checkpoint_facts(path: Path) -> dict[str, Any]:
 
     try:
         with safe_open(str(path), framework="pt") as file:
-            facts: dict[str, Any] = json.loads((file.metadata() or {})["facts"])
+            facts: dict[str, object] = json.loads((file.metadata() or {})["facts"])
             return facts
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise CorruptError(f"{path} is not a whole checkpoint ({error}). Delete it to train from the start.") from error
@@ -111,9 +111,9 @@ def restore_checkpoint(
     `dropout` is the generator of masks that all processes have alike.
     """
     try:
-        facts: dict[str, Any] = json.loads(metadata["facts"])
+        facts: dict[str, object] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])
-        state: dict[int, dict[str, Any]] = {int(k): v for k, v in json.loads(metadata["optimizer_numbers"]).items()}
+        state: dict[int, dict[str, object]] = {int(k): v for k, v in json.loads(metadata["optimizer_numbers"]).items()}
         scheduler_state = json.loads(metadata["scheduler"])
         weights = {}
         generators = {}
@@ -163,7 +163,7 @@ def _same_type(mine: object, other: object) -> bool:
     return isinstance(other, int | float) and not isinstance(other, bool) and abs(other) < _MOST_STEPS  # False for NaN
 
 
-def _check_groups(own: list[dict[str, Any]], read: list[dict[str, Any]]) -> None:
+def _check_groups(own: list[dict[str, object]], read: list[dict[str, object]]) -> None:
     """Raise ValueError if a setting of the optimiser has another type, or as text or bool another value, than here."""
     for mine, theirs in zip(own, read, strict=True):
         for name, value in mine.items():
