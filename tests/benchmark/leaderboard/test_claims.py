@@ -159,7 +159,6 @@ CASES = {
         "removing-biased-tokens-lifts-static-average": HOLDS,
         "static-average-above-last-layer": OPPOSITE,
         "manual-prompt-above-averages": OPPOSITE,
-        "unsupervised-bert-above-simcse": OPPOSITE,
         "prompt-avoids-bias-and-uses-layers": OPPOSITE,
     },
     "zoo-mini": {
