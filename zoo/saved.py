@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
@@ -32,7 +32,7 @@ def create(method: str, runtime: Runtime | None = None) -> Encoder:
     return cls(recipe, runtime or Runtime())
 
 
-def encode(encoder: Encoder[Any] | str | Path, texts: str | Sequence[str], runtime: Runtime | None = None) -> Vectors:
+def encode(encoder: Encoder | str | Path, texts: str | Sequence[str], runtime: Runtime | None = None) -> Vectors:
     """Return the vectors (n, dim) of texts, float32, or the vector (dim,) of one string.
 
     `encoder` is an encoder, a recipe as `create` takes it, or the path of a folder as `load` takes it.
@@ -54,7 +54,7 @@ def fit(
     seed: int = 0,
     folder: str | Path | None = None,
     runtime: Runtime | None = None,
-) -> Encoder[Any]:
+) -> Encoder:
     """Return the encoder of one recipe, trained on sentences; with `labels`, sentences 2i and 2i + 1 are the pair i.
 
     `documents` has the number of each document's first sentence, for recipes that train on neighbours. There is no

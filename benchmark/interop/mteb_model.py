@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
@@ -30,7 +29,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     runtime = runtime or Runtime()
     called = name
     if isinstance(encoder, Encoder):
-        made: Encoder[Any] = encoder
+        made: Encoder = encoder
     elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
         made, called = load(encoder, runtime), name or Path(encoder).resolve().name
     elif isinstance(encoder, str):
@@ -52,7 +51,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     return TextModel(made.encode, metadata(made, called or METHODS.name_of(type(made)) or "encoder"))
 
 
-def metadata(encoder: Encoder[Any], name: str) -> ModelMeta:
+def metadata(encoder: Encoder, name: str) -> ModelMeta:
     """Return mteb's metadata of a model; unknown fields (licence, training sets) are left open.
 
     The revision is the start of the encoder's fingerprint, so that results of different weights get different files.

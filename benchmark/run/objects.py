@@ -51,10 +51,10 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
     """Wraps an existing encoder object, which is measured as it is and neither trained nor saved."""
 
     Recipe: ClassVar[type] = ObjectRecipe
-    inner: ClassVar[Encoder[Any]]
+    inner: ClassVar[Encoder]
     files: ClassVar[dict[str, Any]]  # the files that the encoder says it was made from
 
-    def __init__(self, recipe: ObjectRecipe, runtime: Runtime, inner: Encoder[Any] | None = None) -> None:
+    def __init__(self, recipe: ObjectRecipe, runtime: Runtime, inner: Encoder | None = None) -> None:
         super().__init__(recipe, runtime)
         self.inner_now = inner or type(self).inner
         self.dim = self.inner_now.dim
@@ -68,7 +68,7 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         """Return which texts (n,) the encoder knows at least in part."""
         return self.inner_now.covers(texts)
 
-    def adapt(self, texts: Sequence[str]) -> Encoder[Any]:
+    def adapt(self, texts: Sequence[str]) -> Encoder:
         """Return the encoder adapted to a task's texts."""
         with _asking(self.inner_now, self.runtime.stop_signal):
             adapted = self.inner_now.adapt(texts)
@@ -94,7 +94,7 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         return cls.files
 
     @classmethod
-    def code_parts(cls, recipe: ObjectRecipe) -> tuple[type[Encoder[Any]], ...]:
+    def code_parts(cls, recipe: ObjectRecipe) -> tuple[type[Encoder], ...]:
         """Return the classes of the encoder itself."""
         return type(cls.inner).code_parts(cls.inner.recipe)
 
@@ -124,7 +124,7 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         return self.inner_now.fingerprint()
 
 
-def _asking(encoder: Encoder[Any], stop: Callable[[], int | None]) -> AbstractContextManager[None]:
+def _asking(encoder: Encoder, stop: Callable[[], int | None]) -> AbstractContextManager[None]:
     """Make an encoder, and the encoders that it contains, check for this run's signals inside the block.
 
     The number of texts per call depends on whether an encoder checks for signals, and it can change the last digits of
@@ -284,7 +284,7 @@ def _mean_pooled(model: Any, tokenizer: Any, texts: list[str]) -> NDArray[np.flo
 
 def _of_library(
     model: Any, tokenizer: Any, name: str, runtime: Runtime, texts: Sequence[str], precision: str | None
-) -> tuple[Encoder[Any], dict[str, Any]]:
+) -> tuple[Encoder, dict[str, Any]]:
     """Return a library's model as an encoder, and the identity of its files as far as it can be saved.
 
     Its own `encode` runs it, or a mean over tokens where it has a tokenizer instead; the engine, which is faster, only
@@ -384,7 +384,7 @@ def method_of(
     `encode`, or a function or coroutine function of texts. `texts` are a sample of those to encode; `precision` is the
     one that was asked for. Raises UsageError for anything else, and for a torch module in training mode.
     """
-    inner: Encoder[Any]
+    inner: Encoder
     files: dict[str, object] = {}
     left: tuple[str, ...] = ()
     fingerprint = None

@@ -129,7 +129,7 @@ class ContinuedRecipe(TwoViewsRecipe):
         start_of(self)
 
 
-def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder[Any]], Any]:
+def start_of(recipe: ContinuedRecipe) -> tuple[str, type[Encoder], Any]:
     """Return name, class and recipe of the method that trains first; raises UsageError for one that cannot."""
     specs = parse_methods(recipe.start, all_recipes())
     if len(specs) == 1 and specs[0].parameters.get("start") != recipe.start:  # a recipe must not start from itself
@@ -178,7 +178,7 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
         return {**sources, "start": start}
 
     @classmethod
-    def code_parts(cls, recipe: ContinuedRecipe) -> tuple[type[Encoder[Any]], ...]:
+    def code_parts(cls, recipe: ContinuedRecipe) -> tuple[type[Encoder], ...]:
         """Return this class and the classes of the first training."""
         _, first, own = start_of(recipe)
         return (cls, *first.code_parts(own))

@@ -94,7 +94,7 @@ class RankCSEObjective(DropoutViewsObjective):
             return loss + recipe.ranking_weight * ranked
 
 
-def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder[Any]], Any]]:
+def teachers_of(recipe: RankCSERecipe) -> list[tuple[str, type[Encoder], Any]]:
     """Return method, class and recipe of each teacher; raises UsageError for one that is a RankCSE itself.
 
     They have the student's backbone and dropout unless they state others.
@@ -143,7 +143,7 @@ class RankCSE(DropoutViews[RankCSERecipe]):
         return sources
 
     @classmethod
-    def code_parts(cls, recipe: RankCSERecipe) -> tuple[type[Encoder[Any]], ...]:
+    def code_parts(cls, recipe: RankCSERecipe) -> tuple[type[Encoder], ...]:
         """Return this class and those of the teachers."""
         return (cls, *(part for _, method, own in teachers_of(recipe) for part in method.code_parts(own)))
 
