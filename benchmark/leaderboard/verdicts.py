@@ -197,10 +197,15 @@ class _Place:
 
 
 def verdicts(results: Path) -> list[Verdict]:
-    """Return the verdict on every claim under each condition of a folder; raises MissingError without records."""
+    """Return the verdict on every claim under each condition of a folder; raises MissingError without records.
+
+    A condition whose rows are in no claim is left out beside others.
+    """
     with pause_garbage_collection():
         folder = _Folder(results)
-        return [one for at in folder.conditions for one in _under(folder, at, results)]
+        under = [_under(folder, at, results) for at in folder.conditions]
+    tested = [of for of in under if any(_measured(one.compared) for one in of)]
+    return [one for of in tested or under for one in of]
 
 
 def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:

@@ -30,5 +30,6 @@ template() { printf ',prompt:period=true:template="%s"' "$@"; } # table 2's
 claims --suite sts-dev --methods "prompt:period=true$(template '[X] [MASK] .' '[X] is [MASK] .' '[X] mean [MASK] .' '[X] means [MASK] .' \
   'This [X] means [MASK] .' 'This sentence of [X] means [MASK] .' 'This sentence of \"[X]\" means [MASK] .' \
   'This sentence : \"[X]\" means [MASK] .' 'Also called [MASK]. [X]')"
+run --no-controls --suite sts,words --methods static-contrastive-neighbours,avg-sif # token tables, and SIF's weights
 zoo-bench claims --results "$here" || status=$?
 exit "$status"
