@@ -167,7 +167,7 @@ class Encoder(ABC, Generic[RecipeT]):
         self.recipe = recipe
         self.runtime = runtime
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
         if "encode" in vars(cls):
             cls.encode = with_options(cls.encode)  # type: ignore[method-assign]

@@ -31,7 +31,7 @@ class Trial:
     """One line of a table: its name, the fields it changes, and the resulting recipe."""
 
     name: str
-    changed: Mapping[str, Any]
+    changed: Mapping[str, object]
     recipe: PretrainRecipe
 
 

@@ -113,7 +113,7 @@ class EncoderMeasurement:
         self._stop = stop
         self._overlap = overlap
         self._encoder: Encoder | None = None
-        self._stats_before: dict[str, Any] = {}
+        self._stats_before: dict[str, object] = {}
         self._timed = Timed()
         self._blocks = Blocks(stop.check)
         self._store = VectorStore(self.encoder, plan.label, self._entry, self._timed, self._blocks)

@@ -56,7 +56,7 @@ class IdentifiedMethod(ResolvedMethod):
     sources: dict[str, Any] = field(default_factory=dict)
     missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
-    corpus_identity: dict[str, Any] | None = None
+    corpus_identity: dict[str, object] | None = None
     known: tuple[str | None, ...] = ()  # digests of a plugin's vectors of each task's texts; None for our methods
 
     @property
@@ -116,7 +116,7 @@ class Setting:
     dev: LoadedTask | None = None
     limit: int | None = None
     marks: MethodMarks | None = None  # marks the plugin method whose code is running
-    _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, Any]]] = field(default_factory=dict)
+    _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)
 
     def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, object]]:
         """Return a training text and its identity; a million sentences are hashed once for all methods."""

@@ -105,7 +105,7 @@ class VectorStore:
         self._vectors: Vectors = np.empty((0, 0), np.float32)  # may have room for more rows than there are texts
         self._covered: NDArray[np.bool_] = np.empty(0, np.bool_)
         self.cached = 0  # texts whose vectors came from the embedding cache
-        self.cached_facts: dict[str, Any] | None = None  # the encoder's facts, from the cache
+        self.cached_facts: dict[str, object] | None = None  # the encoder's facts, from the cache
 
     @property
     def encoder(self) -> Encoder:

@@ -33,7 +33,7 @@ class Scores(TypedDict, total=False):
     main_metric: Required[str]
     reason: Required[str | None]
     pairs: PairScores
-    by_seed: dict[str, dict[str, Any]]
+    by_seed: dict[str, dict[str, object]]
     spearman: float | None
     pearson: float | None
     accuracy: float

@@ -21,7 +21,7 @@ _LEAST_VOCABULARY = 0.75  # of the rows of the embeddings; some models have unus
 _AT_LEAST_ONE = ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size")
 
 
-def load_pretrained(kind: Any, folder: Path, **options: Any) -> Any:
+def load_pretrained(kind: Any, folder: Path, **options: object) -> Any:
     """Return what `kind` loads from a local folder; Python code in the folder is not run."""
     return kind.from_pretrained(folder, trust_remote_code=False, local_files_only=True, **options)
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -214,7 +214,7 @@ class TokenMemory:
         self.most_characters = most_characters
         self.characters = 0
         self._known: dict[tuple[str, bool], _Known] = {}
-        self._identities: weakref.WeakKeyDictionary[Any, tuple[int, str]] = weakref.WeakKeyDictionary()
+        self._identities: weakref.WeakKeyDictionary[object, tuple[int, str]] = weakref.WeakKeyDictionary()
 
     def tokenise(
         self,

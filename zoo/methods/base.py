@@ -86,7 +86,7 @@ class BackboneEncoder(Encoder[BackboneT]):
     unstated = ("sources", "parameters")  # it follows the precision of the run
     engine_alone = True
 
-    def __init_subclass__(cls, **more: Any) -> None:
+    def __init_subclass__(cls, **more: object) -> None:
         super().__init_subclass__(**more)
         own = {name for base in cls.__mro__[: cls.__mro__.index(BackboneEncoder)] for name in vars(base)}
         cls.engine_alone = not own & {"encode", "pooled", "_encode_unique"}

@@ -314,8 +314,8 @@ class _Driver:
             num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=_RETRIES
         )
         self.tries = dict.fromkeys(jobs, 0)
-        self.running: dict[Any, EncoderJob] = {}
-        self.asked: Any = None  # the board's answer that is waited for
+        self.running: dict[object, EncoderJob] = {}
+        self.asked: object = None  # the board's answer that is waited for
 
     def run(self) -> Outcome:
         """Run all jobs; raises Interrupted after a signal, once the trainings have written their checkpoints."""
