@@ -29,6 +29,8 @@ from benchmark.tasks.base import Task
 from benchmark.tasks.suites import Suite, all_suites, suite_name
 from zoo.errors import UsageError, did_you_mean
 
+_ORDER = ("sts", "relatedness", "words", "phrases", "transfer")  # first in the list
+
 
 @click.command("tasks")
 @click.argument("names", nargs=-1, type=TASKS_OR_SUITES, callback=joined)
@@ -129,7 +131,10 @@ def _print_tasks(listed: list[dict[str, Any]]) -> None:
         return
     width = line_width()
     left = max(len(one["name"]) for one in listed) + 4
-    for family in sorted({one["family"] for one in listed}, key=lambda name: (name == "plugins", name)):
+    rest = sorted({one["family"] for one in listed} - set(_ORDER), key=lambda name: (name == "plugins", name))
+    for family in (*_ORDER, *rest):
+        if all(one["family"] != family for one in listed):
+            continue
         say(f"{family}:")
         for one in listed:
             if one["family"] == family:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffCSERecipe(ContrastiveRecipe):
-    """The defaults are the paper's for BERT-base and STS (run_diffcse.sh of the released code)."""
+    """The defaults are those of the released run_diffcse.sh (BERT-base, STS)."""
 
     generator: str | None = None  # a masked language model with the same tokens; None: the backbone as it was
     masked: float = 0.3  # share of the tokens that the generator fills in
@@ -76,7 +76,7 @@ class Generator(nn.Module):
 
 
 class DiffCSEObjective(DropoutViewsObjective):
-    """SimCSE's loss + lambda * cross-entropy of "was this token replaced?" over the tokens of both views (Eq. 5)."""
+    """SimCSE's loss + lambda * cross-entropy of "was this token replaced?" over the tokens of both views."""
 
     recipe: DiffCSERecipe
 

@@ -19,8 +19,8 @@ from zoo.registry import register_method
 class MatryoshkaRecipe(CoSENTRecipe):
     """CoSENT's loss at several widths; the paper trains classifiers of images, and states no loss for sentences."""
 
-    nested: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.0625)  # shares of the dimensions; the paper halves them too
-    weights: tuple[float, ...] = ()  # of the losses, in that order; (): 1 each, as in the paper
+    nested: tuple[float, ...] = (1.0, 0.5, 0.25, 0.125, 0.0625)  # shares of the dimensions; the code halves them too
+    weights: tuple[float, ...] = ()  # of the losses, in that order; (): 1 each, as in the code
     width: int | None = None  # dimensions at test; None: all
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class MatryoshkaRecipe(CoSENTRecipe):
 
 
 class MatryoshkaObjective(CoSENTObjective):
-    """The sum over widths m of weight_m times CoSENT's loss of the first m dimensions (section 3, Eq. 1)."""
+    """The sum over widths m of weight_m times CoSENT's loss of the first m dimensions."""
 
     recipe: MatryoshkaRecipe
 

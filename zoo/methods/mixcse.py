@@ -15,7 +15,7 @@ from zoo.registry import register_method
 
 @dataclass(frozen=True, kw_only=True)
 class MixCSERecipe(ContrastiveRecipe):
-    """The defaults are the paper's; other settings are SimCSE's."""
+    """The share is the released script's; other settings are SimCSE's."""
 
     mix: float = 0.2  # lambda: the share of the positive in the mixture
     mixtures: Literal["own", "all"] = "own"  # negatives of an anchor: its own mixture; all of both views (the code)

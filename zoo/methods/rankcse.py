@@ -22,7 +22,7 @@ from zoo.registry import register_method
 
 @dataclass(frozen=True, kw_only=True)
 class RankCSERecipe(ContrastiveRecipe):
-    """The defaults are the paper's for BERT-base with ListMLE, as far as the community's code states them."""
+    """The defaults are those of the community's code for BERT-base with ListMLE."""
 
     teachers: tuple[str, ...] = ("diffcse", "simcse")  # recipes, or name:key=value, of this backbone; trained first
     teacher_weight: float = 1 / 3  # of the first of two teachers; the second has the rest

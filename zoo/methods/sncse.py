@@ -22,7 +22,7 @@ from zoo.training.losses import info_nce
 
 @dataclass(frozen=True, kw_only=True)
 class SNCSERecipe(PromptBERTRecipe):
-    """The defaults are the paper's for BERT-base."""
+    """The defaults are the released code's for BERT-base."""
 
     template: str = 'This sentence : " [X] " means [MASK] .'
     second_template: str | None = 'This sentence of " [X] " means [MASK] .'  # of the positive and the negation

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TSDAERecipe(TrainedRecipe):
-    """The defaults are the paper's (section 3): deletion of 0.6 of the words, [CLS], tied weights."""
+    """The defaults are those of the authors' library: deletion of 0.6 of the words, [CLS], tied weights."""
 
     noise: str = "delete:0.6:word"  # of the encoder's text (zoo.training.augment); int(0.6 n) words
     tied: bool = True  # the decoder's self-attention and other common weights are the encoder's
@@ -73,7 +73,7 @@ def decoder_of(backbone: Backbone, runtime: Runtime, *, tied: bool) -> PreTraine
 
 
 class TSDAEObjective(Objective):
-    """Cross-entropy of the next token, given those before it and the vector of the damaged sentence (Eq. 1)."""
+    """Cross-entropy of the next token, given those before it and the vector of the damaged sentence."""
 
     def __init__(self, pooler: TrainedPooler, decoder: PreTrainedModel, pad_id: int) -> None:
         super().__init__()

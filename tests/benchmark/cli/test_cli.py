@@ -42,6 +42,16 @@ def test_light_commands_import_no_torch(command: str, tmp_path: Path) -> None:
     assert child.stdout.splitlines()[-1:] == ["0 []"], child.stdout + child.stderr
 
 
+def test_a_reader_that_leaves_is_no_mistake() -> None:
+    """`zoo-bench tasks | head -1` ends with 0 and says nothing on standard error."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "benchmark", "tasks"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None and child.stderr is not None
+        child.stdout.close()
+        assert (child.stderr.read(), child.wait()) == (b"", 0)
+
+
 def test_version_and_help(cli: Cli) -> None:
     """--version says the package's; no command shows the help."""
     assert __version__ in cli("--version").out
