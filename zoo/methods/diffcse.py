@@ -24,6 +24,9 @@ from zoo.training.loop import Objective
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+# The modules after which an embedded token is as wide as a state: ELECTRA and ALBERT widen narrower embeddings.
+EMBEDDED = ("embeddings_project", "encoder.embedding_hidden_mapping_in", "embeddings")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DiffCSERecipe(ContrastiveRecipe):
@@ -106,7 +109,8 @@ class DiffCSEObjective(DropoutViewsObjective):
         def with_vector(module: nn.Module, given: object, output: torch.Tensor) -> torch.Tensor:
             return torch.cat([vectors.to(output.dtype).unsqueeze(1), output[:, 1:]], dim=1)
 
-        hook = self.discriminator.get_submodule("embeddings").register_forward_hook(with_vector)
+        modules = dict(self.discriminator.named_modules())
+        hook = next(modules[name] for name in EMBEDDED if name in modules).register_forward_hook(with_vector)
         try:
             # The model's own forward: the code counts padding, whose states the engine does not compute.
             states = self.discriminator(input_ids=filled * mask, attention_mask=mask).last_hidden_state
