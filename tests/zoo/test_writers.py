@@ -23,6 +23,8 @@ REASONS = {
     "zoo/hardware.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/run/executors/cluster.py": "plugins, into a temporary folder that is read once",
+    "benchmark/run/executors/claims.py": "a worker's number, into a folder that is deleted after the run",
+    "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",
     "benchmark/run/cache.py": "inside atomic_path, with a sum in its metadata",
 }
 

@@ -286,7 +286,7 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     assert [line.split("$")[0] for line in tex.splitlines() if "& $\\approx$ " in line] == ["best", "near"]
     assert "$\\approx$: may truly be the best." in tex
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('"marked":true') == 2 and '"legend":"\\u2248: may truly be' in page
+    assert page.count('"may_be_best":true') == 2 and '"legend":"\\u2248: may truly be' in page
 
 
 def test_the_terminal_has_the_mark(store: Records) -> None:

@@ -87,7 +87,7 @@ def test_after_a_death_the_encoder_is_taken_last(workers: int, tmp_path: Path) -
     words = run_words(plugin, out)
     assert zoo_bench(*words).returncode == -signal.SIGKILL
     assert statuses(out) == {}
-    again = zoo_bench(*words, "--workers", workers)
+    again = zoo_bench(*words, *(["--executor", "processes", "--workers", workers] if workers > 1 else []))
     assert again.returncode == (-signal.SIGKILL if workers == 1 else 1)
     assert again.stderr.count("the process died while it worked on deadly") == 1
     assert statuses(out) == {"random": ("ok", None)}, "the one after it was measured first"

@@ -64,7 +64,7 @@ TASK = "pocket-phrases"
 def keys(given: object = None, methods: str = "", **more: Any) -> tuple[str, ...]:
     """The keys of the cells of one encoder."""
     options = RunOptions(methods=methods, tasks=TASK, precision="fp32", **more)
-    (encoder,) = prepare(options, write=False, given=given).plan.encoders
+    (encoder,) = prepare(options, write=False, given=None if given is None else [(None, given)]).plan.encoders
     assert encoder.failed is None and encoder.missing is None
     return (encoder.row_key, encoder.key, *(cell.key for cell in encoder.cells))
 

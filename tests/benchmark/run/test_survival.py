@@ -21,9 +21,9 @@ pytestmark = pytest.mark.slow
 # The command line with a checkpoint every 5 steps instead of every minute.
 _DRIVER = """
 import functools, sys
-from benchmark import api
 from benchmark.cli.main import main
-api.Runner = functools.partial(api.Runner, run_options={"checkpoint_steps": 5})
+from benchmark.run.executors import here
+here.Runner = functools.partial(here.Runner, run_options={"checkpoint_steps": 5})
 main(sys.argv[1:])
 """
 
