@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
 LEVEL = 0.05  # p-values below it are significant; the confidence of intervals and sets of the best is 1 - LEVEL
@@ -85,23 +83,6 @@ def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed if len(one) > 1]
     df = sum(len(one) - 1 for one in scores)
     return SeedNoise(float(sum(((one - one.mean()) ** 2).sum() for one in scores)) / df, df) if df else SeedNoise()
-
-
-def sample_pairs(
-    predicted: Sequence[NDArray[Any]],
-    gold: NDArray[Any],
-    *,
-    metric: Metric = "spearman",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Sample:
-    """Return the sample of methods, each with predictions (seeds, n), or (n,) without seeds; gold scores (n,)."""
-    every = np.concatenate([np.atleast_2d(one) for one in predicted])
-    ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
-    drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
-    means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
-    one_seed = {place: SeedNoise() for place, one in enumerate(predicted) if one.ndim == 2 and len(one) == 1}
-    return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Layout:
     ) -> Layout:
         """Read modules.json and its modules; `wanted` replaces their pooling. Raises UsageError if none is given.
 
-        `pickle` allows weights that exist only as pickle. "pooler" is [CLS] through the checkpoint's trained pooler.
+        `pickle`: weights in that form alone are allowed. "pooler" is [CLS] through the checkpoint's trained pooler.
         """
         modules = listed_modules(source.folder)
         if not modules:

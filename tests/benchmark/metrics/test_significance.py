@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy import stats
 from test_bootstrap import correlated
 
-from benchmark.metrics.bootstrap import resample
+from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
 from benchmark.metrics.significance import (
     Noise,
+    Sample,
+    SeedNoise,
     detectable,
     differences,
     median_noise,
     not_told_apart,
     pooled_noise,
     sample,
-    sample_pairs,
     seeds_needed,
     williams,
 )
 from zoo.errors import ContractError
+
+
+def sample_pairs(
+    predicted: Sequence[np.ndarray],
+    gold: np.ndarray,
+    *,
+    metric: Metric = "spearman",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Sample:
+    """Return the sample of methods, each with predictions (seeds, n), or (n,) without seeds; gold scores (n,)."""
+    every = np.concatenate([np.atleast_2d(one) for one in predicted])
+    ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
+    drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
+    means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
+    one_seed = {place: SeedNoise() for place, one in enumerate(predicted) if one.ndim == 2 and len(one) == 1}
+    return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
 
 
 def test_seeds_alone_are_welch_s_test() -> None:
