@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
@@ -12,6 +11,7 @@ import click
 
 from benchmark.cli.complete import METHODS_LIST, SUITE, TASKS_LIST
 from benchmark.cli.options import (
+    PATH,
     Listed,
     allow_pickle_option,
     data_option,
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
 
 OUT = "zoo-bench-analysis"
 
-_shown = partial(click.option, show_default=True)
 _no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG, no HTML page.")
 _common = options(
     data_option,
-    _shown("--out", type=click.Path(path_type=Path), default=Path(OUT), help="Output folder."),
+    click.option("--out", type=PATH, default=Path(OUT), help="Output folder."),
     _no_plots,
     device_option,
     precision_option,
@@ -53,10 +52,10 @@ _backbone = click.option(
 _encoders = options(
     methods_option,
     _backbone,
-    click.option("--results", type=click.Path(path_type=Path), help="Results folder of `run`, for trained methods."),
+    click.option("--results", type=PATH, help="Results folder of `run`, for trained methods."),
     plugin_option,
 )
-_suite = _shown(
+_suite = click.option(
     "--suite", "suite_name", default="sts", type=SUITE, help="Tasks that are scored: sts, sts-raw or pocket."
 )
 _corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence per line [default: wiki].")
@@ -127,7 +126,7 @@ class _Anisotropy(_Common, _Encoders):
 @_encoders
 @_suite
 @_corpus
-@_shown("--sentences", type=click.IntRange(2), default=100_000, help="Draw N sentences, always the same.")
+@click.option("--sentences", type=click.IntRange(2), default=100_000, help="Draw N sentences, always the same.")
 @_common
 def anisotropy(**options: Unpack[_Anisotropy]) -> None:
     """Sentence anisotropy beside the Spearman correlation (table 1)."""
@@ -158,14 +157,14 @@ class _Bias(_Common):
 @command.command()
 @_backbone
 @_corpus
-@_shown("--sentences", type=click.IntRange(1), default=1_000_000, help="Draw N sentences, always the same.")
-@_shown(
+@click.option("--sentences", type=click.IntRange(1), default=1_000_000, help="Draw N sentences, always the same.")
+@click.option(
     "--matrix",
     type=click.Choice(["input", "output"]),
     default="input",
     help="The token embeddings, or the rows of the MLM head.",
 )
-@_shown("--neighbours", type=click.IntRange(1, 1000), default=5, help="k of purity and neighbour distance.")
+@click.option("--neighbours", type=click.IntRange(1, 1000), default=5, help="k of purity and neighbour distance.")
 @_common
 def bias(**options: Unpack[_Bias]) -> None:
     """Token embeddings by frequency, subword and case (table 2, figures 1 and 2)."""
@@ -195,11 +194,11 @@ class _TopTokens(_Common):
 @click.option("--text", "texts", multiple=True, help="A sentence; may be given several times [default: table 7's].")
 @click.option("--template", help="Template with [X] and [MASK]; the manual template, unless given.")
 @click.option("--period", is_flag=True, help="End every sentence in a period, as PromptBERT's evaluation does.")
-@_shown("--top", type=click.IntRange(1), default=5, help="Tokens shown for each sentence.")
+@click.option("--top", type=click.IntRange(1), default=5, help="Tokens shown for each sentence.")
 @click.option(
     "--suite", "suite_name", help="Also score the average of the top tokens and the [MASK] state: sts ... (table 9)."
 )
-@_shown("--words", type=click.IntRange(1), default=200, help="Tokens in that average.")
+@click.option("--words", type=click.IntRange(1), default=200, help="Tokens in that average.")
 @_common
 def top_tokens(**options: Unpack[_TopTokens]) -> None:
     """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
@@ -234,13 +233,13 @@ class _Alignment(_Common, _Encoders):
 @command.command()
 @_encoders
 @_suite
-@_shown(
+@click.option(
     "--split",
     type=click.Choice(["all", "train", "dev", "test"]),
     default="all",
     help="Which pairs of the suite's development task (STS-B).",
 )
-@_shown("--above", default=4.0, help="A pair is positive when scored above this.")
+@click.option("--above", default=4.0, help="A pair is positive when scored above this.")
 @_common
 def alignment(**options: Unpack[_Alignment]) -> None:
     """Alignment and uniformity on STS-B."""
@@ -273,9 +272,9 @@ class _PseudoTokens(_Common):
 @methods_option
 @_backbone
 @_corpus
-@_shown("--train-sentences", type=click.IntRange(1), default=20_000, help="Train on N of them.")
-@_shown("--seeds", type=click.IntRange(*BOUNDS["seeds"]), default=1, help="Seeds 0..N-1.")
-@_shown("--sentences", type=click.IntRange(1), default=500, help="First N of STS-B's dev split.")
+@click.option("--train-sentences", type=click.IntRange(1), default=20_000, help="Train on N of them.")
+@click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), default=1, help="Seeds 0..N-1.")
+@click.option("--sentences", type=click.IntRange(1), default=500, help="First N of STS-B's dev split.")
 @click.option("--suite", "suite_name", type=SUITE, help="Also score what was trained at [CLS] and at the mean: sts ...")
 @plugin_option
 @_common
@@ -309,12 +308,10 @@ _kept = options(
         help="Names in the tables of the results folder, or globs; comma-separated.",
     ),
     results_only_option,
-    _shown("--suite", "suite_name", default="sts", type=SUITE, help="The tasks of this suite."),
+    click.option("--suite", "suite_name", default="sts", type=SUITE, help="The tasks of this suite."),
     click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Instead of a suite: these tasks, comma-separated."),
     data_option,
-    click.option(
-        "--out", type=click.Path(path_type=Path), help="Output folder [default: `analysis` in the results folder]."
-    ),
+    click.option("--out", type=PATH, help="Output folder [default: `analysis` in the results folder]."),
     _no_plots,
     plugin_option,
 )
@@ -389,15 +386,15 @@ def trajectory(**options: Unpack[_RowOptions]) -> None:
 
 @command.command()
 @_kept
-@_shown("--positive", default=4.0, help="Lowest gold score of a hard positive pair.")
-@_shown(
+@click.option("--positive", default=4.0, help="Lowest gold score of a hard positive pair.")
+@click.option(
     "--longer-by",
     type=click.IntRange(0),
     default=5,
     help="A hard positive pair differs in length by more words than this.",
 )
-@_shown("--negative", default=1.0, help="Highest gold score of a hard negative pair.")
-@_shown(
+@click.option("--negative", default=1.0, help="Highest gold score of a hard negative pair.")
+@click.option(
     "--closer-than",
     type=click.IntRange(1),
     default=2,
@@ -417,7 +414,7 @@ def pairs(**options: Unpack[_Pairs]) -> None:
 
 @command.command()
 @_kept
-@_shown("--pairs", "count", type=click.IntRange(1), default=10, help="Of each task.")
+@click.option("--pairs", "count", type=click.IntRange(1), default=10, help="Of each task.")
 @click.option("--no-texts", is_flag=True, help="Row numbers instead of texts, for publication.")
 def worst(**options: Unpack[_Worst]) -> None:
     """The pairs whose rank is farthest from that of their gold score, with their texts."""

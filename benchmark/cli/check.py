@@ -21,8 +21,8 @@ from zoo.registry import METHODS
 @click.command("check")
 @click.argument("names", metavar="METHODS|TASKS", type=Named(recipe_names, task_names, files=True))
 @click.option("--backbone", help="Backbone to check a method on [default: zoo-small].")
-@click.option("--device", default="cpu", show_default=True)
-@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32", show_default=True)
+@click.option("--device", default="cpu")
+@click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="fp32")
 @data_option
 @plugin_option
 def command(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,6 +18,7 @@ from zoo.progress import print_safe
 @results_option
 @click.option(
     "--suite",
+    "suites",
     cls=Listed,
     type=SUITES_LIST,
     help="Only these suites, comma-separated [default: all that both were measured on].",
@@ -25,52 +26,21 @@ from zoo.progress import print_safe
 @click.option(
     "--tasks", cls=Listed, before=["--task"], type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated."
 )
-@click.option(
-    "--resamples", type=click.IntRange(100, 1_000_000), default=10_000, show_default=True, help="Of the pairs."
-)
+@click.option("--resamples", type=click.IntRange(100, 1_000_000), default=10_000, help="Of the pairs.")
 @click.option(
     "--borrow-seed-noise",
     is_flag=True,
     help="For a row of one seed: the pooled noise of its backbone's other rows.",
 )
 @json_option
-@click.option(
-    "--pairs",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Also the N pairs of each task that differ most.",
-)
+@click.option("--pairs", type=click.IntRange(0), default=0, help="Also the N pairs of each task that differ most.")
 @click.option("--no-texts", is_flag=True, help="With --pairs: row numbers instead of texts.")
 @data_option
-def command(
-    a: str,
-    b: str,
-    results: Path,
-    suite: str | None,
-    tasks: str | None,
-    resamples: int,
-    borrow_seed_noise: bool,
-    as_json: bool,
-    pairs: int,
-    no_texts: bool,
-    data: str | None,
-) -> int:
+def command(a: str, b: str, as_json: bool, no_texts: bool, **options: Any) -> int:
     """Compare methods A and B pair by pair: differences, bootstrap intervals, p-values, Williams' test."""
     from benchmark import api  # imported here because --help and shell completion do not need it
 
-    found = api.compare(
-        a,
-        b,
-        results=results,
-        suites=suite,
-        tasks=tasks,
-        resamples=resamples,
-        pairs=pairs,
-        texts=not no_texts,
-        data=data,
-        borrow_seed_noise=borrow_seed_noise,
-    )
+    found = api.compare(a, b, texts=not no_texts, **options)
     if as_json:
         print_safe(found.to_json(), sys.stdout)
     else:

@@ -9,6 +9,7 @@ import click
 
 from benchmark.cli.complete import SUITES_LIST, TASKS_LIST
 from benchmark.cli.options import (
+    PATH,
     Listed,
     complain,
     data_option,
@@ -91,17 +92,9 @@ def verify_command(data: str | None, as_json: bool, names: tuple[str, ...]) -> i
 
 
 @command.command("texts")
-@click.option(
-    "--suite",
-    "suites",
-    cls=Listed,
-    default="sts",
-    show_default=True,
-    type=SUITES_LIST,
-    help="Lists of tasks, comma-separated.",
-)
+@click.option("--suite", "suites", cls=Listed, default="sts", type=SUITES_LIST, help="Lists of tasks, comma-separated.")
 @click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write, one text per line.")
+@click.option("--out", type=PATH, required=True, help="File to write, one text per line.")
 @data_option
 @json_option
 def texts_command(suites: str, tasks: str | None, out: Path, data: str | None, as_json: bool) -> int:

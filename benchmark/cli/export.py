@@ -9,7 +9,7 @@ import click
 
 from benchmark import api
 from benchmark.cli.complete import METHOD
-from benchmark.cli.options import load_plugins, plugin_option, results_option, say
+from benchmark.cli.options import PATH, load_plugins, plugin_option, results_option, say
 
 
 class _Options(TypedDict):
@@ -23,7 +23,7 @@ class _Options(TypedDict):
 
 @click.command("export")
 @click.argument("method", type=METHOD)
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @results_option
 @click.option("--seed", type=click.IntRange(0), help="Seed of the trained encoder [default: the first].")
 @click.option(

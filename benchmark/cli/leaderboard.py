@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
 from benchmark import api
 from benchmark.cli.complete import SUITES_LIST
 from benchmark.cli.options import (
+    PATH,
     Listed,
     complain,
     json_option,
@@ -27,7 +28,7 @@ from zoo.files import check_writable
 
 @click.command("leaderboard")
 @results_only_option
-@click.option("--out", type=click.Path(path_type=Path), help="Where to write the tables [default: the results folder].")
+@click.option("--out", type=PATH, help="Where to write the tables [default: the results folder].")
 @click.option(
     "--suite", "suites", cls=Listed, type=SUITES_LIST, help="Only these suites, comma-separated; the page has all."
 )
@@ -35,7 +36,6 @@ from zoo.files import check_writable
     "--aggregation",
     type=click.Choice(["all", "mean", "wmean"]),
     default="all",
-    show_default=True,
     help="Score of STS12-16: over concatenated subsets, or the mean over subsets, plain or weighted by pairs.",
 )
 @click.option(
@@ -43,29 +43,18 @@ from zoo.files import check_writable
 )
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
-@click.option("--mteb", type=click.Path(path_type=Path), help="Write the STS scores here too, as MTEB's result files.")
+@click.option("--mteb", type=PATH, help="Write the STS scores here too, as MTEB's result files.")
 @click.option("--strict", is_flag=True, help="Check all pair scores too; exit 1 when anything is damaged.")
 @plugin_option
 @json_option
 def command(
-    results: Path,
-    out: Path | None,
-    suites: str | None,
-    aggregation: Literal["all", "mean", "wmean"],
-    columns: str | None,
-    by_condition: bool,
-    borrow_seed_noise: bool,
-    mteb: Path | None,
-    strict: bool,
-    plugins: tuple[Path, ...],
-    as_json: bool,
+    results: Path, mteb: Path | None, strict: bool, plugins: tuple[Path, ...], as_json: bool, **options: Any
 ) -> int:
     """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
     if mteb is not None:
         check_writable(mteb)
     load_plugins(plugins)
-    chosen: dict[str, Any] = {"suites": suites, "aggregation": aggregation, "by_condition": by_condition}
-    made = api.leaderboard(results, out=out, borrow_seed_noise=borrow_seed_noise, columns=columns, **chosen)
+    made = api.leaderboard(results, **options)
     for name, reason in COLUMNS.broken().items():
         complain(f"the column {name} is left out: {reason}")
     if strict:

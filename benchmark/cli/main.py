@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, COMMANDS[name]) for name in sorted(COMMANDS)])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="zoo-bench")
 def main_group() -> None:
     """Train and score sentence-embedding methods under one protocol."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from click.parser import _OptionParser
 
 F = TypeVar("F", bound=Callable[..., Any])
+PATH = click.Path(path_type=Path)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -77,19 +78,16 @@ plugin_option = click.option(
     "--plugin",
     "plugins",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Python file that registers methods, tasks or columns.",
 )
-results_only_option = click.option(
-    "--results", type=click.Path(path_type=Path), default=RESULTS, show_default=True, help="Results folder."
-)
+results_only_option = click.option("--results", type=PATH, default=RESULTS, help="Results folder.")
 results_option = click.option(
     "--results",
     cls=Renamed,
     before=["--out"],
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=RESULTS,
-    show_default=True,
     help="Results folder.",
 )
 json_option = click.option(
@@ -114,10 +112,8 @@ methods_option = click.option("--methods", cls=Listed, required=True, type=METHO
 methods_of_run_option = click.option(
     "--methods", cls=Listed, type=METHODS_LIST, help=_METHODS
 )  # a run file may state them
-precision_option = click.option(
-    "--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto", show_default=True
-)
-device_option = click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
+precision_option = click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
+device_option = click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 allow_pickle_option = click.option(
     "--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only)."
 )

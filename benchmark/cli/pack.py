@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmark.cli.complete import METHODS_LIST, SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import Listed, complain, results_only_option, say
+from benchmark.cli.options import PATH, Listed, complain, results_only_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command("pack")
-@click.argument("before", metavar="", required=False, type=click.Path(path_type=Path))
+@click.argument("before", metavar="", required=False, type=PATH)
 @results_only_option
 @click.option(
     "--methods", cls=Listed, type=METHODS_LIST, help="Only records of these methods: names or globs, comma-separated."
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     "--pairs",
     type=click.Choice(["scores", "order", "none"]),
     default="scores",
-    show_default=True,
     help="What is kept of pair scores. order: each pair's place among the row's scores, which is all that Spearman's"
     " correlation, intervals and marks need, in less than half the space. none: nothing; such rows cannot be compared."
     " It also applies to chosen rows that are packed already; what they lose cannot be restored.",

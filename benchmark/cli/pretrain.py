@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from benchmark.cli.options import data_option, device_option, precision_option, say, text_option
+from benchmark.cli.options import PATH, data_option, device_option, precision_option, say, text_option
 
 if TYPE_CHECKING:
     from zoo.pretraining.recipe import PretrainRecipe
@@ -123,7 +123,7 @@ def pretrain_command(options: _Options) -> int:
 @click.argument("recipe")
 @text_option
 @data_option
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the finished model.")
+@click.option("--out", type=PATH, help="Folder of the finished model.")
 @click.option(
     "--score", metavar="CHECKPOINT", help="Train nothing: score this checkpoint on the recipe's held-out text."
 )

@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from benchmark.cli.options import data_option, device_option, precision_option, say, text_option
+from benchmark.cli.options import PATH, data_option, device_option, precision_option, say, text_option
 
 
 class _Options(TypedDict):
@@ -25,7 +25,7 @@ class _Options(TypedDict):
 @click.argument("table")
 @text_option
 @data_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the trials and of their table.")
+@click.option("--out", type=PATH, required=True, help="Folder of the trials and of their table.")
 @click.option("--only", multiple=True, metavar="TRIAL", help="This trial of the table; may be repeated.")
 @click.option("--tokens", type=click.IntRange(1), help="Tokens of each trial, instead of the table's number.")
 @device_option

@@ -8,7 +8,7 @@ from typing import Literal, TypedDict, Unpack
 
 import click
 
-from benchmark.cli.options import data_option, say, text_option
+from benchmark.cli.options import PATH, data_option, say, text_option
 
 
 class _Options(TypedDict):
@@ -29,19 +29,18 @@ class _Options(TypedDict):
 @data_option
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File for the vectors: .vec and .txt are text, .bin is word2vec's binary form [default: in the cache, where"
     " the recipes word2vec-wiki and fasttext-wiki find them].",
 )
-@click.option("--dim", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--epochs", type=click.IntRange(1), default=3, show_default=True, help="Passes over the text.")
-@click.option("--least-count", type=click.IntRange(1), default=5, show_default=True, help="Leave out rarer words.")
-@click.option("--most-words", type=click.IntRange(1), default=200_000, show_default=True, help="Most words to keep.")
+@click.option("--dim", type=click.IntRange(1), default=100)
+@click.option("--epochs", type=click.IntRange(1), default=3, help="Passes over the text.")
+@click.option("--least-count", type=click.IntRange(1), default=5, help="Leave out rarer words.")
+@click.option("--most-words", type=click.IntRange(1), default=200_000, help="Most words to keep.")
 @click.option(
     "--workers",
     type=click.IntRange(1),
     default=1,
-    show_default=True,
     help="Threads. With one, equal text gives equal vectors; with more, nearly equal ones.",
 )
 def command(**options: Unpack[_Options]) -> int:

@@ -8,13 +8,13 @@ import click
 
 from benchmark.analysis.report import make_report
 from benchmark.cli.complete import METHOD
-from benchmark.cli.options import data_option, results_only_option
+from benchmark.cli.options import PATH, data_option, results_only_option
 
 
 @click.command("report")
 @click.argument("method", type=METHOD)
 @results_only_option
-@click.option("--out", type=click.Path(path_type=Path), help="The page [default: reports/METHOD.html in the results].")
+@click.option("--out", type=PATH, help="The page [default: reports/METHOD.html in the results].")
 @click.option("--no-texts", is_flag=True, help="Row numbers of the worst pairs instead of texts, for publication.")
 @data_option
 def command(method: str, results: Path, out: Path | None, no_texts: bool, data: str | None) -> None:

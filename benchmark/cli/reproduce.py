@@ -198,13 +198,13 @@ def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) ->
             continue
         demand = survey.demand(one)
         possible = _possible(chosen, one, demand.missing)
-        needed = {"needs": [need.what for need in demand.needs], "missing": demand.missing}
+        needed = {"needs": list(demand.needs), "missing": demand.missing}
         listed.append({**head, "possible": possible, **needed, "seconds": demand.seconds, "and": demand.more})
         days = (demand.seconds or 0) / 86_400
         time = "" if demand.seconds is None else f"about {f'{days:,.0f} days' if days > 2 else clock(demand.seconds)}"
         time += f"{' + ' if time else ''}{demand.more}" if demand.more else ""
         missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
-        here = ", ".join(need.what for need in demand.needs if need.here)
+        here = ", ".join(what for what, there in demand.needs.items() if there)
         needs = f"; needs {here}" if here else ""
         rows.append([one.name, possible, time, f"{one.what}{needs}{missing}"])
     if as_json:

@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from benchmark.cli.closing import show_closing
 from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS, recipe_names
 from benchmark.cli.options import (
+    PATH,
     Listed,
     allow_pickle_option,
     data_option,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 @click.option(
     "--controls/--no-controls",
     default=True,
-    show_default=True,
     envvar="ZOO_BENCH_CONTROLS",
     show_envvar=True,
     help="Beside the methods: random, bag-of-words, and the untrained vectors that each trained method starts from.",
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--tracker-folder",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Folder of trackers that write files [default: trackers in the results].",
 )
 @click.option(
@@ -129,7 +129,6 @@ if TYPE_CHECKING:
     "--workers",
     type=click.IntRange(*BOUNDS["workers"]),
     default=1,
-    show_default=True,
     help="The most processes of this machine that share the plan; one where all threads in one are as fast.",
 )
 @click.option(
@@ -150,7 +149,6 @@ if TYPE_CHECKING:
     type=click.FloatRange(*BOUNDS["embedding_cache"]),
     metavar="GB",
     default=4.0,
-    show_default=True,
     envvar="ZOO_BENCH_EMBEDDING_CACHE",
     show_envvar=True,
     help="Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",

@@ -29,25 +29,17 @@ _PAIR = 30  # tokens of both sentences of an NLI pair
 
 
 @dataclass(frozen=True)
-class Need:
-    """One thing that is needed, and whether it is available."""
-
-    what: str
-    here: bool
-
-
-@dataclass(frozen=True)
 class Demand:
     """What an item needs, and the seconds of its runs; None where they cannot be estimated."""
 
-    needs: tuple[Need, ...]
+    needs: dict[str, bool]  # each thing that is needed, and whether it is available
     seconds: float | None
     more: str  # what the seconds leave out
 
     @property
     def missing(self) -> list[str]:
         """The things that are not available."""
-        return [need.what for need in self.needs if not need.here]
+        return [what for what, here in self.needs.items() if not here]
 
 
 @functools.cache
@@ -101,8 +93,7 @@ class Survey:
         if rows := [line.row.method for line in item.lines() if line.row.cited and not line.row.recipes]:
             needs[f"what would make the rows {', '.join(dict.fromkeys(rows))}"] = False
         needs |= dict.fromkeys(item.needs, False)
-        found = tuple(Need(what, here) for what, here in needs.items())
-        return Demand(found, seconds or None, " and ".join(sorted(more)))
+        return Demand(needs, seconds or None, " and ".join(sorted(more)))
 
     def _backbones(self, item: Item, step: Step) -> list[str]:
         if item.own_backbones or step.command.startswith(("analyze pairs", "analyze trajectory", "pretrain")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from benchmark.leaderboard.about import about
@@ -56,9 +56,19 @@ def build_tables(
         for trial in (False, True):
             chosen = [found for task in set(suite.tasks) for found in by_task[task, trial]]
             mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
-            if mine:
-                one = _aggregated(suite, mine, aggregation)
-                tables += _tables(one, mine, called, trial, store, aggregation, by_condition, borrow_seed_noise)
+            if not mine:
+                continue
+            by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+            for record in mine:
+                by_row[record["method"]["name"], record["row_key"]].append(record)
+            whole = _aggregated(suite, mine, aggregation)
+            rows = _rows(whole, by_row, called, aggregation)
+            for part, of_part in _by_condition(whole, rows) if by_condition else [(whole, rows)]:
+                tables.append(_table(part, of_part, by_row, trial, aggregation))
+                if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
+                    from benchmark.leaderboard.significance import mark_best
+
+                    tables[-1].legend = mark_best(of_part, by_row, store, borrow_seed_noise)
     return tables
 
 
@@ -71,61 +81,40 @@ def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregatio
     return replace(suite, name=f"{suite.name}-{aggregation}", title=f"{suite.title}, {aggregation}", note=note)
 
 
-def _tables(
-    suite: Suite,
-    records: list[Record],
-    called: Mapping[str, str],
-    trial: bool,
-    store: Records | None,
-    aggregation: Aggregation,
-    by_condition: bool,
-    borrow_seed_noise: bool,
-) -> list[Table]:
-    by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        by_row[record["method"]["name"], record["row_key"]].append(record)
+def _rows(
+    suite: Suite, by_row: Mapping[tuple[str, str], list[Record]], called: Mapping[str, str], aggregation: Aggregation
+) -> list[Row]:
+    """Return the rows, best first; `called` has the printed name of each name in the records."""
     measured = {name for (name, _), of_row in by_row.items() if any(r["status"] == "ok" for r in of_row)}
     rows = [
-        replace(_row(called[name], key, suite, of_row, aggregation), method=name)
+        _row(called[name], name, key, suite, of_row, aggregation)
         for (name, key), of_row in by_row.items()
         # A row without any score (its weights were missing, for example) is dropped if another row of the name has one.
         if name not in measured or any(r["status"] == "ok" for r in of_row)
     ]
-    rows.sort(key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key))
-    if not by_condition:
-        return [_table(suite, rows, by_row, trial, store, aggregation, borrow_seed_noise)]
-    tables = []
+    return sorted(
+        rows, key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key)
+    )
+
+
+def _by_condition(suite: Suite, rows: Sequence[Row]) -> Iterator[tuple[Suite, list[Row]]]:
+    """Yield a suite for each condition group that has rows, named after it, with these rows."""
     for name, what in GROUPS.items():
-        chosen = [row for row in rows if group(row) == name]
-        part = replace(suite, name=f"{suite.name}-{name}", title=f"{suite.title}: {name} ({what})")
-        if chosen:
-            tables.append(_table(part, chosen, by_row, trial, store, aggregation, borrow_seed_noise))
-    return tables
+        if chosen := [row for row in rows if group(row) == name]:
+            yield replace(suite, name=f"{suite.name}-{name}", title=f"{suite.title}: {name} ({what})"), chosen
 
 
 def _table(
-    suite: Suite,
-    rows: list[Row],
-    by_row: dict[tuple[str, str], list[Record]],
-    trial: bool,
-    store: Records | None,
-    aggregation: Aggregation,
-    borrow_seed_noise: bool,
+    suite: Suite, rows: list[Row], by_row: Mapping[tuple[str, str], list[Record]], trial: bool, aggregation: Aggregation
 ) -> Table:
     set_ranks(rows)
     shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
         if row.name in shared:
             row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
-    legend = ""
-    if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
-        from benchmark.leaderboard.significance import mark_best
-
-        legend = mark_best(rows, by_row, store, borrow_seed_noise)
     records = [record for row in rows for record in by_row[row.identity, row.row_key]]
     in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
-    commands = list(map(shlex.join, in_order))
-    return Table(suite, rows, commands, trial, legend, aggregation)
+    return Table(suite, rows, list(map(shlex.join, in_order)), trial, aggregation=aggregation)
 
 
 def set_ranks(rows: Sequence[Row]) -> None:
@@ -141,7 +130,7 @@ def set_ranks(rows: Sequence[Row]) -> None:
         last = row
 
 
-def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregation: Aggregation) -> Row:
+def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Record], aggregation: Aggregation) -> Row:
     seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
     reasons: dict[str, list[str]] = {}
     scores: dict[str, dict[int | None, float]] = {}
@@ -156,20 +145,19 @@ def _row(name: str, row_key: str, suite: Suite, records: list[Record], aggregati
     average = _average(suite.tasks, scores, seeds)
     if not suite.average and len(suite.tasks) > 1:
         average = Value(None, None, 0, "no mean of all tasks")
-    untrained = records[0]["method"]["traits"].get("untrained", False)
-    conditions = about(records, len(seeds))
-    recipe = records[0]["method"].get("recipe_name", "")
+    made_by = records[0]["method"]
     return Row(
         name,
         row_key,
         values,
         average,
-        conditions,
+        about(records, len(seeds)),
         records,
         notes=notes,
         means=means,
-        recipe=recipe,
-        untrained=untrained,
+        recipe=made_by.get("recipe_name", ""),
+        untrained=made_by["traits"].get("untrained", False),
+        method=method,
     )
 
 

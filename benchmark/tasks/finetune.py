@@ -142,26 +142,12 @@ def phrase_or_not(row: TaskRow, data: DataSource, limit: int | None) -> Labelled
 
 # Cosine regression on the scores of the training split, from the lowest to the highest; the epoch with the best dev
 # score is kept. SemEval's classifier reads [u; v; |u-v|], as for BERT and BURT in BURT's table 3.
+_SCORED = "Spearman, cosine, fine-tuned"
+_STSB = partial(three_splits, splits=stsb_splits, use=partial(ScoredFinetuneData, low=0, high=5))
+_SICK = partial(three_splits, splits=sick_splits, use=partial(ScoredFinetuneData, low=1, high=5))
+_PHRASES = "SemEval-2013 5(a), phrase or not, fine-tuned"
 ROWS = (
-    *(
-        TaskRow(
-            name,
-            title,
-            dataset,
-            partial(three_splits, splits=splits, use=partial(ScoredFinetuneData, low=low, high=5)),
-            "tokenised",
-            "Spearman, cosine, fine-tuned",
-        )
-        for name, title, dataset, splits, low in (
-            ("stsb-finetune", "STS Benchmark, fine-tuned", "STSBenchmark", stsb_splits, 0),
-            ("sickr-finetune", "SICK relatedness, fine-tuned", "SICK", sick_splits, 1),
-        )
-    ),
-    TaskRow(
-        "semeval2013-5a-finetune",
-        "SemEval-2013 5(a), phrase or not, fine-tuned",
-        "SemEval2013-5a",
-        phrase_or_not,
-        metric="accuracy, fine-tuned",
-    ),
+    TaskRow("stsb-finetune", "STS Benchmark, fine-tuned", "STSBenchmark", _STSB, "tokenised", _SCORED),
+    TaskRow("sickr-finetune", "SICK relatedness, fine-tuned", "SICK", _SICK, "tokenised", _SCORED),
+    TaskRow("semeval2013-5a-finetune", _PHRASES, "SemEval2013-5a", phrase_or_not, metric="accuracy, fine-tuned"),
 )
