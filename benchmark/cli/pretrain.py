@@ -1,4 +1,4 @@
-"""`zoo-bench pretrain`: trains a small masked language model on plain text."""
+"""`zoo-bench pretrain`: trains a small language model on plain text."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def pretrain_command(options: _Options) -> int:
     if scored is not None:
         held_out = score_checkpoint(recipe, clean.texts, scored, runtime=runtime)
         say(
-            f"{scored}: held-out masked-token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
-            f" {held_out.pseudo_perplexity:.1f} ({held_out.tokens:,} masked tokens)"
+            f"{scored}: held-out token accuracy {100 * held_out.accuracy:.2f} %, pseudo-perplexity"
+            f" {held_out.pseudo_perplexity:.1f} ({held_out.tokens:,} tokens)"
         )
         return 0
     assert out is not None
@@ -113,7 +113,7 @@ def pretrain_command(options: _Options) -> int:
         return 0
     write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "data_sets_not_found": clean.missing})
     say(
-        f"held-out masked-token accuracy {100 * facts['held_out_accuracy']:.2f} %, "
+        f"held-out token accuracy {100 * facts['held_out_accuracy']:.2f} %, "
         f"pseudo-perplexity {facts['held_out_pseudo_perplexity']:.1f}; written: {out}"
     )
     return 0
@@ -149,10 +149,10 @@ def pretrain_command(options: _Options) -> int:
 @device_option
 @precision_option
 def command(**options: Unpack[_Options]) -> int:
-    """Pretrain a small masked language model.
+    """Pretrain a small language model: a masked one, or with tiny-causal one that predicts the next token.
 
-    RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, zoo-text, tiny) or a YAML file. The same
-    command goes on with a training that was stopped or killed; with more --steps it goes on with a finished one, at the
-    full rate, from where that began to fall.
+    RECIPE is a name (zoo-mini, zoo-small, zoo-mini-roberta, zoo-mini-albert, zoo-text, tiny, tiny-causal) or a YAML
+    file. The same command goes on with a training that was stopped or killed; with more --steps it goes on with a
+    finished one, at the full rate, from where that began to fall.
     """
     return pretrain_command(options)

@@ -13,11 +13,13 @@ def model_card(name: str, facts: dict[str, Any]) -> str:
     embedding = "" if model["embedding"] == model["width"] else f", token vectors {model['embedding']} wide"
     stages = "".join(f", rows of {length} from step {step:,} on" for step, length in recipe["row_stages"])
     went_on = "" if recipe["begin_from"] is None else f"; went on from {recipe['begin_from']}"
+    causal = model["architecture"] == "gpt2"
+    task, accuracy = ("the next token", "next-token") if causal else (f"masking {_masking(recipe)}", "masked-token")
     start = f"tokens {recipe['table'] or recipe['tokens']}, positions {recipe['positions']}"
     start += f", output bias {recipe['output_bias']}, residual outputs times {recipe['residual_scale']:g}"
     return f"""# {name}
 
-A masked language model pretrained by `zoo-bench pretrain`.
+A {"causal" if causal else "masked"} language model pretrained by `zoo-bench pretrain`.
 
 | | |
 |---|---|
@@ -28,14 +30,14 @@ A masked language model pretrained by `zoo-bench pretrain`.
 | text | {", ".join(facts["texts"])}: {facts["sentences"]:,} sentences, {facts["stream_tokens"]:,} tokens; \
 {facts["excluded_sentences"]:,} sentences left out because a benchmark tests them |
 | training | {facts["steps"]:,} steps of {recipe["batch_rows"]} rows x {recipe["row_length"]} tokens{stages} \
-({facts["tokens_seen"] / 1e6:.1f} million), {_optimiser(recipe)}, masking {_masking(recipe)}, dropout \
+({facts["tokens_seen"] / 1e6:.1f} million), {_optimiser(recipe)}, {task}, dropout \
 {recipe["dropout"]:g}, seed {recipe["seed"]}; {facts["seconds"]:.0f} s on {facts["device"]} in {facts["precision"]} |
 | rate | {recipe["warmup_steps"]:,} warm-up steps, {_fall(recipe)} |
 | resumed | {_resumed(facts)} |
 | start | {start if recipe["begin_from"] is None else "the ancestor's weights"}{went_on} |
 | loss | {_loss(recipe)} |
-| held out | masked-token accuracy {100 * facts["held_out_accuracy"]:.2f} %, pseudo-perplexity \
-{facts["held_out_pseudo_perplexity"]:.1f} ({facts["held_out_masked_tokens"]:,} masked tokens) |
+| held out | {accuracy} accuracy {100 * facts["held_out_accuracy"]:.2f} %, pseudo-perplexity \
+{facts["held_out_pseudo_perplexity"]:.1f} ({facts["held_out_masked_tokens"]:,} tokens) |
 {_stages(facts["stages"])}{_again(facts)}{_points(facts["held_out_curve"])}"""
 
 

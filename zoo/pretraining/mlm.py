@@ -1,4 +1,4 @@
-"""The masked-language-model objective: dynamic 80/10/10 masking, logits only at masked positions."""
+"""The objectives: masked tokens (dynamic 80/10/10 masking, logits only at masked positions), or the next token."""
 
 from __future__ import annotations
 
@@ -115,9 +115,11 @@ class MLMObjective(Objective):
         _, decoder = head_parts(self.model)
         if self._teacher:
             return self._taught(states, corrupted, positions, truth.flatten())
-        if self.sampled is not None:
-            return self.sampled.loss(states, decoder.weight, decoder.bias, truth.flatten())
-        return linear_cross_entropy(states, decoder.weight, decoder.bias, truth.flatten())
+        weight = decoder.weight
+        own: torch.Tensor | None = decoder.bias
+        bias = weight.new_zeros(len(weight)) if own is None else own  # GPT-2's output layer has none
+        loss = linear_cross_entropy if self.sampled is None else self.sampled.loss
+        return loss(states, weight, bias, truth.flatten())
 
     def _taught(
         self, states: torch.Tensor, corrupted: torch.Tensor, positions: torch.Tensor, truth: torch.Tensor
@@ -134,6 +136,18 @@ class MLMObjective(Objective):
         losses = ((1 - weight) * hard + weight * taught).masked_fill(~counted, 0.0)
         mean: torch.Tensor = losses.sum() / counted.sum().clamp(min=1)
         return mean
+
+
+class CausalObjective(MLMObjective):
+    """Cross-entropy of the next token at every position of packed rows, but for the row's last, which ends no sentence.
+
+    The corruption is none, and the "masked" positions are those that have a next token.
+    """
+
+    def corrupted(self, ids: torch.Tensor, rate: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Token ids (n, length) -> the same ids, their first length - 2 positions, and the ids that follow those."""
+        positions = torch.arange(ids.shape[1] - 2, device=ids.device)
+        return ids, positions.expand(len(ids), -1), ids[:, 1:-1]
 
 
 @torch.inference_mode()

@@ -14,11 +14,11 @@ from zoo.pretraining.recipe import PretrainRecipe
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-_KNOWN = ("bert", "roberta", "albert")
+_KNOWN = ("bert", "roberta", "albert", "gpt2")
 
 
 def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
-    """Return an untrained masked language model of the recipe's shape."""
+    """Return an untrained language model of the recipe's shape."""
     import transformers
 
     longest = max(512, *recipe.row_lengths)
@@ -28,12 +28,14 @@ def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedToke
         "num_hidden_layers": recipe.layers,
         "num_attention_heads": recipe.heads,
         "intermediate_size": recipe.inner,
-        "hidden_dropout_prob": recipe.dropout,
-        "attention_probs_dropout_prob": recipe.dropout,
+        **dropout_fields(recipe.architecture, recipe.dropout),
         "tie_word_embeddings": recipe.tie_embeddings,
         "pad_token_id": tokenizer.pad_token_id,
     }
     ends = {"bos_token_id": tokenizer.cls_token_id, "eos_token_id": tokenizer.sep_token_id}
+    if recipe.architecture == "gpt2":
+        shape["n_inner"] = shape.pop("intermediate_size")
+        return transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape, **ends, n_positions=longest))
     if recipe.architecture == "albert":
         albert = transformers.AlbertConfig(
             **shape, **ends, embedding_size=recipe.embedding or recipe.width, max_position_embeddings=longest,
@@ -50,12 +52,25 @@ def new_model(recipe: PretrainRecipe, vocabulary: int, tokenizer: PreTrainedToke
     return transformers.BertForMaskedLM(transformers.BertConfig(**shape, max_position_embeddings=longest))
 
 
+def dropout_fields(model_type: str, rate: float) -> dict[str, float]:
+    """Return the fields of a model's configuration that hold its rates of dropout, all with this one."""
+    of_gpt2 = ("embd_pdrop", "attn_pdrop", "resid_pdrop")
+    return dict.fromkeys(
+        of_gpt2 if model_type == "gpt2" else ("hidden_dropout_prob", "attention_probs_dropout_prob"), rate
+    )
+
+
+def inner_width(config: PreTrainedConfig) -> int:
+    """Return the width of the inner layers."""
+    return int(config.n_inner or 4 * config.hidden_size) if config.model_type == "gpt2" else config.intermediate_size
+
+
 def load_model(name: str, dropout: float | None = None) -> Any:
-    """Return a backbone as a masked language model in float32; an encoder without a head gets a new one.
+    """Return a backbone with its head in float32, a GPT-2 as a causal language model; without a head it gets a new one.
 
     Raises UsageError for a kind of model that cannot be trained here.
     """
-    from transformers import AutoModelForMaskedLM
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.set_verbosity_error()
@@ -65,9 +80,10 @@ def load_model(name: str, dropout: float | None = None) -> Any:
     if config.model_type not in _KNOWN:
         raise UsageError(f"{name} is a {config.model_type} model; pretraining knows {', '.join(_KNOWN)}.")
     if dropout is not None:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+        config.update(dropout_fields(config.model_type, dropout))
+    kind = AutoModelForCausalLM if config.model_type == "gpt2" else AutoModelForMaskedLM
     try:
-        return load_pretrained(AutoModelForMaskedLM, folder, config=config, dtype=torch.float32)
+        return load_pretrained(kind, folder, config=config, dtype=torch.float32)
     except Exception as error:  # the library raises many kinds
         raise cannot_load(f"backbone {name!r}", folder, error) from error
 
@@ -120,13 +136,13 @@ def ancestry(*sources: BackboneSource) -> dict[str, list[str]]:
 
 
 def flops_per_token(recipe: PretrainRecipe, config: PreTrainedConfig, vocabulary: int, length: int) -> float:
-    """Return FLOP of forward and backward per token of a row: layers, attention, and its share of the MLM head.
+    """Return FLOP of forward and backward per token of a row: layers, attention, and its share of the head.
 
     Computations that a recipe skips are counted too, so that skipping shows as a higher rate.
     """
-    width, inner = config.hidden_size, config.intermediate_size
+    width, inner = config.hidden_size, inner_width(config)
     embedding = getattr(config, "embedding_size", width)
     layers = config.num_hidden_layers * (4 * width**2 + 2 * width * inner)
     attention = config.num_hidden_layers * 2 * length * width
-    head = recipe.mask_rate * (width * embedding + embedding * vocabulary)
+    head = (1.0 if config.model_type == "gpt2" else recipe.mask_rate) * (width * embedding + embedding * vocabulary)
     return float(6.0 * (layers + attention + head))

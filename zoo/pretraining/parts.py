@@ -1,4 +1,4 @@
-"""Access to the parts of a masked language model, which BERT, RoBERTa and ALBERT name differently."""
+"""Access to the parts of a language model, which BERT, RoBERTa, ALBERT and GPT-2 name differently."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def head_parts(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.Tensor], nn.Linear]:
-    """Return the head's transform of states (n, width), and the output layer, of a masked language model."""
+    """Return the head's transform of states (n, width), and the output layer, of a language model."""
+    if model.config.model_type == "gpt2":  # the last layer norm is the encoder's
+        return nn.Identity(), _linear(model, "lm_head")
     if hasattr(model, "cls"):  # BERT
         return model.get_submodule("cls.predictions.transform"), _linear(model, "cls.predictions.decoder")
     if hasattr(model, "lm_head"):  # RoBERTa
@@ -25,11 +27,11 @@ def head_parts(model: PreTrainedModel) -> tuple[Callable[[torch.Tensor], torch.T
     return lambda states: norm(act(dense(states))), _linear(head, "decoder")
 
 
-def layer_outputs(model: PreTrainedModel) -> list[nn.Linear]:
+def layer_outputs(model: PreTrainedModel) -> list[nn.Module]:
     """Return the linear maps whose results are added to the residual stream: two of each layer."""
-    names = (".output.dense", ".attention.dense", ".ffn_output")  # the first of BERT and RoBERTa, the others of ALBERT
-    modules = model.base_model.named_modules()
-    return [module for name, module in modules if name.endswith(names) and isinstance(module, nn.Linear)]
+    # The first of BERT and RoBERTa, the next two of ALBERT, the last of GPT-2.
+    names = (".output.dense", ".attention.dense", ".ffn_output", ".c_proj")
+    return [module for name, module in model.base_model.named_modules() if name.endswith(names)]
 
 
 def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
@@ -43,7 +45,8 @@ def encoder_of(model: PreTrainedModel) -> PreTrainedModel:
 
 def embedding_of(model: PreTrainedModel, of: Literal["word", "position", "token_type"]) -> nn.Embedding:
     """Return the embedding layer of words (tokens), positions or token types."""
-    layer = model.base_model.get_submodule(f"embeddings.{of}_embeddings")
+    names = {"word": "wte", "position": "wpe"} if model.config.model_type == "gpt2" else {}
+    layer = model.base_model.get_submodule(names.get(of, f"embeddings.{of}_embeddings"))
     assert isinstance(layer, nn.Embedding)
     return layer
 

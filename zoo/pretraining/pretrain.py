@@ -1,4 +1,4 @@
-"""Pretrains a small masked language model on plain text and writes a transformers folder with a model card."""
+"""Pretrains a small language model on plain text and writes a transformers folder with a model card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from zoo.engine.named import PRETRAINING
 from zoo.files import check_writable, read_mapping, write_json, write_sums, write_tensors, write_text
 from zoo.pretraining.card import curve_svg, model_card
 from zoo.pretraining.mlm import HeldOut
-from zoo.pretraining.models import find_with_tokenizer, flops_per_token, load_model, new_model
+from zoo.pretraining.models import (
+    dropout_fields,
+    find_with_tokenizer,
+    flops_per_token,
+    inner_width,
+    load_model,
+    new_model,
+)
 from zoo.pretraining.phases import check_own, settled_phase
 from zoo.pretraining.recipe import PretrainRecipe
 from zoo.pretraining.run import PretrainTraining
@@ -158,7 +165,7 @@ def _facts(
             "layers": config.num_hidden_layers,
             "width": config.hidden_size,
             "heads": config.num_attention_heads,
-            "inner": config.intermediate_size,
+            "inner": inner_width(config),
             "embedding": getattr(config, "embedding_size", config.hidden_size),
             "vocabulary": config.vocab_size,
             "parameters": sum(p.numel() for p in model.parameters()),
@@ -217,8 +224,8 @@ def _write_folder(
     tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
     tied = set(model._tied_weights_keys) if model.config.tie_word_embeddings else set()
     config = model.config.to_diff_dict() | {"dtype": recipe.store, "architectures": [type(model).__name__]}
-    rate = recipe.fine_tuning_dropout
-    written = type(model.config).from_dict(config | {"hidden_dropout_prob": rate, "attention_probs_dropout_prob": rate})
+    rates = dropout_fields(model.config.model_type, recipe.fine_tuning_dropout)
+    written = type(model.config).from_dict(config | rates)
     written.save_pretrained(out)
     tokenizer.save_pretrained(out)
     write_tensors(out / "model.safetensors", {k: v for k, v in tensors.items() if k not in tied}, {"format": "pt"})

@@ -21,7 +21,9 @@ TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
 class PretrainRecipe(StartRecipe):
     """All settings that the trained weights depend on; `zoo-bench pretrain` reads them from YAML."""
 
-    architecture: Literal["bert", "roberta", "albert"] = "bert"
+    architecture: Literal["bert", "roberta", "albert", "gpt2"] = (
+        "bert"  # gpt2 predicts the next token, the others masked ones
+    )
     tokenizer: str = "zoo-small"  # that of a backbone, or trained here: byte-level-bpe, unigram
     vocabulary: int = 20_000  # size, for a tokenizer that is trained here
     tokenizer_sentences: int = 500_000  # to train a tokenizer on, evenly spread over the text
@@ -71,6 +73,9 @@ class PretrainRecipe(StartRecipe):
             raise ValueError("mask_rate, held_out_mask_rate and teacher_weight are shares between 0 and 1")
         if self.mask_steps < 1 or not 0 < (self.last_mask_rate or self.mask_rate) < 1:
             raise ValueError("last_mask_rate must be a share between 0 and 1, and mask_steps at least 1")
+        for name, value in (("output_bias", "zero"), ("optimizer", "adamw"), ("teacher", None)):
+            if self.architecture == "gpt2" and getattr(self, name) != value:
+                raise ValueError(f"a gpt2 model is trained without that {name}; set {name}: {value or 'null'}")
         if (self.tokens == "table") != (self.table is not None):
             raise ValueError("tokens=table and table=FOLDER belong together: the start is that table")
         if self.store not in ("float16", "bfloat16", "float32"):

@@ -17,7 +17,7 @@ from zoo.engine.backbone import BackboneSource
 from zoo.engine.model_folder import config_of
 from zoo.errors import MissingError, UsageError
 from zoo.files import sha256_file, sha256_json
-from zoo.pretraining.mlm import HeldOut, Masking, MLMObjective, held_out_scores
+from zoo.pretraining.mlm import CausalObjective, HeldOut, Masking, MLMObjective, held_out_scores
 from zoo.pretraining.models import (
     ancestry,
     check_same_vocabulary,
@@ -203,7 +203,8 @@ class Setting:
         for one in (model, teacher):
             if one is not None and device == "cpu":
                 one.set_attn_implementation("eager")  # the fused backward pass is slower on a CPU at these lengths
-        return MLMObjective(model, recipe, masking, sampled=sampled, teacher=teacher).to(device)
+        kind = CausalObjective if model.config.model_type == "gpt2" else MLMObjective
+        return kind(model, recipe, masking, sampled=sampled, teacher=teacher).to(device)
 
     def score(self, objective: MLMObjective) -> HeldOut:
         """Return the held-out scores, without changing random state or modes."""

@@ -151,15 +151,17 @@ def sinusoids(positions: int, dim: int, norm: float) -> NDArray[np.float32]:
 def start_weights(
     model: PreTrainedModel, ids: NDArray[Any], tokenizer: PreTrainedTokenizerBase, recipe: StartRecipe, seed: int
 ) -> None:
-    """Set the weights of a masked language model before training, in place; `ids` is the token stream."""
+    """Set the weights of a language model before training, in place; `ids` is the token stream."""
+    from transformers.pytorch_utils import Conv1D  # GPT-2's linear maps
+
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
-        if isinstance(module, nn.Linear | nn.Embedding):
+        if isinstance(module, nn.Linear | nn.Embedding | Conv1D):
             module.weight.copy_(torch.randn(module.weight.shape, generator=generator) * recipe.std)
-        if isinstance(module, nn.Linear) and module.bias is not None:
+        if isinstance(module, nn.Linear | Conv1D) and module.bias is not None:
             module.bias.zero_()
     for output in layer_outputs(model):
-        output.weight.mul_(recipe.residual_scale)
+        output.get_parameter("weight").mul_(recipe.residual_scale)
     words, (_, decoder) = embedding_of(model, "word").weight, head_parts(model)
     vocabulary, dim = words.shape
     if recipe.tokens != "random":
@@ -174,7 +176,8 @@ def start_weights(
         places = embedding_of(model, "position").weight
         rows = places[len(places) - positions_of(model.config) :]
         rows.copy_(torch.from_numpy(sinusoids(len(rows), dim, recipe.row_norm)))
-    embedding_of(model, "token_type").weight.mul_(recipe.type_scale)
+    if model.config.model_type != "gpt2":
+        embedding_of(model, "token_type").weight.mul_(recipe.type_scale)
     if recipe.output_bias == "log-frequency":
         counts = np.bincount(np.asarray(ids[: recipe.ppmi_tokens], dtype=np.int64), minlength=vocabulary) + 0.1
         log_frequency = np.log(counts / counts.sum())
