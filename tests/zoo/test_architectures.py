@@ -49,6 +49,7 @@ REFUSALS = {
     "consert": ("relative positions only", {"deberta-v2"}),
     "consert-sup": ("relative positions only", {"deberta-v2"}),
     "promcse": ("is no BERT or RoBERTa", {"albert", "distilbert", "electra", "mpnet", "deberta-v2", "modernbert"}),
+    "echo": ("a decoder-only backbone", {*ARCHITECTURES}),
     "tsdae": ("has no decoder", {"albert", "distilbert", "mpnet", "deberta-v2", "modernbert"}),
 }
 # BERT is the backbone of test_conformance.py; two architectures differ from RoBERTa in nothing but their heads.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,6 @@ def stated() -> dict[str, dict[str, Any]]:
 
 def fixed_bert(folder: Path) -> Path:
     """A BERT of two layers, 32 wide, whose weights are a plain formula: no random generator decides them."""
-    import shutil
-
     import torch
     from transformers import BertConfig, BertForMaskedLM
 
@@ -103,6 +102,12 @@ def golden_values(name: str, backbone: Path, **settings: Any) -> list[float]:
     chosen |= {"path": str(backbone / ("texts.tsv" if name == "vectors" else "words.txt"))} if "path" in fields else {}
     chosen |= {"dropout": 0.1} if "dropout" in fields else {}
     recipe = cls.Recipe(**chosen | settings)
+    if name == "causal":  # the same weights, with attention to earlier tokens only
+        config = (backbone / "config.json").read_text(encoding="utf-8")
+        folder = Path(shutil.copytree(backbone, backbone.parent / "decoder", dirs_exist_ok=True))
+        decoder = config.replace('"is_decoder": false', '"is_decoder": true')
+        (folder / "config.json").write_text(decoder, encoding="utf-8")
+        recipe = dataclasses.replace(recipe, backbone=str(folder))
     encoder = cls(recipe, Runtime())
     traits = cls.traits(recipe)
     if traits.needs_corpus or traits.needs_pairs:

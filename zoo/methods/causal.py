@@ -41,15 +41,15 @@ class Causal(BackboneEncoder[CausalRecipe]):
 
     Example:
         >>> from zoo import Runtime
-        >>> recipe = Causal.Recipe(template="Rewrite the sentence: [X]. The sentence: [X]", pooling="mean")
-        >>> Causal(recipe, Runtime()).encode(["a small dog"]).shape
-        (1, 256)
+        >>> recipe = Causal.Recipe(backbone="FOLDER_OR_HUB_ID", pooling="mean", template="Rewrite: [X]. Again: [X]")
+        >>> vectors = Causal(recipe, Runtime()).encode(["a small dog"])
     """
 
     Recipe: ClassVar[type] = CausalRecipe
 
     def __init__(self, recipe: CausalRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
+        self._check_direction()
         tokenizer = self.backbone.tokenizer
         start, _ = frame_of(tokenizer)
         texts = recipe.template.split(SENTENCE)
@@ -63,6 +63,20 @@ class Causal(BackboneEncoder[CausalRecipe]):
             raise UsageError(
                 f"template {recipe.template!r} takes {self.fixed} tokens of the {self.length_limit} that a row has"
                 " (max_length, or the backbone's positions): no room for a sentence. Shorten it or allow more."
+            )
+
+    def _check_direction(self) -> None:
+        """Raise UsageError for a backbone in which the state of a first token depends on the second one."""
+        model = self.backbone.model
+        last = self.backbone.token_vectors.shape[0] - 1
+        pairs = torch.tensor([[last, last - 1], [last, last - 2]], device=model.device)
+        with torch.no_grad():
+            first, other = token_states(model, pairs, torch.ones_like(pairs))[0][:, 0].float()
+        if not torch.allclose(first, other, atol=1e-3):
+            raise UsageError(
+                f"prompteol, echo and causal-mean need a decoder-only backbone, but in {self.backbone.source.name!r}"
+                f" ({model.config.model_type}) a token's state depends on later tokens; give a causal model, such as"
+                " --backbone FOLDER after `zoo-bench pretrain tiny-causal --out FOLDER`."
             )
 
     @property
