@@ -172,11 +172,6 @@ def print_beside(found: Item, rows: list[Any]) -> None:
         say(f"differs: {one}")
 
 
-def _possible(chosen: PaperOptions, found: Item, missing: list[str]) -> str:
-    backbone = chosen.values.get("backbone") or found.backbone
-    return "not here" if backbone in missing else "partly" if missing else "yes"
-
-
 def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
     """Print the tables and figures whose names begin with `name`: what each is, what it lacks, how long it takes."""
     from benchmark.leaderboard.needs import Survey
@@ -197,7 +192,8 @@ def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) ->
             rows.append([one.name, "none", "", f"{one.what}: {one.none}"])
             continue
         demand = survey.demand(one)
-        possible = _possible(chosen, one, demand.missing)
+        backbone = chosen.values.get("backbone") or one.backbone
+        possible = "not here" if backbone in demand.missing else "partly" if demand.missing else "yes"
         needed = {"needs": list(demand.needs), "missing": demand.missing}
         listed.append({**head, "possible": possible, **needed, "seconds": demand.seconds, "and": demand.more})
         days = (demand.seconds or 0) / 86_400

@@ -84,11 +84,6 @@ def _environment(record: Record) -> str:
     )
 
 
-def _of_a_plugin(record: Record) -> bool:
-    method = record["method"]
-    return not str(method["recipe"].get("kind", method["class"])).startswith(("zoo.", "benchmark."))
-
-
 def about(records: Sequence[Record], seeds: int) -> About:
     """Return the conditions and the cost of a row from all its records."""
     measured = [r for r in records if r["status"] == "ok"]
@@ -104,7 +99,8 @@ def about(records: Sequence[Record], seeds: int) -> About:
     backbone: Source = sources.get("backbone", {})
     left_open = first["method"].get("unstated", ())
     others = ", ".join(str(source["name"]) for source in sources.values() if source.get("name"))
-    no_backbone = others if _of_a_plugin(first) else ""
+    kind = str(first["method"]["recipe"].get("kind", first["method"]["class"]))
+    no_backbone = "" if kind.startswith(("zoo.", "benchmark.")) else others  # a plugin's method
     return {
         "backbone": backbone.get("name", "backbone not stated" if "sources" in left_open else no_backbone),
         "backbone_sha256": backbone.get("sha256", ""),

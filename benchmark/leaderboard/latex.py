@@ -81,7 +81,8 @@ def latex(table: Table) -> str:
             lines += ["\\midrule", f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\\\"]
             lines += [_line(cells) for cells in _part(table, columns, rows, marks)]
     lines += ["\\bottomrule", "\\end{tabular}", "", "\\smallskip", f"{{\\footnotesize {escape(_note(table))}}}"]
-    lines += [_legend(marks), *_near(table), *_missing(table), "\\end{table}"]
+    legend = [f"\\par{{\\footnotesize {escape(table.legend)}}}"] if table.legend else []
+    lines += [_legend(marks), *legend, *_missing(table), "\\end{table}"]
     return "\n".join(filter(None, lines[:-1])) + "\n" + lines[-1] + "\n"
 
 
@@ -151,11 +152,6 @@ def _note(table: Table) -> str:
 def _legend(marks: dict[str, str]) -> str:
     text = "; ".join(f"$^{{{mark}}}$ {escape(name)}" for name, mark in marks.items())
     return f"\\par{{\\footnotesize {text}.}}"
-
-
-def _near(table: Table) -> list[str]:
-    """Return the legend of the mark ≈, and the rows that could not be compared with the best."""
-    return [f"\\par{{\\footnotesize {escape(table.legend)}}}"] if table.legend else []
 
 
 def _missing(table: Table) -> list[str]:

@@ -159,8 +159,7 @@ def row_differences(
     """Compare every two rows on the mean of their tasks, which all of them have with pair scores.
 
     Returns the compared rows, their means (fractions) and the differences, whose intervals are NaN for rows of one
-    seed. Left out are rows with other gold scores or
-    another protocol than the first row, and rows with damaged pair scores.
+    seed. Left out are rows with other gold scores or another protocol than the first row, and damaged ones.
     """
     first = rows[0][1]
     golds = {task: (_golds(of_task), of_task[0]["protocol"]) for task, of_task in first.items()}
@@ -171,7 +170,11 @@ def row_differences(
     ]
     alike, drawn = _averages(alike, store)
     pairs = sum(of_task[0]["task"]["rows"] or 0 for of_task in first.values())
-    alone = [i for i, (_, of_tasks) in enumerate(alike) if all(map(_one_seed, of_tasks.values()))]
+    alone = [
+        i
+        for i, (_, of_tasks) in enumerate(alike)
+        if all(len(of) == 1 and of[0]["seed"] is not None for of in of_tasks.values())
+    ]
     one = sample([_by_seed(of_tasks) for _, of_tasks in alike], drawn, pairs, dict.fromkeys(alone, SeedNoise()))
     return [row for row, _ in alike], one.value, differences(one)
 
@@ -190,10 +193,6 @@ def _legend(compared: Sequence[Row]) -> str:
     if unknown:
         parts.append(f"Not compared, because comparable pair scores are missing: {', '.join(unknown)}.")
     return " ".join(parts)
-
-
-def _one_seed(records: Sequence[Record]) -> bool:
-    return len(records) == 1 and records[0]["seed"] is not None
 
 
 def _by_seed(of_row: dict[str, list[Record]]) -> list[float]:
