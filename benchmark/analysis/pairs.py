@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.data.readers.pairs import Pairs
+from benchmark.metrics.correlation import ranks
+from benchmark.metrics.significance import differences, sample
 from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
 from benchmark.records.schema import Record, pairs_of
 from benchmark.records.store import Records
@@ -26,6 +28,7 @@ FEWEST = 50  # pairs: with fewer, the standard error of a correlation is above 1
 LENGTHS = (5, 10, 15, 20, 30)  # the upper limit of each band, in words of the longer text
 OVERLAPS = (0.2, 0.4, 0.6, 0.8)
 GOLD_BANDS = 5
+RESAMPLES = 300  # of the pairs, for intervals of differences: their standard errors are then known to 4%
 
 ALL, HARD, EASY, REST = "all", "hard", "easy", "all but hard"
 _COLUMNS: dict[str, int | None] = {
@@ -34,7 +37,15 @@ _COLUMNS: dict[str, int | None] = {
 }
 _COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#17becf")
 
+_DIFFERENCES: dict[str, int | None] = {
+    **dict.fromkeys(["A", "B", "Of", "Tasks"]),
+    **{"Difference": 2, "Low": 2, "High": 2},
+}
+NOTHING = "0"  # stands for a row whose measures are all 0
+
 Mask = NDArray[np.bool_]
+Values = NDArray[np.float64]
+Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -152,6 +163,62 @@ def hard_parts(kept: RowScores, pairs: Pairs, hard: Hard) -> dict[str, Part]:
     return parts | {name: part(kept, mask) for name, mask in masks.items()}
 
 
+SHORT = f"1-{LENGTHS[0]} words"
+MEASURES = (ALL, HARD, EASY, "hard less all", "hard less easy", f"{SHORT} less all", "length bias")
+
+
+def pair_measures(
+    predicted: NDArray[Any], gold: NDArray[Any], apart: NDArray[np.int64], masks: Mapping[str, Mask]
+) -> Values:
+    """Return what MEASURES names, x100, of one seed's predictions (n,) and gold scores; NaN for kinds without a mask.
+
+    Length bias: Spearman of the rank error with the difference in words. "X less Y": correlation on X less that on Y.
+    """
+    kinds = (masks.get(kind, np.zeros(len(gold), np.bool_)) for kind in (HARD, EASY, SHORT))
+    each = [spearman(predicted, gold), *(spearman(predicted[of], gold[of]) for of in kinds)]
+    bias = spearman(ranks(predicted) - ranks(gold), apart)
+    whole, hard, easy, short, off = (np.nan if one is None else one for one in (*each, bias))
+    return np.array([whole, hard, easy, hard - whole, hard - easy, short - whole, off])
+
+
+def pair_differences(kept: Mapping[str, Mapping[str, RowScores]], texts: Mapping[str, Pairs], hard: Hard) -> list[Line]:
+    """Return the differences of every two rows (of each row and 0, too) in the measures, means over tasks.
+
+    Their 95% intervals contain the noise of pairs, drawn within each task, and of seeds. `kept` is by row and task.
+    """
+    by_seed: dict[str, list[Values]] = {name: [] for name in kept}  # per task: (seeds, measures)
+    drawn: dict[str, list[Values]] = {name: [] for name in kept}  # per task: (resamples, measures)
+    for task, pairs in texts.items():
+        first, second = _words(pairs)
+        apart, masks = np.abs(first - second), {**hard.masks(pairs), SHORT: np.maximum(first, second) <= LENGTHS[0]}
+        masks = {kind: mask for kind, mask in masks.items() if mask.sum() >= FEWEST}
+        draws = np.random.default_rng(0).integers(len(pairs), size=(RESAMPLES, len(pairs)))
+        for name, of_row in kept.items():
+            one = of_row[task]
+            by_seed[name].append(np.array([pair_measures(p, one.gold, apart, masks) for p in one.predicted]))
+            seeds = [
+                [pair_measures(p[i], one.gold[i], apart[i], {k: m[i] for k, m in masks.items()}) for i in draws]
+                for p in one.predicted
+            ]
+            drawn[name].append(np.mean(seeds, axis=0))
+    names = [*kept, NOTHING]
+    count = sum(map(len, texts.values()))
+    lines: list[Line] = []
+    for place, measure in enumerate(MEASURES):
+        of_seed = [np.mean([one[:, place] for one in by_seed[name]], axis=0) for name in kept]
+        of_draw = [np.mean([one[:, place] for one in drawn[name]], axis=0) for name in kept]
+        if not all(np.isfinite(one).all() for one in of_seed):
+            continue  # a task lacks such pairs
+        found = differences(sample([*of_seed, np.zeros(1)], np.array([*of_draw, np.zeros(RESAMPLES)]), count))
+        for i, j in itertools.combinations(range(len(names)), 2):
+            if i < len(kept) and len(of_seed[i]) == 1 and kept[names[i]][next(iter(texts))].record["seed"] is not None:
+                continue
+            values = [float(part[i, j]) for part in (found.value, found.low, found.high)]
+            where = {"A": names[i], "B": names[j], "Of": measure, "Tasks": len(texts)}
+            lines.append({**where, **dict(zip(("Difference", "Low", "High"), values, strict=True))})
+    return lines
+
+
 _TABLES = {
     "hard": "Hard pairs by length difference",
     "length": "By length",
@@ -175,12 +242,16 @@ def analyse_pairs(
     notes: dict[str, list[str]] = {name: [] for name in _TABLES}
     golds: dict[str, str] = {}
     drawn: list[tuple[str, dict[str, dict[str, Part]]]] = []
+    scores: dict[str, dict[str, RowScores]] = {}
+    texts_of: dict[str, Pairs] = {}
     for name, records in rows.items():
         by_task: dict[str, dict[str, Part]] = {}
         for task in tasks:
             try:
                 kept = row_scores(name, records, task, store)
-                parts = _all_parts(kept, texts.of(kept.record), hard)
+                texts_of[task] = texts.of(kept.record)
+                parts = _all_parts(kept, texts_of[task], hard)
+                scores.setdefault(name, {})[task] = kept
             except ZooError as error:
                 for table in _TABLES:
                     lines[table].append({**dict.fromkeys(_COLUMNS), "Method": name, "Task": task})
@@ -202,6 +273,9 @@ def analyse_pairs(
         AnalysisTable(f"pairs-{table}", title, _COLUMNS, lines[table], list(dict.fromkeys(notes[table])))
         for table, title in _TABLES.items()
     ]
+    whole = {name: of for name, of in scores.items() if len(of) == len(texts_of)}
+    compared = pair_differences(whole, texts_of, hard)
+    tables.append(AnalysisTable("pairs-differences", "Differences of rows", _DIFFERENCES, compared, [_COMPARED]))
     conditions = {
         "hard": asdict(hard),
         "lengths": LENGTHS,
@@ -251,6 +325,13 @@ def _about(hard: Hard) -> list[str]:
         "Length: words of the longer text. Overlap: Jaccard index of the lower-cased words. Gold: fifths of the task's"
         " range.",
     ]
+
+
+_COMPARED = (
+    "A less B, means over tasks, with 95% intervals that contain the noise of pairs and seeds. Hard less all: the"
+    " correlation on hard pairs less that on all. Length bias: Spearman x100 of the rank error with the difference in"
+    " words, below 0 where pairs of unequal length are rated too low. B is 0: the measure of A itself."
+)
 
 
 def _figures(drawn: Sequence[tuple[str, dict[str, dict[str, Part]]]]) -> list[Scatter]:

@@ -128,8 +128,8 @@ def _wrong(one: Claim) -> str:
     """Return what is wrong with a claim, or ""."""
     if not one.published and not _PLACE.search(one.where):
         return "give a published cell, or under `where` the section, table or figure that says it."
-    if any(len(pair) != 2 for pair in (*one.contrasts, *one.controls)):
-        return "a contrast is a list of two rows."
+    if any(len(pair) not in (2, 4) for pair in (*one.contrasts, *one.controls)):
+        return "a contrast is a list of two rows, or of four for (a - b) - (c - d)."
     for name in {name for pair in (*one.pairs(), *one.controls) for name in pair}:
         if recipe_of(name)[0] not in recipes():
             return f"there is no recipe {name!r}.{did_you_mean(name, recipes())}"

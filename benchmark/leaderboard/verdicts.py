@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from benchmark.leaderboard.about import about
 from benchmark.leaderboard.claims import Claim, all_claims
@@ -153,6 +157,11 @@ class _Folder:
             return "no pair scores, so no interval"
         return f"one seed of {name}" if len(seeds) == 1 and None not in seeds else fitting[0]
 
+    def records(self, at: Condition, name: str, suite: str) -> Mapping[str, Sequence[Record]]:
+        """Return a row's records by task of a suite, as rules read them; empty where it cannot be compared."""
+        found = self.row(name, all_suites()[suite].tasks, at)
+        return {} if isinstance(found, str) else found[1]
+
 
 def _condition(row: Row) -> Condition:
     text = (row.about["corpus"], row.about["corpus_sentences"]) if row.about["corpus_sentences"] else ()
@@ -179,16 +188,25 @@ class _Place:
             places = {id(row): i for i, row in enumerate(kept)}
             self.index = {name: places[id(row)] for name, (row, _) in chosen.items() if id(row) in places}
 
-    def compare(self, a: str, b: str, margin: float) -> Compared:
-        """Return a contrast: each direction is tested, `margin` points below 0, at half of the level."""
+    def compare(self, contrast: Sequence[str], margin: float) -> Compared:
+        """Return a contrast: each direction is tested, `margin` points below 0, at half of the level.
+
+        A contrast of four rows is (a - b) - (c - d). Its error follows from those of their differences, as the
+        variance of a contrast whose weights sum to 0 does; its degrees of freedom are the fewest of these.
+        """
         from scipy.special import stdtr, stdtrit
 
-        why = list(dict.fromkeys(self.reasons[row] for row in (a, b) if row in self.reasons))
-        if why or not {a, b} <= self.index.keys():
+        a, b = contrast if len(contrast) == 2 else (f"({' - '.join(half)})" for half in (contrast[:2], contrast[2:]))
+        why = list(dict.fromkeys(self.reasons[row] for row in contrast if row in self.reasons))
+        if why or not {*contrast} <= self.index.keys():
             return Compared(a, b, self.name, reason=", ".join(why) or "measured on other pairs")
-        i, j = self.index[a], self.index[b]
-        parts = (self.found.value, self.found.error, self.found.df, self.found.low, self.found.high)
-        value, error, df, low, high = (float(part[i, j]) for part in parts)
+        at = [self.index[row] for row in contrast]
+        signs = np.array([1, -1, -1, 1][: len(at)])
+        value = float(sum(self.found.value[i, j] for i, j in ((at[0], at[1]), at[:1:-1])[: len(at) // 2]))
+        error = float(np.sqrt(-signs @ self.found.error[np.ix_(at, at)] ** 2 @ signs / 2))
+        df = float(np.nanmin([self.found.df[i, j] for i, j in itertools.combinations(at, 2)]))
+        half = error * float(stdtrit(df, 1 - LEVEL / 2))
+        low, high = value - half, value + half
         shifted = value + margin / 100
         t = 0.0 if abs(shifted) < _EQUAL else shifted / max(error, _EQUAL)
         holds, opposite = (min(1.0, 2 * float(stdtr(df, side))) for side in (-t, t))
@@ -218,9 +236,10 @@ def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
     places = {name: _Place(folder, name, tasks[name], list(pairs), at) for name, pairs in wanted.items()}
     found = [_verdict(claim, at, [places[name] for name in claim.on], results) for claim in all_claims()]
     for one in found:
-        if parts := folder.analyses.margins(one.claim, at.backbone):
+        if parts := folder.analyses.margins(one.claim, at.backbone, partial(folder.records, at)):
             one.found = "; ".join(text for text, _ in parts)
-            one.verdict = HOLDS if all(by > 0 for _, by in parts) else OPPOSITE
+            least = min(by for _, by in parts)
+            one.verdict = HOLDS if least > 0 else OPPOSITE if least < 0 else NOT_TOLD
     for paper in {one.claim.paper for one in found}:
         _correct([one for one in found if one.claim.paper == paper and one.p is not None])
     return found
@@ -231,14 +250,15 @@ def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], results: Pat
     if claim.untestable or claim.kind == "property":
         one.reason = one.reason or "a property that scores of rows do not show"
         return one
-    one.compared = [place.compare(a, b, claim.margin) for place in places for a, b in claim.pairs()]
-    one.controls = [place.compare(a, b, claim.margin) for place in places for a, b in claim.controls]
+    cells = [(pair, place.compare(pair, claim.margin)) for place in places for pair in claim.pairs()]
+    one.compared = [cell for _, cell in cells]
+    one.controls = [place.compare(pair, claim.margin) for place in places for pair in claim.controls]
     lacking = [c for c in one.compared if c.difference is None]
     one.reason = ", ".join(dict.fromkeys(c.reason for c in lacking))
     suites = all_suites()
     runs: dict[tuple[bool, tuple[str, ...]], list[str]] = defaultdict(list)  # suites or tasks by their missing rows
     for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no pair")):
-        rows = dict.fromkeys(row for c in lacking if c.on == on for row in (c.a, c.b))
+        rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)
     one.command = "; ".join(at.command(results, is_suite, on, rows) for (is_suite, rows), on in runs.items())
     if mine := _measured(one.compared):

@@ -128,7 +128,8 @@ def test_no_text_is_written_and_all_files_agree(cli: Cli, store: Records) -> Non
     found = tables(cli, store, "--methods", "good,plain")
     out = store.folder / "analysis"
     names = {f"pairs-{name}" for name in ("hard", "length", "overlap", "gold")}
-    assert {path.name for path in out.iterdir()} == {"pairs.md", "pairs.json", *(f"{name}.csv" for name in names)}
+    written = {f"{name}.csv" for name in (*names, "pairs-differences")}
+    assert {path.name for path in out.iterdir()} == {"pairs.md", "pairs.json", *written}
     for name in names:
         with (out / f"{name}.csv").open(encoding="utf-8", newline="") as file:
             lines = list(csv.DictReader(file))
@@ -264,4 +265,38 @@ def test_neither_command_imports_torch(store: Records) -> None:
     for name in ("pairs", "worst"):
         words = ["analyze", name, "--results", str(store.folder), "--methods", "good", *PLAIN]
         child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-        assert child.stdout.splitlines()[-1] == "0 []", child.stderr
+        loaded = ["scipy"] if name == "pairs" else []  # intervals need the quantiles of t
+        assert child.stdout.splitlines()[-1] == f"0 {loaded}", child.stderr
+
+
+def test_differences_of_rows_have_the_noise_of_pairs_and_seeds(cli: Cli, store: Records) -> None:
+    """Values against scipy, the error of a row without seeds against a jackknife over groups of pairs."""
+    words = ("--positive", 3.5, "--longer-by", 2, "--negative", 1.5, "--closer-than", 1)
+    lines = tables(cli, store, "--methods", "good,plain", *words)["pairs-differences"]["rows"]
+    found = {(line["A"], line["B"], line["Of"]): line for line in lines}
+    gold, pairs = pocket().gold, pocket()
+    apart = np.abs([len(a.split()) - len(b.split()) for a, b in zip(pairs.first, pairs.second, strict=True)])
+    hard = ((gold >= 3.5) & (apart > 2)) | ((gold <= 1.5) & (apart < 1))
+
+    def measures(predicted: np.ndarray, kept: np.ndarray) -> dict[str, float]:
+        rho = lambda of, a, b: 100 * stats.spearmanr(a[of], b[of]).statistic  # noqa: E731
+        error = stats.rankdata(predicted[kept]) - stats.rankdata(gold[kept])
+        return {
+            "hard": rho(kept & hard, predicted, gold),
+            "hard less all": rho(kept & hard, predicted, gold) - rho(kept, predicted, gold),
+            "length bias": 100 * stats.spearmanr(error, apart[kept]).statistic,
+        }
+
+    every = np.ones(len(gold), dtype=bool)
+    groups = np.random.default_rng(3).permutation(len(gold)) % 20
+    of_seeds, plain = [measures(predicted(seed), every) for seed in (0, 1)], measures(predicted(0), every)
+    left = [measures(predicted(0), groups != group) for group in range(20)]
+    for measure, value in plain.items():
+        both = np.mean([one[measure] for one in of_seeds])
+        assert found["good", "plain", measure]["Difference"] == pytest.approx(both - value, abs=1e-4)
+        line = found["plain", "0", measure]
+        error = np.sqrt(19 / 20 * np.sum((np.array([one[measure] for one in left]) - value) ** 2))
+        assert line["Difference"] == pytest.approx(value, abs=1e-4)
+        assert 0.6 < (line["High"] - line["Low"]) / (2 * 1.96 * error) < 1.6
+        wide = found["good", "0", measure]
+        assert wide["High"] - wide["Low"] > abs(of_seeds[0][measure] - of_seeds[1][measure])  # t with one degree

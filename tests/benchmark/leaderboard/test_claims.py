@@ -268,6 +268,70 @@ def test_a_property_with_a_rule_is_read_off_kept_analyses(tmp_path: Path) -> Non
         kept(tmp_path, **of).margins(replace(claim, rule=(("some", "Size", "Class=rare", "1"),)), "zoo-small")
 
 
+def test_a_value_with_an_interval_holds_only_outside_of_it(tmp_path: Path) -> None:
+    claim = replace(next(one for one in all_claims() if one.rule), rule=(("some", "Difference", "0", "Class=a"),))
+    for low, high, by in ((0.5, 2.0, 0.5), (-1.0, 2.0, 0.0), (-2.0, -0.25, -0.25)):
+        analyses = kept(tmp_path, a={"Difference": (low + high) / 2, "Low": low, "High": high})
+        assert analyses.margins(claim, "zoo-small") == [(f"a: {(low + high) / 2:+.2f} ({low:+.2f} to {high:+.2f})", by)]
+    below = replace(claim, rule=(("some", "Difference", "Class=a", "0"),))
+    assert kept(tmp_path, a={"Difference": -1.0, "Low": -2.0, "High": -0.25}).margins(below, "zoo-small")[0][1] == 0.25
+
+
+def test_a_rank_correlation_over_rows(tmp_path: Path) -> None:
+    claim = replace(next(one for one in all_claims() if one.rule), rule=(("some", "Dev and Test", "0", "any"),))
+    random = np.random.default_rng(0)
+    dev = random.normal(size=12)
+    test = dev + random.normal(size=12) / 2
+    cells = {str(i): {"Dev": dev[i], "Test": test[i]} for i in range(12)}
+    ((text, by),) = kept(tmp_path, **cells).margins(claim, "zoo-small")
+    rho = stats.spearmanr(dev, test).statistic
+    low = np.tanh(np.arctanh(rho) - 1.96 * np.sqrt((1 + rho**2 / 2) / 9))
+    assert f"over 12 rows: {rho:+.2f} ({low:+.2f} to" in text and by == pytest.approx(low)
+    few = {name: cells[name] for name in list(cells)[:9]}
+    assert kept(tmp_path, **few).margins(claim, "zoo-small") == [], "nine rows say too little"
+
+
+def test_rules_about_trainings(tmp_path: Path) -> None:
+    """Spread over seeds by chi-squared and F, curves by Welch's t, from records of three seeds."""
+    scores = {"a": [0.50, 0.502, 0.501], "b": [0.40, 0.52, 0.46]}
+    curves = {"a": [0.1, 0.11, 0.12], "b": [0.3, 0.31, 0.33]}
+
+    def rows(name: str, suite: str) -> Any:
+        of = [
+            {"seed": i, "scores": {"main": score}, "training": {"dev_curves": {"alignment": {"5": curve, "9": curve}}}}
+            for i, (score, curve) in enumerate(zip(scores.get(name, ()), curves.get(name, ()), strict=True))
+        ]
+        return {suite: of} if of else {}
+
+    any_claim = next(one for one in all_claims() if one.rule)
+
+    def by(*rule: str) -> list[float]:
+        return [by for _, by in Analyses(tmp_path).margins(replace(any_claim, rule=(rule,)), "zoo-small", rows)]
+
+    sd = {name: np.std(100 * np.array(of), ddof=1) for name, of in scores.items()}
+    assert by("SD over seeds", "sts", "a", "b") == pytest.approx(
+        [sd["b"] / sd["a"] / np.sqrt(stats.f.ppf(0.975, 2, 2)) - 1]
+    )
+    least = sd["b"] * np.sqrt(2 / stats.chi2.ppf(0.975, 2))
+    assert by("SD over seeds", "sts", "0.65", "b") == pytest.approx([least - 0.65])
+    assert by("SD over seeds", "sts", "0.65", "c") == [], "no such row"
+    expected = stats.ttest_ind(curves["b"], curves["a"], equal_var=False).confidence_interval().low
+    assert by("training", "alignment", "a", "b") == pytest.approx([expected])
+    assert by("training", "alignment", "b", "a") == pytest.approx([-expected])
+
+
+def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What is in both differences cancels, also in the error: (simcse - cls) - (ptbert - cls) is simcse - ptbert."""
+    four = read(tmp_path, contrasts=[["simcse", "cls", "ptbert", "cls"], ["simcse", "ptbert"]])
+    monkeypatch.setattr("benchmark.leaderboard.verdicts.all_claims", lambda: (four,))
+    (verdict,) = verdicts(ROOT / "leaderboards" / "zoo-small")
+    first, second = verdict.compared
+    assert (first.a, first.b) == ("(simcse - cls)", "(ptbert - cls)")
+    assert first.difference == pytest.approx(second.difference)
+    assert (first.low, first.high) == pytest.approx((second.low, second.high), rel=0.2)  # other degrees of freedom
+    assert first.seen / second.seen == pytest.approx(1, rel=0.2)
+
+
 def test_properties_of_zoo_small_have_verdicts_without_p() -> None:
     found = {one.claim.id: one for one in verdicts(ROOT / "leaderboards" / "zoo-small") if one.found}
     assert found["flow-rare-tokens-far-and-sparse"].verdict == OPPOSITE
