@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
 
 SENTENCE, MASK = "[X]", "[MASK]"
+STEP = "[STEP]"  # before [MASK]: a mask token whose state is not read
 
 _ENDS = (".", "?", '"', "'")  # the released test code adds a period unless the sentence ends in one of these
 
@@ -42,6 +43,8 @@ class Template:
         for place in (SENTENCE, MASK):
             if (count := self.text.count(place)) != 1:
                 raise UsageError(f"template {self.text!r} has {count} times {place}; it must have it once.")
+        if STEP in self.text.split(MASK)[1]:
+            raise UsageError(f"template {self.text!r} has {STEP} after {MASK}; it must stand before it.")
 
     @classmethod
     def parse(cls, text: str) -> Template:
@@ -59,18 +62,17 @@ class Template:
             raise UsageError(
                 f"template {self.text!r}: this backbone's tokenizer has no mask token; use another backbone."
             )
-        before, after = self.text.replace(MASK, mask_token).split(SENTENCE)
+        before, after = self.text.replace(MASK, mask_token).replace(STEP, mask_token).split(SENTENCE)
         around = list(tokenizer(mask_token)["input_ids"])  # has the special tokens at the start and end of a row
         at = around.index(mask_id)
         lead = " " if before != before.rstrip() else ""  # tokenizers with blanks join a blank to the word after it
         head = [*around[:at], *_ids(tokenizer, before.rstrip())]
         tail = [*_ids(tokenizer, after), *around[at + 1 :]]
         alone = [*head, *tail]
-        if alone.count(mask_id) != 1:
+        if alone.count(mask_id) != 1 + self.text.count(STEP):
             raise UsageError(f"template {self.text!r} has {alone.count(mask_id)} mask tokens; it must have one.")
-        return BoundTemplate(
-            self, tokenizer, tuple(head), tuple(tail), alone.index(mask_id), lead if blank else "", period
-        )
+        last = len(alone) - 1 - alone[::-1].index(mask_id)
+        return BoundTemplate(self, tokenizer, tuple(head), tuple(tail), last, lead if blank else "", period)
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

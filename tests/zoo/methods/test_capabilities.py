@@ -21,6 +21,7 @@ from zoo.recipe import all_recipes, parse_methods
 pytestmark = pytest.mark.slow
 
 RECIPES = all_recipes()
+BERT = RECIPES["cls"]  # names with settings are of methods on a BERT
 OTHERS = {"wordvectors": "glove", "pretrained": "pretrained:pooling=mean", "infersent": "infersent:lstm_dim=8"}
 BESIDE = ["avg-first-last", "consert", "simcse-sup", "whitening:layers=last", "whitening:layers=last:fit_on=target"]
 
@@ -55,8 +56,8 @@ def made_by_forward(encoder: Encoder) -> bool:
 
 
 @pytest.mark.parametrize("name", names())
-def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path) -> None:
-    encoder, traits = made(name, tiny_bert)
+def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path, tiny_causal: Path) -> None:
+    encoder, traits = made(name, tiny_causal if RECIPES.get(name, BERT).method == "causal" else tiny_bert)
     with torch.no_grad():  # a part that changes nothing before it is trained would hide what it is for
         for part in encoder.parts().values() if isinstance(encoder, BackboneEncoder) else ():
             for weight in part.parameters():
@@ -65,8 +66,8 @@ def test_fine_tunes_is_told_by_the_vectors(name: str, tiny_bert: Path) -> None:
 
 
 @pytest.mark.parametrize("name", names())
-def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tmp_path: Path) -> None:
-    encoder, traits = made(name, tiny_bert)
+def test_exports_is_told_by_the_export(name: str, tiny_bert: Path, tiny_causal: Path, tmp_path: Path) -> None:
+    encoder, traits = made(name, tiny_causal if RECIPES.get(name, BERT).method == "causal" else tiny_bert)
     if traits.exports:
         write_sentence_transformers(encoder, tmp_path / "out")  # which reads the folder again and compares the vectors
     else:

@@ -145,6 +145,7 @@ ELSEWHERE = (
     "esimcse-repo",
     "mixcse-repo",
     "rankcse-listnet-repo",
+    "cot-bert-repo",
     "rankcse-repo",
     "sentence-crops-repo",
 )

@@ -1,0 +1,103 @@
+"""CoT-BERT (Zhang et al. 2024): templates of two steps, a negated template, and biases of templates around padding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from zoo.encoder import Runtime, Traits
+from zoo.engine.backbone import Backbone
+from zoo.engine.tokens import TokenTable
+from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
+from zoo.methods.simcse import SimCSEObjective
+from zoo.modules.templates import BoundTemplate, Template
+from zoo.registry import register_method
+from zoo.training.loop import Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoTBERTRecipe(PromptBERTRecipe):
+    """The defaults are the paper's for BERT-base (table 1); [STEP] is a mask token whose state is not read."""
+
+    template: str = 'The sentence of "[X]" means [STEP] , so it can be summarized as [MASK] .'
+    second_template: str | None = 'The sentence : "[X]" means [STEP] , so it can be summarized as [MASK] .'
+    negative_template: str = 'The sentence : "[X]" does not mean [STEP] , so it cannot be summarized as [MASK] .'
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Template.parse(self.negative_template)
+        if self.second_template is None or self.supervised or self.mlm_weight or self.head == "mlm":
+            raise ValueError(
+                "the views are three templates: set second_template, head: mlp, and neither labels nor MLM"
+            )
+
+
+class PaddedTemplate(BoundTemplate):
+    """A template whose bias is its [MASK] state around as many padding tokens as the sentence has tokens."""
+
+    def bias(self, model: PreTrainedModel, attention_mask: torch.Tensor, first: int) -> torch.Tensor:
+        """Attention mask of prompted rows (n, length) -> biases (n, dim); the padding is attended to.
+
+        Sentences of equal length share one row of the forward pass, as in the released code.
+        """
+        sizes, which = (attention_mask.sum(1) - len(self)).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        offsets = np.concatenate([[0], sizes.cumsum(0).cpu().numpy()])
+        padding = np.full(offsets[-1], self.tokenizer.pad_token_id, np.int32)
+        ids, mask = self.fill(TokenTable(padding, offsets, 0)).padded(np.arange(len(sizes)), 0)
+        device = attention_mask.device
+        return self.mask_states(model, ids.to(device), mask.to(device))[which]
+
+
+class CoTBERTObjective(SimCSEObjective):
+    """-log exp(s(h, h+)) / sum_j [exp(s(h, h_j+)) + exp(s(h, h_j-)) + exp(s(h+, h_j-))], s = cosine / temperature."""
+
+    def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+        """Vectors of the three templates (n, dim) -> scalar loss (Eq. 3)."""
+        positives, first = self.everyones(h_plus)
+        negatives, _ = self.everyones(others[0])
+        with torch.autocast(h.device.type, enabled=False):
+            a, b, c, d = (F.normalize(x.float(), dim=-1) for x in (h, h_plus, positives, negatives))
+            logits = torch.cat([a @ c.T, a @ d.T, b @ d.T], dim=1) / self.recipe.temperature
+            return F.cross_entropy(logits, first + torch.arange(len(h), device=h.device))
+
+
+@register_method("cot-bert", family="prompts", paper="CoT-BERT")
+class CoTBERT(PromptBERT[CoTBERTRecipe]):
+    """CoT-BERT: the second [MASK] of a template in two steps, contrasted with a negated template.
+
+    Example:
+        >>> from zoo import Corpus, Run, Runtime
+        >>> encoder = CoTBERT(CoTBERT.Recipe(batch_size=4), Runtime())
+        >>> encoder.fit(Corpus("toy", [f"sentence number {i}" for i in range(8)]), run=Run(seed=1)).steps
+        2
+    """
+
+    Recipe: ClassVar[type] = CoTBERTRecipe
+
+    def __init__(self, recipe: CoTBERTRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
+        super().__init__(recipe, runtime, backbone)
+        third = Template.parse(recipe.negative_template).bind(self.backbone.tokenizer, blank=recipe.blank_in_training)
+        self.training_prompts = tuple(PaddedTemplate(**vars(prompt)) for prompt in (*self.training_prompts, third))
+
+    @property
+    def first_position(self) -> int:
+        """0: padding stands in the sentence's places, so that no position is moved."""
+        return 0
+
+    @classmethod
+    def traits(cls, recipe: CoTBERTRecipe) -> Traits:
+        """Passes: three templates; their biases are one short row for each length."""
+        return replace(super().traits(recipe), training_passes=3.0 * recipe.epochs)
+
+    def objective(self) -> Objective:
+        """Contrast of the three templates."""
+        made = super().objective()
+        assert isinstance(made, SimCSEObjective)
+        return CoTBERTObjective(made.pooler, self.recipe)
