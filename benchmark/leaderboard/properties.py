@@ -10,13 +10,15 @@ from typing import Any
 from benchmark.leaderboard.claims import Claim
 from benchmark.leaderboard.published import plain_backbone
 from benchmark.records.schema import Record, main_score
+from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
 from zoo.files import read_mapping
 
 FEWEST_ROWS = 10  # of a rank correlation: below, its interval contains nearly everything
-# Tables of a rule that are read off records: the scores by seed, and alignment and uniformity at each evaluation.
-TRAININGS = ("SD over seeds", "training")
-RowsOf = Callable[[str, str], Mapping[str, Sequence[Record]]]  # a row's records by task of a suite; empty without
+# Tables of a rule that are read off records: scores by seed, curves of trainings, and two tasks' scores over all rows.
+RECORDED = ("SD over seeds", "training", "rows")
+ByTask = Mapping[str, Sequence[Record]]
+RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]  # of a row ("": of every row) that has all of these tasks
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 
@@ -43,13 +45,13 @@ class Analyses:
         self, rule: Sequence[Sequence[str]], backbone: str, records: RowsOf | None
     ) -> Iterator[tuple[str, float]]:
         for table, column, lower, higher in rule:
-            if table in TRAININGS:
-                found = of_trainings(table, column, (lower, higher), records) if records else None
+            if table in RECORDED:
+                found = of_records(table, column, (lower, higher), records) if records else None
             else:
                 found = self._interval(table, column, (lower, higher), backbone)
             if found:
                 yield found
-            if found or table in TRAININGS or " and " in column:
+            if found or table in RECORDED or " and " in column:
                 continue
             columns = column.split(" < ")  # two where they are compared
             low, high = (
@@ -102,11 +104,16 @@ def _against(sides: tuple[str, str]) -> tuple[str, float, int]:
     return sides[sign > 0], float(sides[sign < 0]), sign
 
 
-def of_trainings(table: str, column: str, sides: tuple[str, str], records: RowsOf) -> tuple[str, float] | None:
-    """Return a part of a rule about trained rows (see TRAININGS); None where one of them is not measured."""
+def of_records(table: str, column: str, sides: tuple[str, str], records: RowsOf) -> tuple[str, float] | None:
+    """Return a part of a rule about rows (see RECORDED); None where one of them is not measured."""
+    if table == "rows":
+        every = [_by_seed({task: of[task]}) for of in records(column.split(" and "), "") for task in of]
+        means = [sum(values) / len(values) for values in every]
+        return correlation(column, list(zip(means[::2], means[1::2], strict=True)), *_against(sides)[1:])
     named = [one for one in sides if not _NUMBER.fullmatch(one)]
-    rows = {name: records(name, column if table == "SD over seeds" else "sts") for name in named}
-    if not all(rows.values()):
+    tasks = all_suites()[column if table == "SD over seeds" else "sts"].tasks
+    rows = {name: of for name in named for of in records(tasks, name)}
+    if len(rows) < len(named):
         return None
     by_seed = [(name, _by_seed(of, column if table == "training" else "")) for name, of in rows.items()]
     if any(len(values) < 2 for _, values in by_seed):
@@ -116,7 +123,7 @@ def of_trainings(table: str, column: str, sides: tuple[str, str], records: RowsO
     return spread(column, by_seed, _against(sides)[1] if len(named) == 1 else None)
 
 
-def _by_seed(by_task: Mapping[str, Sequence[Record]], kind: str) -> list[float]:
+def _by_seed(by_task: ByTask, kind: str = "") -> list[float]:
     """Return for each seed the mean score over tasks, in points, or the mean of a curve over its evaluations."""
     found: dict[object, list[float]] = {}
     for records in by_task.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -157,10 +157,11 @@ class _Folder:
             return "no pair scores, so no interval"
         return f"one seed of {name}" if len(seeds) == 1 and None not in seeds else fitting[0]
 
-    def records(self, at: Condition, name: str, suite: str) -> Mapping[str, Sequence[Record]]:
-        """Return a row's records by task of a suite, as rules read them; empty where it cannot be compared."""
-        found = self.row(name, all_suites()[suite].tasks, at)
-        return {} if isinstance(found, str) else found[1]
+    def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[dict[str, list[Record]]]:
+        """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
+        names = [name] if name else [of[0][1][0]["method"]["name"] for of in self.rows.values()]
+        found = [self.row(one, tasks, at) for one in names]
+        return [one[1] for one in found if not isinstance(one, str)]
 
 
 def _condition(row: Row) -> Condition:

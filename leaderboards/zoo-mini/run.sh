@@ -26,5 +26,8 @@ run --suite $every --seeds 3 --methods "infersent-repo:lstm_dim=256:epochs=4,$fi
 run --suite finetune --seeds 3 --methods "$unlearned,cls,avg-last,prompt,moco,isbert,optiprompt"
 run --suite finetune --seeds 3 --methods "$shortened,consert-small,simcse-small,sbert,burt,burt-small"
 run --suite finetune --seeds 5 --methods simcse,ptbert,promptbert
+pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; } # what properties rest on
+pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,simcse,cls,esimcse --out "$here/analyses"
+pairs --tasks STS12 --methods static-freq-sub-case-pun,static-avg --out "$here/analyses/short"
 zoo-bench claims --results "$here" || status=$?
 exit "$status"

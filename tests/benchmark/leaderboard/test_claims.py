@@ -296,12 +296,12 @@ def test_rules_about_trainings(tmp_path: Path) -> None:
     scores = {"a": [0.50, 0.502, 0.501], "b": [0.40, 0.52, 0.46]}
     curves = {"a": [0.1, 0.11, 0.12], "b": [0.3, 0.31, 0.33]}
 
-    def rows(name: str, suite: str) -> Any:
+    def rows(tasks: Any, name: str) -> Any:
         of = [
             {"seed": i, "scores": {"main": score}, "training": {"dev_curves": {"alignment": {"5": curve, "9": curve}}}}
             for i, (score, curve) in enumerate(zip(scores.get(name, ()), curves.get(name, ()), strict=True))
         ]
-        return {suite: of} if of else {}
+        return [{"STS12": of}] if of else []
 
     any_claim = next(one for one in all_claims() if one.rule)
 
@@ -318,6 +318,23 @@ def test_rules_about_trainings(tmp_path: Path) -> None:
     expected = stats.ttest_ind(curves["b"], curves["a"], equal_var=False).confidence_interval().low
     assert by("training", "alignment", "a", "b") == pytest.approx([expected])
     assert by("training", "alignment", "b", "a") == pytest.approx([-expected])
+
+
+def test_the_order_of_rows_on_two_tasks(tmp_path: Path) -> None:
+    """Every row of the folder with both tasks, by its mean over seeds."""
+    hand = ByHand(ROOT / "leaderboards" / "zoo-small")
+    claim = replace(next(one for one in all_claims() if one.rule), rule=(("rows", "STS12 and SICK-R", "0", "any"),))
+    every = [
+        {
+            task: [r for r in hand.records if r["method"]["name"] == name and r["task"]["name"] == task]
+            for task in ("STS12", "SICK-R")
+        }
+        for name in {r["method"]["name"] for r in hand.records}
+    ]
+    both = [of for of in every if all(of.values())]
+    ((text, _),) = Analyses(tmp_path).margins(claim, "zoo-small", lambda tasks, name: both)
+    means = [[np.mean([r["scores"]["main"] for r in of[task]]) for task in ("STS12", "SICK-R")] for of in both]
+    assert f"over {len(both)} rows: {stats.spearmanr(*np.transpose(means)).statistic:+.2f} (" in text
 
 
 def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
