@@ -111,6 +111,32 @@ def promptbert_port(encoder: Any, objective: Any, batches: Batches) -> list[floa
     return losses
 
 
+def optiprompt_port(encoder: Any, objective: Any, batches: Batches) -> list[float]:
+    """`mask_embedding_sentence_autoprompt` of PromptBERT's code: only the vectors and the head are trained.
+
+    Its first four vectors go to the largest place with their token's id, the others to the smallest negated place.
+    """
+    model, head, template = (getattr(objective.pooler, name) for name in ("model", "mlp", "template"))
+    named = [("p_mbv", template.vectors), *((f"mlp.{name}", p) for name, p in head.named_parameters())]
+    optimizer = HuggingFaceAdamW(named, epsilon=1e-8, correct_bias=True)
+    mask_id, losses = encoder.backbone.tokenizer.mask_token_id, []
+    for step, (ids, mask) in enumerate(batches):
+        flat, mask = ids.flatten(0, -2), mask.flatten(0, -2)  # two views of a row differ by dropout alone, which is off
+        embedded = model.get_input_embeddings()(flat).detach().clone()
+        places, rows = torch.arange(flat.shape[1])[None], torch.arange(len(flat))
+        for i, token in enumerate(template.tokens):
+            same = (flat == token).long()
+            where = (same * places).max(-1)[1] if i <= 3 else (same * -places).min(-1)[1]
+            embedded[rows, where] = template.vectors[i]
+        states = model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state
+        h = head(states[flat == mask_id])
+        loss = cross_entropy_of_cosines(h, h, 0.05)
+        losses.append(float(loss.detach()))
+        loss.backward()
+        optimizer.step(linear_rate(step, RATE, 0, STEPS))
+    return losses
+
+
 def ct_port(encoder: Any, objective: Any, batches: Batches) -> list[float]:
     """Contrastive Tension's code: means of the last layer, binary cross-entropy of products, Keras's RMSprop."""
     sides = objective.f1.model, objective.f2.model
@@ -156,6 +182,7 @@ PORTS: dict[str, tuple[Port, str, Corpus]] = {
     "promptbert-roberta-repo": (promptbert_port, SMALL, Corpus("toy", SENTENCES)),
     "promptbert-sup-repo": (promptbert_port, SMALL, NLI),
     "promptbert-sup-roberta-repo": (promptbert_port, SMALL, NLI),
+    "optiprompt-repo": (optiprompt_port, SMALL, Corpus("toy", SENTENCES)),
     "ct-repo": (ct_port, "", Corpus("toy", SENTENCES)),
 }
 
