@@ -44,7 +44,8 @@ def command(
 ) -> None:
     """List the tasks that --tasks takes, by family, and the suites; NAMES are globs, or words to look for.
 
-    With --show: rows, licence, where the data is found here, and its suites; of a suite, what methods are trained on.
+    With --show: rows, licence, where the data is found here, how many test pairs repeat others, and its suites; of a
+    suite, what methods are trained on.
     """
     load_plugins(plugins)
     if show and names is None and family is None:
@@ -112,6 +113,8 @@ def _listed(name: str, task: Task | None, suites: list[Suite]) -> dict[str, obje
 
 def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
     """Return the catalog's entry of a task's data, and where it is found on this machine."""
+    from benchmark.tasks.overlap import repeated
+
     entry = catalog().get(one["dataset"])
     if entry is None or one["form"] not in entry.forms:
         stated = None if one["name"] in TASKS.broken() else TASKS.get(one["name"])
@@ -122,6 +125,7 @@ def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
         "licence": entry.licence,
         "citation": entry.citation,
         "homepage": entry.homepage,
+        "repeated test pairs": repeated(one["name"]),
         "found": found_here(entry.name, one["form"], folder),
     }
 

@@ -116,6 +116,21 @@ def shared_with(task: str, others: Sequence[str]) -> int:
     return 0
 
 
+def repeated(task: str) -> dict[str, int]:
+    """Return how many pairs of a task repeat one of its own, how many are in which other tasks, and in its own dev set.
+
+    Which pairs are the same: `keys`. {} for a task that was not measured.
+    """
+    pool = next((name for name, tasks in POOLS.items() if task in tasks), None)
+    if pool is None:
+        return {}
+    tasks = _table()["pools"][pool]["tasks"]
+    ids = tasks[task]["ids"]
+    shared = {other: len(set(ids) & set(tasks[other]["ids"])) for other in tasks if other != task}
+    of_dev = {f"{task}, dev": _table()["dev"][task]["by_task"][task]} if task in _table()["dev"] else {}
+    return {"within": len(ids) - len(set(ids)), **{name: n for name, n in (shared | of_dev).items() if n}}
+
+
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:
     """Return the rows of a task's development pairs that are test pairs (see `DEV`); None where not measured.
 

@@ -25,7 +25,17 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.base import DevOverlap, PairsData
 from benchmark.tasks.find_overlap import known_overlap
 from benchmark.tasks.loaded import load_tasks
-from benchmark.tasks.overlap import DEV, POOLS, TABLE, dev_overlap, dev_rows_in_tests, gold_sha256, pool_of
+from benchmark.tasks.overlap import (
+    DEV,
+    POOLS,
+    TABLE,
+    dev_overlap,
+    dev_rows_in_tests,
+    gold_sha256,
+    keys,
+    pool_of,
+    repeated,
+)
 from benchmark.tasks.suites import suite
 
 SEVEN = suite("sts").tasks
@@ -42,6 +52,16 @@ def pairs_of(data_dir: Path, task: str, split: Any = "test") -> Pairs:
 def test_the_table_is_what_the_data_gives(data_dir: Path) -> None:
     """`python -m benchmark.tasks.find_overlap DATA` would write the file that is here."""
     assert json.loads(TABLE.read_text(encoding="utf-8")) == known_overlap(DataSource(data_dir, hub=False))
+
+
+def test_a_task_says_how_many_of_its_pairs_repeat_others(data_dir: Path, cli: Cli) -> None:
+    own, other = (keys(pairs_of(data_dir, name)) for name in ("RG-65", "SimLex-999"))
+    assert repeated("RG-65")["within"] == len(own) - len(set(own)) == 0
+    assert repeated("RG-65")["SimLex-999"] == len(set(own) & set(other)) == 1
+    twice = keys(pairs_of(data_dir, "STS12"))
+    assert repeated("STS12")["within"] == len(twice) - len(set(twice)) > 0 and repeated("MR") == {}
+    shown = " ".join(cli("tasks", "STS-B", "--show").out.split())
+    assert "repeated test pairs: within 2, STS12 252," in shown and "STS-B, dev 3" in shown
 
 
 @pytest.mark.slow
