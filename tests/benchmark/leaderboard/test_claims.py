@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import tomllib
 from collections import Counter
@@ -19,7 +20,7 @@ from scipy import stats
 from benchmark.leaderboard.claims import Claim, all_claims, read_claims
 from benchmark.leaderboard.properties import Analyses
 from benchmark.leaderboard.table import read_completed
-from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, NOT_TOLD, OPPOSITE, as_dict, markdown, verdicts
+from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, NOT_TOLD, OPPOSITE, Verdict, as_dict, markdown, verdicts
 from benchmark.records.store import Records
 from zoo.errors import CorruptError, UsageError
 from zoo.files import read_mapping, write_json
@@ -173,9 +174,15 @@ CASES = {
 }
 
 
+@functools.cache  # seconds for each folder
+def of_published(name: str) -> list[Verdict]:
+    """Return the verdicts of a published folder."""
+    return verdicts(ROOT / "leaderboards" / name)
+
+
 @pytest.mark.parametrize("name", ["zoo-small", pytest.param("zoo-mini", marks=pytest.mark.slow)])
 def test_verdicts_are_those_computed_by_hand(name: str) -> None:
-    hand, found = ByHand(ROOT / "leaderboards" / name), verdicts(ROOT / "leaderboards" / name)
+    hand, found = ByHand(ROOT / "leaderboards" / name), of_published(name)
     measured = Counter(one.claim.paper for one in found if one.p is not None)
     for one in found:
         if (expected := CASES[name].get(one.claim.id)) is None:
@@ -196,7 +203,7 @@ def test_verdicts_are_those_computed_by_hand(name: str) -> None:
 
 
 def test_holms_procedure_and_the_counts() -> None:
-    found = verdicts(ROOT / "leaderboards" / "zoo-small")
+    found = of_published("zoo-small")
     assert len(found) == len(all_claims())  # one condition
     tested = [one for one in found if one.claim.paper == "PromptBERT" and one.p is not None]
     assert len(tested) > 4
@@ -350,7 +357,7 @@ def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_properties_of_zoo_small_have_verdicts_without_p() -> None:
-    found = {one.claim.id: one for one in verdicts(ROOT / "leaderboards" / "zoo-small") if one.found}
+    found = {one.claim.id: one for one in of_published("zoo-small") if one.found}
     assert found["flow-rare-tokens-far-and-sparse"].verdict == OPPOSITE
     assert all(one.p is None and one.p_holm is None for one in found.values())
     bias = read_mapping(ROOT / "leaderboards" / "zoo-small" / "analyses" / "bias.json")
