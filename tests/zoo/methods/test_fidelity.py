@@ -224,4 +224,7 @@ def test_ten_steps_differ_from_the_port_as_the_page_says(
     assert len(losses) == STEPS and max(theirs) - min(theirs) > 1e-4
     off = float(np.abs(np.subtract(losses, theirs)).max())
     assert off <= float(most), f"{off:.3g}"
+    if library and name == "optiprompt-repo":  # the place of one vector hardly moves the losses of so small a model
+        ours, others = (one.pooler.template.vectors for one in (objective, start[1]))
+        torch.testing.assert_close(ours, others, atol=1e-5, rtol=0)
     assert off > float(most) / 100 or float(most) < 1e-4, "the page does not state too much; rounding may be less"
