@@ -138,7 +138,9 @@ class _Folder:
         of_backbone = [one for one in found if one.backbone and (one.sentences or one[:2] not in with_text)]
         self.conditions = of_backbone or list(found)
 
-    def row(self, name: str, tasks: Sequence[str], at: Condition) -> tuple[Row, dict[str, list[Record]]] | str:
+    def row(
+        self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
+    ) -> tuple[Row, dict[str, list[Record]]] | str:
         """Return a row with its records by task, or the reason why it cannot be compared."""
         fitting = []
         for row, records in self.rows.get(_identity(name), []):
@@ -153,14 +155,14 @@ class _Folder:
         seeds = Counter(r["seed"] for r in every)
         if set(seeds.values()) != {len(tasks)}:
             return f"{name} lacks seeds on a task, or has two records of one"
-        if not all(self.store.has_pairs(record) for record in every):
+        if pairs and not all(self.store.has_pairs(record) for record in every):
             return "no pair scores, so no interval"
         return f"one seed of {name}" if len(seeds) == 1 and None not in seeds else fitting[0]
 
     def records(self, at: Condition, tasks: Sequence[str], name: str) -> list[dict[str, list[Record]]]:
         """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
         names = [name] if name else [of[0][1][0]["method"]["name"] for of in self.rows.values()]
-        found = [self.row(one, tasks, at) for one in names]
+        found = [self.row(one, tasks, at, pairs=False) for one in names]
         return [one[1] for one in found if not isinstance(one, str)]
 
 
