@@ -22,6 +22,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from speed.encoding import layer_flops, our_side, peer_side, scores
 from speed.epoch import measure as epoch
+from speed.methods import METHODS, rate
 from speed.scaling import main as scaling
 from speed.scaling import measure
 from speed.script import run
@@ -99,3 +100,12 @@ def test_a_script_says_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pyt
         run(scaling)
     assert end.value.code == 2
     assert capsys.readouterr().err == "error: --device 'quantum' is not a device; use auto, cpu, cuda or cuda:N.\n"
+
+
+def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
+    sentences = [f"sentence number {i} is here" for i in range(64)]
+    for name, passes in (("cosent", 1.0), ("simcse", 2.0), ("sentence-crops", 0.4), ("cot-bert", 3.0)):
+        found, stated = rate(name, str(tiny_bert), sentences)
+        assert found > 0 and stated == pytest.approx(passes), (name, stated)
+    known = all_recipes()
+    assert len(parse_methods(METHODS, known)) == 13
