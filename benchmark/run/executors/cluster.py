@@ -1,7 +1,8 @@
 """Executes a plan on the machines of a Ray cluster: each encoder is one Ray task, which Ray schedules.
 
 The task trains and measures its encoder as a run on one machine does. If it can access the command's results folder, it
-works there; otherwise it works in a folder of its own, and records and pair scores are returned through Ray.
+works there; otherwise it works in a folder of its own, and records, pair scores and trained weights are returned
+through Ray's object store.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import os
 import secrets
 import socket
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -20,25 +22,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmark.records.schema import parse_record
 from benchmark.records.store import Records
+from benchmark.run.estimate import Remaining
 from benchmark.run.executors import Executor, Job, load_plugins
 from benchmark.run.executors.board import Board, BoardProgress, ray_messages
 from benchmark.run.executors.here import runner_of
+from benchmark.run.executors.shares import Share, gpu_memory, memory_of, said_shares
 from benchmark.run.plan import EncoderPlan, Plan
 from benchmark.run.prepare import Prepared
 from benchmark.run.runner import Outcome, Runner
 from benchmark.run.stop import Stop
 from zoo import __version__
 from zoo.errors import Interrupted, MissingError, UsageError, ZooError
-from zoo.files import write_text
+from zoo.files import atomic_path, write_text
 from zoo.progress import Bar, Progress
 
 _RETRIES = 3  # how often an encoder is tried again after its worker was lost
 _STOP_SECONDS = 60.0  # seconds in which trainings write their checkpoints after a signal
-_BASE_BYTES = 1 << 30  # memory of a process with PyTorch, Transformers and the data
-_COPIES = 6  # of the weights while training: weights, gradients, Adam's two moments, the best, a momentum encoder's
 
 
 @dataclass(frozen=True)
@@ -58,10 +61,14 @@ class EncoderJob:
 
 @dataclass
 class Report:
-    """What a task did; `records` (JSON, predicted, gold) is filled if it did not write to the command's folder."""
+    """What a task did; one without the command's folder adds `records` (JSON, predicted, gold) and `files`.
+
+    Ray keeps a report in its object store, out of which the command reads the files without a copy.
+    """
 
     outcome: Outcome = field(default_factory=Outcome)
     records: list[tuple[bytes, bytes | None, bytes | None]] = field(default_factory=list)
+    files: dict[str, NDArray[np.uint8]] = field(default_factory=dict)  # of encoders, by their paths in the folder
     stopped: bool = False
 
 
@@ -99,6 +106,8 @@ def work(job: EncoderJob, board: Any) -> Report:
         elsewhere = replace(job.job, options=replace(job.job.options, results=Path(place)))
         report = _measure(own, elsewhere, job.number)
         report.records = list(_packed(Records(Path(place))))
+        paths = [path for path in Path(place).glob("encoders/*/**/*") if path.is_file()]
+        report.files = {path.relative_to(place).as_posix(): np.fromfile(path, np.uint8) for path in paths}
         report.outcome.set_aside = []
         return report
 
@@ -124,7 +133,12 @@ def _packed(records: Records) -> Iterator[tuple[bytes, bytes | None, bytes | Non
 
 
 def keep(records: Records, report: Report) -> None:
-    """Write the records returned through Ray to the results folder; raises CorruptError for an invalid record."""
+    """Write what was returned through Ray to the results folder; raises CorruptError for an invalid record."""
+    for name, data in report.files.items():
+        path = records.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as new:
+            data.tofile(new)
     for content, predicted, gold in report.records:
         record = parse_record(content, "a record from another machine")
         pairs = None
@@ -195,35 +209,27 @@ def connected(address: str | None) -> Iterator[Any]:
         ray.shutdown()
 
 
-@dataclass(frozen=True)
-class Share:
-    """The resources that Ray reserves for one encoder: CPUs, GPUs and bytes of memory."""
+def _list_gpus() -> str:
+    """Return the memory of each GPU of this machine in MiB, a line each; "" where that cannot be told."""
+    command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return ""
 
-    cpus: int
-    gpus: int
-    memory: int
 
-    @classmethod
-    def of(cls, nodes: Sequence[dict[str, float]], device: str, encoders: int, weights: int) -> Share:
-        """Divide the cluster between the encoders, so that each machine can run at least one.
-
-        `nodes` are the machines' resources as Ray names them; `weights` is the size of the largest model in bytes.
-        Raises UsageError where the cluster has no CPU, or no GPU where one is required.
-        """
-        wanted = [node for node in nodes if node.get("CPU", 0) >= 1]
-        with_gpu = [node for node in wanted if node.get("GPU", 0) >= 1]
-        if device.startswith("cuda") and not with_gpu:
-            raise UsageError(f"--device {device}: no machine of the Ray cluster has a GPU; give auto or cpu.")
-        gpus = 1 if with_gpu and device != "cpu" else 0
-        wanted = with_gpu if gpus else wanted
-        if not wanted:
-            raise UsageError("--executor ray: no machine of the cluster offers a CPU; start one with `ray start`.")
-        places = sum(node["GPU"] if gpus else node["CPU"] for node in wanted)
-        at_once = max(min(places, encoders), 1)
-        cpus = max(int(sum(node["CPU"] for node in wanted) // at_once), 1)
-        least = min(node.get("memory", 0.0) for node in wanted)
-        memory = min(_BASE_BYTES + _COPIES * weights, int(least))
-        return cls(min(cpus, int(min(node["CPU"] for node in wanted))), gpus, memory)
+def _smallest_gpu(ray: Any, nodes: Sequence[dict[str, Any]]) -> int | None:
+    """Return the bytes of the cluster's smallest GPU; None where a machine with GPUs does not tell."""
+    affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+    ask = ray.remote(_list_gpus)
+    where = [affinity(node["NodeID"], soft=False) for node in nodes if node["Resources"].get("GPU", 0) >= 1]
+    asked = [ask.options(num_cpus=0, max_retries=0, scheduling_strategy=one).remote() for one in where]
+    try:
+        found = [gpu_memory(listed) for listed in ray.get(asked, timeout=60)]
+    except ray.exceptions.RayError:  # it was lost, or it is too busy to answer: an encoder has a whole GPU
+        return None
+    known = [size for size in found if size is not None]
+    return min(known) if known and len(known) == len(found) else None
 
 
 class Ray(Executor):
@@ -244,27 +250,31 @@ class Ray(Executor):
         # Ray may tell of a lost machine as late as in its own shutdown, which is part of `connected`.
         said = ray_messages(prepared.runtime.progress)
         with said, connected(self.address) as ray, _marked(options.results) as mark:
-            nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+            alive = [node for node in ray.nodes() if node["Alive"]]
+            nodes = [node["Resources"] for node in alive]
             own = Runner(options.results, prepared.runtime, remeasure=options.remeasure)
             plans = enumerate(prepared.plan.encoders, 1)
             left = [(number, plan, cells) for number, plan in plans if (cells := own.pending(plan, plan.cells))]
             if not left:
                 return prepared, own.outcome
-            share = Share.of(nodes, options.device, len(left), max(_weight_bytes(plan) for _, plan, _ in left))
-            device = "cuda" if share.gpus else "cpu"
+            # The longest first: the last ones are short, and the machines end at about the same time.
+            seconds = Remaining.of([plan for _, plan, _ in left], own.records, prepared.runtime).expected
+            left.sort(key=lambda one: -seconds[one[1].key])
+            gpu_bytes = None if options.device == "cpu" else _smallest_gpu(ray, alive)
+            shares = {
+                plan.key: Share.of(nodes, options.device, len(left), memory_of(plan), gpu_bytes) for _, plan, _ in left
+            }
+            device = "cuda" if any(share.gpus for share in shares.values()) else "cpu"
             of_workers = replace(options, device=device, precision=prepared.runtime.precision, executor=None)
             common = replace(job, options=of_workers, progress=None)
             texts = tuple((str(path.resolve()), path.read_text("utf-8")) for path in job.plugins)
             jobs = {}
             for number, plan, cells in left:
                 keys, place = frozenset(cell.key for cell in cells), (number, len(prepared.plan.encoders))
-                jobs[EncoderJob(common, plan.key, keys, place, texts, mark, str(Path.cwd()), share.cpus)] = plan
-            several, cores = "s" * (len(nodes) > 1), "s" * (share.cpus > 1)
-            say(
-                f"Ray: {len(nodes)} node{several}; an encoder has {share.cpus} core{cores}"
-                f"{', 1 GPU' if share.gpus else ''} and {share.memory / 2**30:.1f} GiB"
-            )
-            return prepared, _Driver(ray, jobs, share, own, prepared.runtime.progress, options.fail_fast).run()
+                threads = shares[plan.key].cpus
+                jobs[EncoderJob(common, plan.key, keys, place, texts, mark, str(Path.cwd()), threads)] = plan
+            say(f"Ray: {len(nodes)} node{'s' * (len(nodes) > 1)}; {said_shares(list(shares.values()))}")
+            return prepared, _Driver(ray, jobs, shares, own, prepared.runtime.progress, options.fail_fast).run()
 
 
 @contextmanager
@@ -279,20 +289,6 @@ def _marked(results: Path) -> Iterator[tuple[str, str]]:
         path.unlink(missing_ok=True)
 
 
-def _weight_bytes(plan: EncoderPlan) -> int:
-    """Return the bytes of a plan's backbone on the disk; 0 where there is none."""
-    from zoo.engine.backbone import find_backbone
-
-    name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
-    if not isinstance(name, str) or plan.missing is not None:
-        return 0
-    try:
-        folder = find_backbone(name, getattr(plan.recipe, "revision", None)).folder
-    except ZooError:
-        return 0
-    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-
-
 class _Driver:
     """Submits the jobs to Ray and collects their reports."""
 
@@ -300,7 +296,7 @@ class _Driver:
         self,
         ray: Any,
         jobs: dict[EncoderJob, EncoderPlan],
-        share: Share,
+        shares: dict[str, Share],
         own: Runner,
         progress: Progress,
         fail_fast: bool,
@@ -310,9 +306,8 @@ class _Driver:
         affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         here = affinity(ray.get_runtime_context().get_node_id(), soft=True)
         self.board = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
-        self.task = ray.remote(work).options(
-            num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=_RETRIES
-        )
+        self.task = ray.remote(work)
+        self.shares = shares
         self.tries = dict.fromkeys(jobs, 0)
         self.running: dict[object, EncoderJob] = {}
         self.asked: object = None  # the board's answer that is waited for
@@ -339,7 +334,9 @@ class _Driver:
 
     def _submit(self, job: EncoderJob) -> None:
         self.tries[job] += 1
-        self.running[self.task.remote(job, self.board)] = job
+        share = self.shares[job.key]
+        task = self.task.options(num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=_RETRIES)
+        self.running[task.remote(job, self.board)] = job
 
     def _finish(self, ref: Any, stop: Stop) -> None:
         job = self.running.pop(ref)

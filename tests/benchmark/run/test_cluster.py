@@ -21,7 +21,8 @@ from benchmark import api
 from benchmark.records.store import Records
 from benchmark.run.executors import Job, cluster, executor_of
 from benchmark.run.executors.board import Board, BoardProgress, ray_messages
-from benchmark.run.executors.cluster import EncoderJob, Ray, Share, keep, work
+from benchmark.run.executors.cluster import EncoderJob, Ray, keep, work
+from benchmark.run.executors.shares import Share, gpu_memory, memory_bytes, said_shares
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import Bar, Progress
@@ -81,6 +82,8 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
             report = work(job, handles(board))
             assert report.outcome.measured == 1 and bool(report.records) != marked
             keep(Records(out), report)
+            of_fit = Records(out).encoder_folder(encoder.name, encoder.key) / "fit.json"
+            assert of_fit.is_file() == (encoder.name == "fitted")  # its weights came back as well
         assert records(out) == records(tmp_path / "one") and len(records(out)) == 2
         stored = Records(out)
         for record in stored.all():
@@ -120,11 +123,48 @@ def test_a_bar_tells_where_it_is_now_and_then() -> None:
 def test_each_machine_can_hold_an_encoder(
     nodes: list[dict[str, float]], device: str, encoders: int, expected: Share
 ) -> None:
-    assert Share.of(nodes, device, encoders, GB // 6 + 1) == Share(
+    assert Share.of(nodes, device, encoders, 2 * GB) == Share(
         expected.cpus,
         expected.gpus,
         pytest.approx(expected.memory, abs=99),  # type: ignore[arg-type]
     )
+
+
+@pytest.mark.parametrize(
+    ("need", "gpu", "encoders", "cores", "expected"),
+    [
+        (2 * GB, 80 * GB, 500, 64.0, 1 / 8),  # no more than eight at once
+        (20 * GB, 80 * GB, 500, 64.0, 1 / 4),
+        (30 * GB, 80 * GB, 500, 64.0, 1 / 2),
+        (41 * GB, 80 * GB, 500, 64.0, 1.0),
+        (90 * GB, 80 * GB, 500, 64.0, 1.0),  # it is tried, and its own error names the memory
+        (2 * GB, 80 * GB, 16, 64.0, 1 / 2),  # 16 encoders on 8 GPUs: every GPU has work
+        (2 * GB, 80 * GB, 8, 64.0, 1.0),
+        (2 * GB, 80 * GB, 500, 16.0, 1 / 2),  # two cores for each GPU
+        (2 * GB, None, 500, 64.0, 1.0),  # the memory of the GPU is unknown
+    ],
+)
+def test_small_encoders_share_a_gpu(need: int, gpu: int | None, encoders: int, cores: float, expected: float) -> None:
+    node = {"CPU": cores, "GPU": 8.0, "memory": 512.0 * GB}
+    share = Share.of([node], "auto", encoders, need, gpu)
+    assert (share.gpus == expected and share.cpus * 8 / share.gpus <= cores) or encoders == 8
+
+
+def test_the_memory_of_an_encoder_is_counted_from_its_model() -> None:
+    base = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
+    fixed = memory_bytes(440_000_000, {}, 64, 32)
+    assert fixed == GB + 6 * 440_000_000
+    trained = memory_bytes(440_000_000, base, 64, 32)
+    assert trained - fixed == 3 * 64 * 32 * 12 * (68 * 768 + 10 * 12 * 32)
+    assert memory_bytes(440_000_000, base, 128, 32) - fixed == 2 * (trained - fixed)
+    assert GB + 440_000_000 < memory_bytes(440_000_000, base) < fixed  # encoding alone
+
+
+def test_what_the_encoders_have_is_said() -> None:
+    shares = [Share(2, 0.125, 2 * GB), Share(16, 1.0, 40 * GB)]
+    assert said_shares(shares) == "an encoder has 2 to 16 cores, 1/8 or 1 GPU and 2.0 to 40.0 GiB"
+    assert said_shares([Share(1, 0, 2 * GB)]) == "an encoder has 1 core and 2.0 GiB"
+    assert gpu_memory("81559\n40960\n") == 40960 << 20 and gpu_memory("[N/A]\n") is None
 
 
 def test_a_cluster_with_nothing_to_compute_with_is_refused() -> None:
