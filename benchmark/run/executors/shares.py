@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmark.run.plan import EncoderPlan
 from zoo.engine.backbone import find_backbone
@@ -16,43 +16,51 @@ _COPIES = 6  # of the weights while training: weights, gradients, Adam's two mom
 _TEXTS = 3  # of one training example: a sentence, its positive and a hard negative
 _STATES = 68  # bytes per token, layer and hidden unit that the backward pass reads, in float32 (34 in 16 bits)
 _ENCODED_TOKENS = 1 << 15  # of a batch that is encoded, of which one layer's states are in memory
+_TOKENS = 128  # of a training text where the recipe has no limit: the longest that the papers' codes train on
 _AT_ONCE = 8  # encoders on one GPU: more of them wait for each other's kernels
 
 
-def memory_of(plan: EncoderPlan) -> int:
-    """Return the bytes that one encoder takes while it is fitted and measured: weights, optimizer and activations.
+class Memory(NamedTuple):
+    """Bytes of one encoder while it is fitted and measured: of its process with the weights, and of its activations."""
+
+    process: int
+    activations: int = 0
+
+
+def memory_of(plan: EncoderPlan) -> Memory:
+    """Return the memory that one encoder takes: weights, optimizer and activations.
 
     They are counted from the size and the config.json of its backbone; without one, only a process is counted.
     """
     name = getattr(plan.recipe, "backbone", None) or getattr(plan.recipe, "model", None)
     if not isinstance(name, str) or plan.missing is not None:
-        return _BASE_BYTES
+        return Memory(_BASE_BYTES)
     try:
         folder = find_backbone(name, getattr(plan.recipe, "revision", None)).folder
         config = read_mapping(folder / "config.json") if (folder / "config.json").is_file() else {}
     except ZooError:  # the error is reported when the encoder is measured
-        return _BASE_BYTES
+        return Memory(_BASE_BYTES)
     weights = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     if str(config.get("dtype") or config.get("torch_dtype")).removeprefix("torch.") in ("float16", "bfloat16"):
         weights *= 2  # training keeps them in float32
     if not plan.traits.training_passes:
         return memory_bytes(weights, config)
     rows = getattr(plan.recipe, "chunk_rows", None) or getattr(plan.recipe, "batch_size", None) or 64
-    length = getattr(plan.recipe, "train_max_length", None) or 512
+    length = getattr(plan.recipe, "train_max_length", None) or _TOKENS
     return memory_bytes(weights, config, rows, length)
 
 
-def memory_bytes(weights: int, config: dict[str, Any], rows: int = 0, length: int = 0) -> int:
-    """Return the bytes for a model of `weights` bytes that trains on `rows` examples of `length` tokens; 0 rows: none.
+def memory_bytes(weights: int, config: dict[str, Any], rows: int = 0, length: int = 0) -> Memory:
+    """Return the memory of a model of `weights` bytes that trains on `rows` examples of `length` tokens; 0 rows: none.
 
     `config` is its config.json; where that does not name its width and its layers, no activations are counted.
     """
     width, layers = (config.get(key) or 0 for key in ("hidden_size", "num_hidden_layers"))
     if not rows:
-        return int(_BASE_BYTES + weights + _ENCODED_TOKENS * width * _STATES)
+        return Memory(_BASE_BYTES + weights, _ENCODED_TOKENS * width * _STATES)
     heads = config.get("num_attention_heads") or 0
     token = layers * (_STATES * width + 10 * heads * length)  # 10: scores and weights of attention and their dropout
-    return int(_BASE_BYTES + _COPIES * weights + _TEXTS * rows * length * token)
+    return Memory(_BASE_BYTES + _COPIES * weights, _TEXTS * rows * length * token)
 
 
 @dataclass(frozen=True)
@@ -65,13 +73,14 @@ class Share:
 
     @classmethod
     def of(
-        cls, nodes: Sequence[dict[str, float]], device: str, encoders: int, need: int, gpu_bytes: int | None = None
+        cls, nodes: Sequence[dict[str, float]], device: str, encoders: int, need: Memory, gpu_bytes: int | None = None
     ) -> Share:
         """Divide the cluster between the encoders, so that each machine can run at least one.
 
-        `nodes` are the machines' resources as Ray names them; `need` is the memory of this encoder and `gpu_bytes` that
-        of the smallest GPU, both in bytes. Encoders share a GPU only if its memory is known and there are more
-        encoders than GPUs. Raises UsageError where the cluster has no CPU, or no GPU where one is required.
+        `nodes` are the machines' resources as Ray names them; `need` is the memory of this encoder, whose activations
+        are on the GPU if there is one, and `gpu_bytes` that of the smallest GPU. Encoders share a GPU only if its
+        memory is known and there are more encoders than GPUs. Raises UsageError where the cluster has no CPU, or no
+        GPU where one is required.
         """
         wanted = [node for node in nodes if node.get("CPU", 0) >= 1]
         with_gpu = [node for node in wanted if node.get("GPU", 0) >= 1]
@@ -85,13 +94,14 @@ class Share:
         at_once, on_one = max(min(places, encoders), 1), 1
         if use_gpu and gpu_bytes:
             cores = min(node["CPU"] // node["GPU"] for node in wanted)
-            most = min(gpu_bytes // need, -(-encoders // places), cores, _AT_ONCE)
+            most = min(gpu_bytes // sum(need), -(-encoders // places), cores, _AT_ONCE)
             while 2 * on_one <= most:  # powers of two, so that what different encoders leave of a GPU fits others
                 on_one *= 2
         cpus = max(int(sum(node["CPU"] for node in wanted) // at_once // on_one), 1)
         least = min(node.get("memory", 0.0) for node in wanted)
         smallest = int(min(node["CPU"] for node in wanted))
-        return cls(min(cpus, smallest), 1 / on_one if use_gpu else 0, min(need, int(least)))
+        memory = need.process if use_gpu else sum(need)
+        return cls(min(cpus, smallest), 1 / on_one if use_gpu else 0, min(memory, int(least)))
 
 
 def said_shares(shares: Sequence[Share]) -> str:

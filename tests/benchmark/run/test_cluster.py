@@ -22,7 +22,7 @@ from benchmark.records.store import Records
 from benchmark.run.executors import Job, cluster, executor_of
 from benchmark.run.executors.board import Board, BoardProgress, ray_messages
 from benchmark.run.executors.cluster import EncoderJob, Ray, keep, work
-from benchmark.run.executors.shares import Share, gpu_memory, memory_bytes, said_shares
+from benchmark.run.executors.shares import Memory, Share, gpu_memory, memory_bytes, said_shares
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.progress import Bar, Progress
@@ -123,7 +123,7 @@ def test_a_bar_tells_where_it_is_now_and_then() -> None:
 def test_each_machine_can_hold_an_encoder(
     nodes: list[dict[str, float]], device: str, encoders: int, expected: Share
 ) -> None:
-    assert Share.of(nodes, device, encoders, 2 * GB) == Share(
+    assert Share.of(nodes, device, encoders, Memory(2 * GB)) == Share(
         expected.cpus,
         expected.gpus,
         pytest.approx(expected.memory, abs=99),  # type: ignore[arg-type]
@@ -146,18 +146,25 @@ def test_each_machine_can_hold_an_encoder(
 )
 def test_small_encoders_share_a_gpu(need: int, gpu: int | None, encoders: int, cores: float, expected: float) -> None:
     node = {"CPU": cores, "GPU": 8.0, "memory": 512.0 * GB}
-    share = Share.of([node], "auto", encoders, need, gpu)
+    share = Share.of([node], "auto", encoders, Memory(GB, need - GB), gpu)
     assert (share.gpus == expected and share.cpus * 8 / share.gpus <= cores) or encoders == 8
 
 
 def test_the_memory_of_an_encoder_is_counted_from_its_model() -> None:
     base = {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12}
-    fixed = memory_bytes(440_000_000, {}, 64, 32)
-    assert fixed == GB + 6 * 440_000_000
+    assert memory_bytes(440_000_000, {}, 64, 32) == (GB + 6 * 440_000_000, 0)
     trained = memory_bytes(440_000_000, base, 64, 32)
-    assert trained - fixed == 3 * 64 * 32 * 12 * (68 * 768 + 10 * 12 * 32)
-    assert memory_bytes(440_000_000, base, 128, 32) - fixed == 2 * (trained - fixed)
-    assert GB + 440_000_000 < memory_bytes(440_000_000, base) < fixed  # encoding alone
+    assert trained == (GB + 6 * 440_000_000, 3 * 64 * 32 * 12 * (68 * 768 + 10 * 12 * 32))
+    assert memory_bytes(440_000_000, base, 128, 32).activations == 2 * trained.activations
+    assert memory_bytes(440_000_000, base).process == GB + 440_000_000  # encoding alone
+
+
+def test_activations_are_reserved_where_they_are() -> None:
+    """On the GPU they take none of the machine's memory; without a GPU they do."""
+    need = Memory(2 * GB, 6 * GB)
+    node = {"CPU": 16.0, "memory": 64.0 * GB}
+    assert Share.of([node], "cpu", 4, need).memory == 8 * GB
+    assert Share.of([{**node, "GPU": 2.0}], "auto", 8, need, 80 * GB) == Share(2, 0.25, 2 * GB)
 
 
 def test_what_the_encoders_have_is_said() -> None:
@@ -169,9 +176,9 @@ def test_what_the_encoders_have_is_said() -> None:
 
 def test_a_cluster_with_nothing_to_compute_with_is_refused() -> None:
     with pytest.raises(UsageError, match="has a GPU"):
-        Share.of([{"CPU": 2.0}], "cuda", 1, 0)
+        Share.of([{"CPU": 2.0}], "cuda", 1, Memory(0))
     with pytest.raises(UsageError, match="offers a CPU"):
-        Share.of([{"memory": 1.0}], "auto", 1, 0)
+        Share.of([{"memory": 1.0}], "auto", 1, Memory(0))
 
 
 @pytest.mark.parametrize(
