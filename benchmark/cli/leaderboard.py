@@ -44,7 +44,11 @@ from zoo.files import check_writable
 @click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
 @click.option("--mteb", type=PATH, help="Write the STS scores here too, as MTEB's result files.")
-@click.option("--strict", is_flag=True, help="Check all pair scores too; exit 1 when anything is damaged.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Check every file again and all pair scores; exit 1 when anything is damaged.",
+)
 @plugin_option
 @json_option
 def command(
@@ -58,8 +62,10 @@ def command(
     for name, reason in COLUMNS.broken().items():
         complain(f"the column {name} is left out: {reason}")
     if strict:
-        store = Records(results)
-        made.corrupt.extend(damaged := store.damaged_pairs(store.all()))
+        store = Records(results, indexed=False)  # opens the unchanged files too, whose disk may have failed
+        found_now = store.all()
+        damaged = [one for one in store.corrupt if one not in made.corrupt] + store.damaged_pairs(found_now)
+        made.corrupt.extend(damaged)
         for _, reason in damaged:
             complain(reason)
     found: dict[str, Any] = {

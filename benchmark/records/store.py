@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
+from benchmark.records.index import Index, files_in, mark_of
 from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
@@ -55,6 +56,7 @@ class Records:
 
     folder: Path
     set_aside: bool = False  # True: a damaged record is renamed to *.corrupt when its cell is read
+    indexed: bool = True  # False: `all` opens every file, also those that have not changed since they were read
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
     _pack: tuple[object, Pack | None] = field(default=(None, None), repr=False, compare=False)
 
@@ -194,10 +196,13 @@ class Records:
 
         A cell whose records contradict each other is returned as failed, with the reason.
         """
+        index = Index(self.folder) if self.indexed else None
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found in the pack.
-            records, conflicts = settled([*self.loose(), *self._from_pack()])
+            records, conflicts = settled([*self.loose(index), *self._from_pack()])
             records.sort(key=self.place)
+        if index is not None:
+            index.write()
         self.corrupt += [(self.folder, sentence) for sentence in conflicts]
         asides = sorted((self.folder / "records").glob("*/*.json.corrupt"))
         there = {self.place(record) for record in records} if asides else set()
@@ -219,11 +224,19 @@ class Records:
                     found.setdefault(str(error), self.pairs_file(record) or self.folder / RECORDS)
         return [(path, reason) for reason, path in found.items()]
 
-    def loose(self) -> Iterator[StoredRecord]:
-        """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""
-        for path in sorted((self.folder / "records").glob("*/*.json")):
+    def loose(self, index: Index | None = None) -> Iterator[StoredRecord]:
+        """Yield the records in files of their own; those that cannot be read are added to `corrupt`.
+
+        With `index`, files that it knows are not opened, and the others are added to it.
+        """
+        for path in files_in(self.folder):
+            place = f"records/{path.parent.name}/{path.name}"
             try:
-                yield StoredRecord(_read(path), f"records/{path.parent.name}/{path.name}")
+                if index is None:
+                    yield StoredRecord(_read(path), place)
+                else:
+                    mark = mark_of(path)
+                    yield StoredRecord(index.record(place, mark) or index.add(place, mark, _read(path)), place)
             except MissingError:  # packed or set aside by another process since the folder was listed
                 continue
             except CorruptError as error:
