@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -69,7 +68,7 @@ class Index:
         self.path = cache_folder() / "records" / f"{named[:32]}.jsonl"
         self.sum = self.path.with_suffix(".sha256")
         self.parts = Parts()
-        self._before: dict[str, tuple[list[int], str]] = {}  # place -> mark of the file, line
+        self._before: dict[str, tuple[list[int], str]] = {}  # place -> state of the file, line
         self._lines: list[str] = []
         with suppress(MissingError, CorruptError):
             self._read()
@@ -81,22 +80,22 @@ class Index:
         with reading(self.path), self.path.open(encoding="utf-8") as file:
             parts = Parts(json.loads(next(file)))
             for line in file:
-                place, mark, _ = json.loads(line)
-                before[place] = mark, line
+                place, state, _ = json.loads(line)
+                before[place] = state, line
         self.parts, self._before = parts, before
 
-    def record(self, place: str, mark: list[int]) -> Record | None:
+    def record(self, place: str, state: list[int]) -> Record | None:
         """Return the record of a file that is as it was when it was read, else None."""
         known, line = self._before.get(place, (None, ""))
-        if known != mark or not mark:
+        if known != state or not state:
             return None
         self._lines.append(line)
         return self.parts.record(json.loads(line)[2])
 
-    def add(self, place: str, mark: list[int], record: Record) -> Record:
+    def add(self, place: str, state: list[int], record: Record) -> Record:
         """Keep the record that a file holds; returns it with the parts that it shares with others."""
         row = self.parts.row(record)
-        self._lines.append(json.dumps([place, mark, row]) + "\n")
+        self._lines.append(json.dumps([place, state, row]) + "\n")
         return self.parts.record(row)
 
     def write(self) -> None:
@@ -110,16 +109,10 @@ class Index:
             write_text(self.sum, sha256_file(self.path))
 
 
-def mark_of(path: Path) -> list[int]:
+def state_of(path: Path) -> list[int]:
     """Return what tells a changed file from the one that was read: size, times, inode; [] where it cannot be read."""
     try:
         status = path.stat()
     except OSError:
         return []
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
-
-
-def files_in(folder: Path) -> Iterator[Path]:
-    """Yield the files of loose records below a results folder, sorted."""
-    for of_method in sorted((folder / "records").glob("*")):
-        yield from sorted(of_method.glob("*.json"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
-from benchmark.records.index import Index, files_in, mark_of
+from benchmark.records.index import Index, state_of
 from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
@@ -66,13 +66,9 @@ class Records:
 
     def packed(self) -> Pack | None:
         """Return the folder's pack (None: there is none), which is read again when its file has changed."""
-        try:
-            status = (self.folder / RECORDS).stat()
-        except OSError:
-            return read_pack(self.folder)
-        mark = (status.st_mtime_ns, status.st_size, status.st_ino)
-        if self._pack[0] != mark:
-            self._pack = (mark, read_pack(self.folder))
+        state = state_of(self.folder / RECORDS)
+        if not state or self._pack[0] != state:
+            self._pack = (state, read_pack(self.folder))
         return self._pack[1]
 
     def path(self, name: str, task: str, key: str) -> Path:
@@ -229,14 +225,15 @@ class Records:
 
         With `index`, files that it knows are not opened, and the others are added to it.
         """
-        for path in files_in(self.folder):
+        folders = sorted((self.folder / "records").glob("*"))
+        for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
             place = f"records/{path.parent.name}/{path.name}"
             try:
                 if index is None:
                     yield StoredRecord(_read(path), place)
                 else:
-                    mark = mark_of(path)
-                    yield StoredRecord(index.record(place, mark) or index.add(place, mark, _read(path)), place)
+                    state = state_of(path)
+                    yield StoredRecord(index.record(place, state) or index.add(place, state, _read(path)), place)
             except MissingError:  # packed or set aside by another process since the folder was listed
                 continue
             except CorruptError as error:

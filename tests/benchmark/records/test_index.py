@@ -95,7 +95,7 @@ def test_strict_opens_what_the_index_holds(
     results: Path, opened: list[str], cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A byte that the disk lost leaves size, times and inode as they were: `--strict` finds it."""
-    monkeypatch.setattr(store, "mark_of", lambda path: [0])
+    monkeypatch.setattr(store, "state_of", lambda path: [0])
     Records(results).all()
     rotten = next((results / "records").glob("*/*.json"))
     rotten.write_bytes(rotten.read_bytes().replace(b'"protocol"', b'"protocoI"', 1))

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from released import linear_rate
 
@@ -15,6 +16,14 @@ from zoo.engine.dropout import set_dropout
 from zoo.training.loop import Objective, train
 
 STEPS = 10
+
+
+def texts_of_first_row(encoder: Any, sentences: list[str]) -> list[str]:
+    """Return the texts that the first training row of these sentences is made of, decoded without padding."""
+    batch, rows = encoder.training_rows(Corpus("toy", sentences), Run())
+    assert rows == len(sentences)
+    ids, mask = batch(np.arange(rows))
+    return [encoder.backbone.tokenizer.decode(row[seen == 1]) for row, seen in zip(ids[0], mask[0], strict=True)]
 
 
 def losses_beside(

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from ten_steps import losses_beside
+from ten_steps import losses_beside, texts_of_first_row
 from test_dropoutviews import CORPUS, cosines, encoder_of
 
-from zoo.encoder import Corpus, Run
+from zoo.encoder import Corpus
 from zoo.errors import UsageError
 from zoo.methods.cotbert import CoTBERT
 from zoo.modules.templates import Template
@@ -60,10 +60,7 @@ def test_ten_steps_lose_as_the_formula(vivid_bert: Path) -> None:
 
 def test_a_row_is_three_templates_of_two_steps(tiny_bert: Path) -> None:
     encoder = encoder_of("cot-bert", tiny_bert)
-    batch, rows = encoder.training_rows(Corpus("toy", ["the dog runs"]), Run())
-    ids, mask = batch(np.arange(1))
-    texts = [encoder.backbone.tokenizer.decode(row[seen == 1]) for row, seen in zip(ids[0], mask[0], strict=True)]
-    assert rows == 1 and texts == [
+    assert texts_of_first_row(encoder, ["the dog runs"]) == [
         '[CLS] the sentence of " the dog runs " means [MASK], so it can be summarized as [MASK]. [SEP]',
         '[CLS] the sentence : " the dog runs " means [MASK], so it can be summarized as [MASK]. [SEP]',
         '[CLS] the sentence : " the dog runs " does not mean [MASK], so it cannot be summarized as [MASK]. [SEP]',

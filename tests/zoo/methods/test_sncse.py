@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from ten_steps import losses_beside
+from ten_steps import losses_beside, texts_of_first_row
 from test_dropoutviews import CORPUS, cosines, encoder_of
 
-from zoo.encoder import Corpus, Run
 from zoo.methods.sncse import ended
 from zoo.srl.negation import negated, soft_negatives
 from zoo.srl.parse import Parse
@@ -39,10 +38,7 @@ def test_ten_steps_lose_as_the_formula(vivid_bert: Path) -> None:
 
 def test_a_row_is_two_templates_and_a_negation(tiny_bert: Path) -> None:
     encoder = encoder_of("sncse:negation=not", tiny_bert)
-    batch, rows = encoder.training_rows(Corpus("toy", ["the dog runs", "is it here?"]), Run())
-    ids, mask = batch(np.arange(2))
-    texts = [encoder.backbone.tokenizer.decode(row[seen == 1]) for row, seen in zip(ids[0], mask[0], strict=True)]
-    assert rows == 2 and texts == [
+    assert texts_of_first_row(encoder, ["the dog runs", "is it here?"]) == [
         '[CLS] this sentence : " the dog runs. " means [MASK]. [SEP]',
         '[CLS] this sentence of " the dog runs. " means [MASK]. [SEP]',
         '[CLS] this sentence of " not the dog runs. " means [MASK]. [SEP]',
