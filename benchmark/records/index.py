@@ -19,7 +19,6 @@ from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import atomic_path, read_text, reading, sha256_file, sha256_json, write_text
 from zoo.paths import cache_folder
 
-LEAST = 1_000  # records in a folder that has an index; fewer are read as quickly without
 _FORM = 1  # increased when the same lines would be read as other records
 
 
@@ -99,20 +98,11 @@ class Index:
         return self.parts.record(row)
 
     def write(self) -> None:
-        """Write the index if any file is new, changed or gone and there are many; it is not needed, so may fail."""
-        if len(self._lines) < LEAST or self._lines == [line for _, line in self._before.values()]:
+        """Write the index if any file is new, changed or gone; it is not needed, so may fail."""
+        if self._lines == [line for _, line in self._before.values()]:
             return
         with suppress(ZooError):
             with atomic_path(self.path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
                 file.write(json.dumps(self.parts.kept) + "\n")
                 file.writelines(self._lines)
             write_text(self.sum, sha256_file(self.path))
-
-
-def state_of(path: Path) -> list[int]:
-    """Return what tells a changed file from the one that was read: size, times, inode; [] where it cannot be read."""
-    try:
-        status = path.stat()
-    except OSError:
-        return []
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]

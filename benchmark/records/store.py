@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
-from benchmark.records.index import Index, state_of
 from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
 from benchmark.records.schema import (
     MOST_BYTES,
@@ -37,8 +36,10 @@ from zoo.paths import is_file
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
+    from benchmark.records.index import Index
     from benchmark.tasks.base import PairScores
 
+LEAST_INDEXED = 1_000  # loose records in a folder that has an index; fewer are read as quickly without
 _PAIRS_SPARE = 4096  # bytes that a pair file may have beside its numbers
 _MANY_PAIRS = 1 << 20  # pairs that a file may hold, unless its record states more
 
@@ -192,7 +193,11 @@ class Records:
 
         A cell whose records contradict each other is returned as failed, with the reason.
         """
-        index = Index(self.folder) if self.indexed else None
+        index = None
+        if self.indexed and sum(1 for _ in (self.folder / "records").glob("*/*.json")) >= LEAST_INDEXED:
+            from benchmark.records.index import Index
+
+            index = Index(self.folder)
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found in the pack.
             records, conflicts = settled([*self.loose(index), *self._from_pack()])
@@ -274,6 +279,15 @@ def read_records(store: Records) -> list[Record]:
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
     return found
+
+
+def state_of(path: Path) -> list[int]:
+    """Return what tells a changed file from the one that was read: size, times, inode; [] where it cannot be read."""
+    try:
+        status = path.stat()
+    except OSError:
+        return []
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _read(path: Path) -> Record:

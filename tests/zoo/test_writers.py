@@ -22,6 +22,7 @@ REASONS = {
     "zoo/srl/views.py": "inside atomic_path, with a sum in its first line",
     "zoo/hardware.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
+    "benchmark/records/index.py": "inside atomic_path, with its sum beside it",
     "benchmark/run/executors/cluster.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/executors/claims.py": "a worker's number, into a folder that is deleted after the run",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",

@@ -9,7 +9,7 @@ import pytest
 from fakes import Cli, make_record
 
 from benchmark.leaderboard.files import write_leaderboard
-from benchmark.records import index, store
+from benchmark.records import store
 from benchmark.records.store import Records
 
 
@@ -24,7 +24,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         return read(path)
 
     monkeypatch.setattr(store, "_read", note)
-    monkeypatch.setattr(index, "LEAST", 1)
+    monkeypatch.setattr(store, "LEAST_INDEXED", 1)
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
     return names
 
@@ -111,7 +111,7 @@ def test_tables_are_the_same_with_and_without_an_index(
     """All files of a leaderboard, byte by byte: without an index, while it is made, and from it."""
     made = []
     for least in (10**9, 1, 1):
-        monkeypatch.setattr(index, "LEAST", least)
+        monkeypatch.setattr(store, "LEAST_INDEXED", least)
         opened.clear()
         write_leaderboard(results, tmp_path / "out")
         made.append({path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()})
