@@ -23,8 +23,8 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.recipe import all_recipes, parse_methods
 
 METHODS = (
-    "cosent,angle,matryoshka,simcse-plus-plus,mixcse,rankcse,diffcse,sncse:negation=not,cot-bert,promptbert,"
-    "sentence-crops,tsdae,promcse"
+    "cosent,angle,matryoshka,simcse-plus-plus,simcse-off-dropout,simcse-dcl,mixcse,rankcse,diffcse,"
+    "sncse:negation=not,cot-bert,promptbert,sentence-crops,tsdae,promcse"
 )
 
 

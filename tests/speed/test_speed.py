@@ -108,4 +108,4 @@ def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
         found, stated = rate(name, str(tiny_bert), sentences)
         assert found > 0 and stated == pytest.approx(passes), (name, stated)
     known = all_recipes()
-    assert len(parse_methods(METHODS, known)) == 13
+    assert len(parse_methods(METHODS, known)) == 15
