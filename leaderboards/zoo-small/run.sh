@@ -32,7 +32,7 @@ claims --suite sts-dev --methods "prompt:period=true$(template '[X] [MASK] .' '[
   'This sentence : \"[X]\" means [MASK] .' 'Also called [MASK]. [X]')"
 run --no-controls --suite sts,words --methods static-contrastive-neighbours,avg-sif # token tables, and SIF's weights
 claims --suite sts,sts-dev --methods moco
-claims --suite sts --methods moco-2linear,moco-2linear-avg,ptbert-repo,ptbert-sharp,esimcse,promptbert-repo:second_template=null:denoise=false,simcse-sup,promptbert-sup-repo,clear,flow-target
+claims --suite sts --methods moco-2linear,moco-2linear-avg,ptbert-repo,ptbert-sharp,esimcse,promptbert-repo:second_template=null:denoise=false,promptbert-repo:denoise=false,simcse-sup,promptbert-sup-repo,clear,flow-target
 claims --suite sts,words,phrases --methods burt,burt-nli,burt-nli-ptc
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; }
 pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,simcse,cls --out "$here/analyses"
