@@ -89,7 +89,7 @@ def rankcse_code(objective: Any, ids: torch.Tensor, mask: torch.Tensor, *taught:
     return loss + (torch.log(tails) - ordered).sum(1).mean()
 
 
-@pytest.mark.parametrize("name", ["simcse-plus-plus", "simcse-off-dropout", "mixcse-repo"])
+@pytest.mark.parametrize("name", ["simcse-plus-plus", "simcse-off-dropout", "simcse-dcl", "mixcse-repo"])
 def test_ten_steps_lose_as_the_released_code(name: str, vivid_bert: Path) -> None:
     port = mixcse_code if name == "mixcse-repo" else plus_plus
     ours, theirs = losses_beside(encoder_of(name, vivid_bert), CORPUS, port)
