@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """List the tasks that --tasks takes, by family, and the suites; NAMES are globs, or words to look for.
 
-    With --show: rows, licence, where the data is found here, how many test pairs repeat others, and its suites; of a
-    suite, what methods are trained on.
+    With --show: rows, licence, where the data is found here, how many test items repeat others or are in training data,
+    and its suites; of a suite, what methods are trained on.
     """
     load_plugins(plugins)
     if show and names is None and family is None:
@@ -118,14 +118,16 @@ def _data_of(one: dict[str, Any], folder: str | None) -> dict[str, Any]:
     entry = catalog().get(one["dataset"])
     if entry is None or one["form"] not in entry.forms:
         stated = None if one["name"] in TASKS.broken() else TASKS.get(one["name"])
-        return {key: getattr(stated, key, "") for key in ("licence", "citation")}
+        return {key: getattr(stated, key, "") for key in ("licence", "citation")} | {
+            "repeated test items": "not measured"
+        }
     return {
         "rows": dict(entry.rows),
         "subsets": dict(entry.subsets),
         "licence": entry.licence,
         "citation": entry.citation,
         "homepage": entry.homepage,
-        "repeated test pairs": repeated(one["name"]),
+        "repeated test items": repeated(one["name"]) or "not measured",
         "found": found_here(entry.name, one["form"], folder),
     }
 

@@ -1,6 +1,7 @@
 """Makes `overlap.json` from the data: `python -m benchmark.tasks.find_overlap DATA` writes the file.
 
-It names pairs that occur in several tasks, and development pairs that are test pairs. A test makes the table again.
+It names pairs that occur in several tasks, and development pairs that are test pairs, and counts the tested rows of
+every task that are in its other parts or in training pairs. A test makes the table again.
 """
 
 from __future__ import annotations
@@ -13,22 +14,80 @@ from typing import Any
 
 import numpy as np
 
+from benchmark.data.catalog import catalog
+from benchmark.data.corpora import load_pairs, normalised
+from benchmark.data.readers.pairs import Pairs
+from benchmark.data.readers.transfer import Labelled
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
-from benchmark.tasks.base import PairsData
-from benchmark.tasks.overlap import DEV, POOLS, TABLE, Key, gold_sha256, in_each_test, keys
-from zoo.errors import UsageError
+from benchmark.tasks.base import PairsData, TaskData
+from benchmark.tasks.finetune import LabelledFinetuneData, ScoredFinetuneData
+from benchmark.tasks.overlap import DEV, DISJOINT, POOLS, TABLE, Key, gold_sha256, in_each_test, keys
+from benchmark.tasks.phrases import ChoiceData, RetrievalData
+from benchmark.tasks.relatedness import RegressorData
+from benchmark.tasks.transfer import TransferData
 from zoo.files import write_text
 
+TRAINED = ("nli", "ppdb2-human", "STSBenchmark")
+"""The training pairs of `--pairs` that are searched; the text of a run is searched in each run."""
 
-def tests_of(tasks: Sequence[str], data: DataSource) -> dict[str, PairsData]:
-    """Return the data of tasks on pairs; raises MissingError or CorruptError, UsageError for another kind of task."""
+_EMPTY = {frozenset({""})}  # CR and MPQA have a few lines without letters and digits
+
+
+def _items(data: TaskData) -> dict[str, set[Key]]:
+    """Return the distinct keys of a task's parts; those of the scored part are "test"."""
+    parts: dict[str, Sequence[Pairs | Labelled | None]]
+    match data:
+        case PairsData():
+            parts = {"test": [*data.subsets.values()], "dev": [data.dev], "train": [data.train]}
+        case RegressorData():
+            parts = {name: [pairs] for name, pairs in zip(("train", "dev", "test"), data.splits, strict=True)}
+        case ScoredFinetuneData():
+            parts = {name: [pairs] for name, pairs in data.splits.items()}
+        case TransferData() | LabelledFinetuneData():
+            names = {1: ("test",), 2: ("train", "test"), 3: ("train", "dev", "test")}[len(data.parts)]
+            parts = {name: [part] for name, part in zip(names, data.parts, strict=True)}
+        case ChoiceData():
+            return {"test": _keys([one.phrase for one in data.choices], [one.right for one in data.choices])}
+        case RetrievalData():
+            return {"test": _keys(data.phrases, data.right)}
+        case _:
+            return {"test": _keys(data.tested())}
+    return {
+        name: set[Key]().union(*(_keys(part.first, part.second) for part in several if part is not None))
+        for name, several in parts.items()
+    }
+
+
+def _keys(first: Sequence[str], second: Sequence[str] | None = None) -> set[Key]:
+    """Return the distinct keys of pairs, or of single texts."""
+    sides = (map(normalised, side) for side in (first, second or first))
+    return {frozenset(both) for both in zip(*sides, strict=True)}
+
+
+def _repeats(tasks: Mapping[str, TaskData], data: DataSource) -> dict[str, dict[str, int]]:
+    """Return how many rows of each task repeat another, and how many distinct ones are elsewhere, by place.
+
+    The places are the tasks of its pool, its own other parts, and training pairs; a row of one text is in training
+    pairs where it is one of their texts.
+    """
+    items = {name: _items(task) for name, task in tasks.items()}
+    known: dict[str, set[Key]] = {}
+    for name in TRAINED:
+        texts = load_pairs(name, data, None).sentences
+        known[name] = _keys(texts[::2], texts[1::2]) | _keys(texts)
     found = {}
-    for name in tasks:
-        loaded = TASKS.get(name).load(data)
-        if not isinstance(loaded, PairsData):
-            raise UsageError(f"{name} has no scored pairs.")
-        found[name] = loaded
+    for name, parts in items.items():
+        pool = next((mates for mates in POOLS.values() if name in mates), ())
+        places = {mate: items[mate]["test"] for mate in pool if mate != name}
+        # The development pairs of a task in DISJOINT are those that it scores.
+        own = [part for part in ("dev", "train") if part in parts and (part, name in DISJOINT) != ("dev", True)]
+        places |= {f"{name}, {part}": parts[part] for part in own}
+        said = tasks[name].located.dataset.name if parts.get("train") else None  # its train part are these pairs
+        places |= {f"training pairs {one}": known[one] for one in TRAINED if one != said}
+        counts = {place: len((parts["test"] & there) - _EMPTY) for place, there in places.items()}
+        within = tasks[name].rows - len(parts["test"])
+        found[name] = {"within": within, **{place: count for place, count in counts.items() if count}}
     return found
 
 
@@ -53,8 +112,13 @@ def _shared(tests: Mapping[str, PairsData]) -> dict[str, Any]:
 
 
 def known_overlap(data: DataSource) -> dict[str, object]:
-    """Return the table for all tasks in `POOLS` and `DEV`."""
-    tests = {pool: tests_of(tasks, data) for pool, tasks in POOLS.items()}
+    """Return the table for all tasks in `POOLS` and `DEV`, and the repeated rows of every task of the catalog."""
+    rows_of = {name: TASKS.get(name) for name in TASKS.names() if TASKS.is_builtin(name)}
+    every = {name: row.load(data) for name, row in rows_of.items() if row.dataset in catalog()}
+    tests = {
+        pool: {name: task for name in tasks if isinstance(task := every[name], PairsData)}
+        for pool, tasks in POOLS.items()
+    }
     dev = {}
     for name, tasks in DEV.items():
         loaded = next(found for found in tests.values() if name in found)
@@ -67,7 +131,8 @@ def known_overlap(data: DataSource) -> dict[str, object]:
             "by_task": {task: len(found) for task, found in rows.items()},
             "rows": sorted(set().union(*rows.values())),
         }
-    return {"pools": {pool: _shared(found) for pool, found in tests.items()}, "dev": dev}
+    pools = {pool: _shared(found) for pool, found in tests.items()}
+    return {"pools": pools, "dev": dev, "repeats": _repeats(every, data)}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -75,7 +140,7 @@ def main(arguments: Sequence[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m benchmark.tasks.find_overlap DATA", file=sys.stderr)
         return 2
-    write_text(TABLE, json.dumps({"pools": {}, "dev": {}}))  # loading the tasks reads this file
+    write_text(TABLE, json.dumps({"pools": {}, "dev": {}, "repeats": {}}))  # loading the tasks reads this file
     write_text(
         TABLE, json.dumps(known_overlap(DataSource.from_options(arguments[0], hub=False)), separators=(",", ":")) + "\n"
     )

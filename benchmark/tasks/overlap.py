@@ -1,4 +1,4 @@
-"""Reads `overlap.json`: pairs that occur in several tasks, and development pairs that are test pairs.
+"""Reads `overlap.json`: pairs of several tasks, development pairs that are test pairs, and repeated rows of every task.
 
 Records contain no texts; tables and comparisons need the file to know which rows of two tasks are the same pair.
 `python -m benchmark.tasks.find_overlap DATA` makes it from the data.
@@ -117,18 +117,13 @@ def shared_with(task: str, others: Sequence[str]) -> int:
 
 
 def repeated(task: str) -> dict[str, int]:
-    """Return how many pairs of a task repeat one of its own, how many are in which other tasks, and in its own dev set.
+    """Return how many tested rows of a task repeat one of its own, and how many are in which other places.
 
-    Which pairs are the same: `keys`. {} for a task that was not measured.
+    Places are other tasks, its own dev and train parts, and training pairs; which rows are the same: `keys`. {} for a
+    task that was not measured.
     """
-    pool = next((name for name, tasks in POOLS.items() if task in tasks), None)
-    if pool is None:
-        return {}
-    tasks = _table()["pools"][pool]["tasks"]
-    ids = tasks[task]["ids"]
-    shared = {other: len(set(ids) & set(tasks[other]["ids"])) for other in tasks if other != task}
-    of_dev = {f"{task}, dev": _table()["dev"][task]["by_task"][task]} if task in _table()["dev"] else {}
-    return {"within": len(ids) - len(set(ids)), **{name: n for name, n in (shared | of_dev).items() if n}}
+    found: dict[str, int] = _table()["repeats"].get(task, {})
+    return found
 
 
 def dev_rows_in_tests(task: str, sha256: str | None = None) -> list[int] | None:

@@ -50,6 +50,25 @@ def rows_of(table: Path) -> dict[str, dict[str, float]]:
     return {row["method"]: {task: score["mean"] for task, score in row["scores"].items()} for row in rows}
 
 
+def test_a_file_in_the_form_of_biosses_becomes_a_task(cli: Cli, here: Path) -> None:
+    """The command of the handbook turns a CSV file into the task's pairs, quoted commas and all, and it runs."""
+    page = (ROOT / "docs" / "reference" / "suites.md").read_text(encoding="utf-8")
+    turn = shlex.split(re.findall(r"^python (-c .+)$", page, re.MULTILINE)[0])
+    rows = ['"The gene, p53, is lost.",The p53 gene is lost.,3.8', "Cells grow.,The drug failed.,0.2"]
+    rows.append('"They said ""no"".",They refused.,2.4')
+    (here / "biosses.csv").write_text("\n".join(["sentence1,sentence2,score", *rows, ""]), encoding="utf-8")
+    assert cli("new", "task", "biosses").code == 0
+    subprocess.run([sys.executable, *turn], cwd=here, check=True)
+    pairs = read_pairs(here / "biosses" / "pairs.tsv")
+    assert (pairs.first[0], pairs.first[2], pairs.gold.tolist()) == (
+        "The gene, p53, is lost.",
+        'They said "no".',
+        [3.8, 0.2, 2.4],
+    )
+    ran = cli("run", "--plugin", "biosses.py", "--tasks", "biosses", "--methods", "static-avg", "--no-controls")
+    assert ran.code == 0 and "1 cells measured" in ran.out + ran.err, ran.out + ran.err
+
+
 @pytest.mark.slow
 def test_a_new_method_has_a_row_after_three_commands(cli: Cli, here: Path) -> None:
     """Checked, trained on the bundled sentences and measured; what it learned is not the untrained average."""

@@ -59,9 +59,30 @@ def test_a_task_says_how_many_of_its_pairs_repeat_others(data_dir: Path, cli: Cl
     assert repeated("RG-65")["within"] == len(own) - len(set(own)) == 0
     assert repeated("RG-65")["SimLex-999"] == len(set(own) & set(other)) == 1
     twice = keys(pairs_of(data_dir, "STS12"))
-    assert repeated("STS12")["within"] == len(twice) - len(set(twice)) > 0 and repeated("MR") == {}
+    assert repeated("STS12")["within"] == len(twice) - len(set(twice)) > 0 and repeated("no-task") == {}
     shown = " ".join(cli("tasks", "STS-B", "--show").out.split())
-    assert "repeated test pairs: within 2, STS12 252," in shown and "STS-B, dev 3" in shown
+    assert "repeated test items: within 2, STS12 252," in shown and "STS-B, dev 3" in shown
+
+
+@pytest.mark.slow
+def test_items_that_are_in_training_data(data_dir: Path) -> None:
+    """From the raw files: a task's questions in its own training part, and pairs in those of the STS Benchmark."""
+
+    def letters(text: str) -> str:
+        return "".join(character for character in text.lower() if character.isalnum())
+
+    folder = data_dir / "senteval" / "downstream"
+    questions = [
+        {letters(line.split(" ", 1)[1]) for line in (folder / "TREC" / name).read_text("latin-1").splitlines()}
+        for name in ("TREC_10.label", "train_5500.label")
+    ]
+    assert repeated("TREC") == {"within": 500 - len(questions[0]), "TREC, train": len(questions[0] & questions[1])}
+    train = (folder / "STS" / "STSBenchmark" / "sts-train.csv").read_text("utf-8").splitlines()
+    trained = {tuple(sorted(map(letters, line.split("\t")[5:7]))) for line in train}
+    for name in ("STS14", "SICK-R"):
+        pairs = pairs_of(data_dir, name)
+        tested = {tuple(sorted(map(letters, both))) for both in zip(pairs.first, pairs.second, strict=True)}
+        assert repeated(name)["training pairs STSBenchmark"] == len(tested & trained) > 50
 
 
 @pytest.mark.slow
