@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from released import HuggingFaceAdamW, cross_entropy_of_cosines, linear_rate
+from ten_steps import STEPS, stated
+from test_ports import CHECKS
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime
@@ -22,27 +23,19 @@ from zoo.engine.dropout import set_dropout
 from zoo.recipe import all_recipes, parse_methods
 from zoo.training.loop import train
 
-PAGE = Path(__file__).parents[3] / "docs" / "fidelity.md"
 WORDS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the old {a}" + " again" * (i % 3) for i, a in enumerate(WORDS) for b in WORDS]
 TRIPLETS = [text for i in range(20) for text in (SENTENCES[i], SENTENCES[i + 20], SENTENCES[i], SENTENCES[i + 40])]
 NLI = Corpus("nli", TRIPLETS, ["entailment", "contradiction"] * 20)
-RATE, STEPS = 1e-3, 10
+RATE = 1e-3
 
 Batches = list[tuple[torch.Tensor, ...]]
 Port = Callable[[Any, Any, Batches], list[float]]
 
 
-def stated() -> dict[str, tuple[str, str]]:
-    """By recipe, the largest difference of ten losses, and that with the library's AdamW of 2021; "no port", or ""."""
-    rows = re.findall(r"^\| `([\w-]+-repo)` \|([^|]*)\|([^|]*)\|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: (own.strip(), with_library.strip()) for name, own, with_library in rows}
-
-
 def test_every_repo_recipe_has_an_entry() -> None:
     assert set(stated()) == {name for name in all_recipes() if name.endswith("-repo")}
-    ported = {name for name, (own, _) in stated().items() if own != "no port"}
-    assert ported == {*PORTS, *ELSEWHERE}
+    assert set(stated()) == {*PORTS, *CHECKS, *ELSEWHERE, "prompt-repo"}, "each has a port"
     assert {stated()[name] for name in ELSEWHERE} == {("1e-5", "")}, "the tolerance of those tests"
 
 
