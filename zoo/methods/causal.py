@@ -14,6 +14,7 @@ from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
+from zoo.recipe import added
 from zoo.registry import register_method
 
 SENTENCE = "[X]"
@@ -25,6 +26,9 @@ class CausalRecipe(BackboneRecipe):
 
     template: str = 'This sentence : "[X]" means in one word:"'  # [X] once, or twice for an echo
     pooling: Literal["last", "mean"] = "last"  # state of the row's last token; mean over the tokens of the last [X]
+    period: bool = added(
+        False
+    )  # as in the released code: a period ends each sentence, also in place of a question mark
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,12 +88,19 @@ class Causal(BackboneEncoder[CausalRecipe]):
         """The most tokens of a sentence."""
         return (self.length_limit - self.fixed) // (len(self.parts_of_row) - 1)
 
+    def _ended(self, text: str) -> str:
+        """Return a text as the released code of PromptEOL puts it between double quotes, if `period` says so."""
+        if not self.recipe.period or not text:
+            return text
+        ended = text if text.endswith(tuple(".?\"'")) else f"{text}."
+        return ended.replace('"', "'").removesuffix("?") + ("." if ended.endswith("?") else "")
+
     def token_table(self, texts: list[str]) -> TokenTable:
         """Return the rows of the texts: the template's parts around the sentence, which is cut where there is no room.
 
         An empty text leaves the template alone.
         """
-        clean = [self.lead + clean_text(text, i) for i, text in enumerate(texts)]
+        clean = [self.lead + self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
         table = MEMORY.tokenise(self.backbone.tokenizer, clean, max_length=self.room, add_special_tokens=False)
         first, *others = self.parts_of_row
         rows = [

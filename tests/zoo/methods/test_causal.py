@@ -39,6 +39,26 @@ def test_prompteol_is_the_state_of_the_last_token(tiny_causal: Path) -> None:
         np.testing.assert_allclose(vector, states_of(encoder, ids)[-1], atol=1e-5)
 
 
+def test_the_released_code_ends_a_sentence_in_a_period(tiny_causal: Path) -> None:
+    """The strings of evaluation.py under the template of run_icl.sh for OPT-125M, with blanks for underscores."""
+    encoder = encoder_of("prompteol-repo", tiny_causal)
+    shown = (
+        'This_sentence_:_"A_man_is_smoking."_means_in_one_word:"Smoking".This_sentence_:_"*sent_0*"_means_in_one_word:"'
+    )
+    template = shown.replace("_", " ").replace("*sent 0*", "{}")
+    texts = {
+        "the cat sees a dog": "the cat sees a dog.",
+        "a bird .": "a bird .",
+        "is the river near ?": "is the river near .",
+        'the "old" town': "the 'old' town.",
+        'a "bird"': "a 'bird'",
+    }
+    for (text, wanted), vector in zip(texts.items(), encoder.encode(list(texts)), strict=True):
+        ids = encoder.backbone.tokenizer(template.format(wanted))["input_ids"][:-1]
+        assert encoder.token_table([text]).row(0).tolist() == ids, text
+        np.testing.assert_allclose(vector, states_of(encoder, ids)[-1], atol=1e-5)
+
+
 def test_an_echo_is_the_mean_over_the_second_copy(tiny_causal: Path) -> None:
     encoder = encoder_of("echo", tiny_causal)
     tokenizer = encoder.backbone.tokenizer

@@ -167,6 +167,7 @@ ELSEWHERE = (
     "cot-bert-repo",
     "rankcse-repo",
     "sentence-crops-repo",
+    "prompteol-repo",
 )
 SMALL = ":batch_size=4:learning_rate=1e-3:epochs=1"
 PORTS: dict[str, tuple[Port, str, Corpus]] = {
