@@ -32,8 +32,9 @@ claims --suite sts-dev --methods "prompt:period=true$(template '[X] [MASK] .' '[
   'This sentence : \"[X]\" means [MASK] .' 'Also called [MASK]. [X]')"
 run --no-controls --suite sts,words --methods static-contrastive-neighbours,avg-sif # token tables, and SIF's weights
 claims --suite sts,sts-dev --methods moco
-claims --suite sts --methods moco-2linear,moco-2linear-avg,ptbert-repo,ptbert-sharp,esimcse,promptbert-repo:second_template=null:denoise=false,promptbert-repo:denoise=false,simcse-sup,promptbert-sup-repo,clear,flow-target
-claims --suite sts,words,phrases --methods burt,burt-nli,burt-nli-ptc
+claims --suite sts --methods moco-2linear,moco-2linear-avg,ptbert-repo,ptbert-sharp,esimcse,promptbert-repo:second_template=null:denoise=false,promptbert-repo:denoise=false,simcse-sup,promptbert-sup-repo,clear,flow-target,optiprompt-repo
+claims --suite sts --methods mixcse,simcse-plus-plus,promcse,sentence-crops # after 2022
+claims --suite sts,words,phrases --methods burt,burt-nli,burt-nli-pi,burt-nli-ptc
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; }
 pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,simcse,cls --out "$here/analyses"
 pairs --tasks STS12 --methods static-freq-sub-case-pun,static-avg --out "$here/analyses/short"
