@@ -180,7 +180,7 @@ def test_ten_steps_differ_from_the_port_as_the_page_says(
             torch.testing.assert_close(vectors, their_vectors.float(), atol=limit, rtol=0)
 
 
-def test_the_prompt_s_vectors_are_those_of_the_released_evaluation(vivid_bert: Path) -> None:
+def test_prompt_vectors_are_those_of_the_released_code(vivid_bert: Path) -> None:
     encoder = encoder_of(f"prompt-repo:backbone={vivid_bert}")
     theirs = prompt_port(AutoModel.from_pretrained(vivid_bert), AutoTokenizer.from_pretrained(vivid_bert), TEXTS)
     assert stated()["prompt-repo"] == ("1e-5", "")
