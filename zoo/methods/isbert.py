@@ -1,7 +1,7 @@
 """IS-BERT (Zhang et al., EMNLP 2020): mutual information between a sentence's n-grams and the whole sentence.
 
-The architecture is the paper's. Settings that the paper does not state follow its released code (commit ea6622c). The
-one known difference of that code, no ReLU after the convolutions, is the recipe `isbert-repo.yaml`.
+The architecture is the paper's. Settings that the paper does not state follow its released code (commit ea6622c). That
+code has no ReLU after the convolutions: the recipe `isbert-repo.yaml`, which also names what of it is not followed.
 """
 
 from __future__ import annotations
