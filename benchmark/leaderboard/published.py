@@ -73,6 +73,7 @@ class PrintedRow:
     not_in_paper: bool = False
     differs: str | None = None
     cited: str | None = None
+    ceiling: bool = False
     slip: str | None = None
     observation: str | None = None
     unlike: Mapping[str, str] = field(default_factory=dict)
@@ -353,6 +354,11 @@ def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons
     return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
 
 
+def ceilings(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
+    """Return the published rows of people's scores that have columns in `suite`, each with the result of `columns`."""
+    return [(line, columns) for line, columns in _in_suite(suite) if line.row.ceiling]
+
+
 def remarks(suite: Suite, kind: Literal["slip", "observation"]) -> list[tuple[PublishedRow, str]]:
     """Return the published rows of `suite` with a slip in print, or with an observation, and what it is."""
     return [(line, text) for line, _ in _in_suite(suite) if (text := getattr(line.row, kind))]
@@ -381,6 +387,7 @@ def _about(line: PublishedRow) -> Entry:
         "backbone": line.row.backbone,
         "setting": line.row.setting,
         "metric": line.row.metric,
+        "subset": line.row.subset,
         "reported_from": line.row.reported_from,
         "aggregation": line.row.aggregation or line.table.aggregation,
         "split": line.table.split,
@@ -414,6 +421,7 @@ def cited_entries(suite: Suite) -> list[Entry]:
         {
             **_about(line),
             "cited": line.row.cited,
+            "ceiling": line.row.ceiling,
             "scores": {k: line.scores[column] for k, (column, _) in found.items()},
             "printed": {k: line.text(column) for k, (column, _) in found.items()},
             "reasons": list(dict.fromkeys(reason for _, several in found.values() for reason in several)),

@@ -60,6 +60,7 @@ def markdown(table: Table) -> str:
         *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),
         "",
         *_rows(columns, table.rows),
+        *([] if table.partial else _ceilings(columns, table)),
     ]
     if table.legend:
         lines += ["", markdown_text(table.legend)]
@@ -82,6 +83,16 @@ def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
     sides = [":--" if column.format in WORDS else "--:" for column in columns]
     body = [markdown_row([column.text(row) for column in columns]) for row in rows]
     return [markdown_row([column.head for column in columns]), f"|{'|'.join(sides)}|", *body]
+
+
+def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
+    """Return a line for each row of people's scores: they have no rank, and their pairs stand under the conditions."""
+    lines = []
+    for line, found in published.ceilings(table.suite):
+        texts = {task: line.text(column) for task, (column, _) in found.items()}
+        texts |= {"method": f"{line.row.method} ({line.table.paper})", "conditions": line.row.subset or ""}
+        lines.append(markdown_row([texts.get(column.name, "") for column in columns]))
+    return lines
 
 
 def _csv(table: Table) -> str:

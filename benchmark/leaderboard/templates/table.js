@@ -90,6 +90,13 @@ function tableCell(row, column) {
   return make("td", { class: column.css, tabindex: -1 }, text);
 }
 
+// What people score: the last line, wherever the others are sorted to.
+function ceilingLine(one, columns) {
+  const text = (column) => column.name === "condition" ? one.subset : one.printed[column.name] ?? "";
+  return make("tr", { class: "ceiling", title: one.observation }, make("td", { class: "pick" }), ...columns.map((column) => column.name === "method"
+    ? make("th", { scope: "row", class: column.css }, `${one.method} (${one.paper})`) : make("td", { class: column.css }, text(column), column.cell ? make("span", { class: "sd" }) : null)));
+}
+
 function sortedRows(rows, column, direction) {
   const sign = direction === "ascending" ? 1 : -1;
   const missing = (value) => value === null || value === "";
@@ -110,7 +117,8 @@ function buildTable(section, onChange, remember) {
   const head = make("tr", {}, make("th", { class: "pick", scope: "col" }, make("span", { class: "unseen" }, "Plot")));
   const body = make("tbody");
   const table = make("table", { role: "grid", "aria-describedby": `${section.id}-help` },
-    make("caption", { class: "unseen" }, section.title), make("thead", {}, head), body);
+    make("caption", { class: "unseen" }, section.title), make("thead", {}, head), body,
+    make("tfoot", {}, ...section.cited.filter((one) => one.ceiling).map((one) => ceilingLine(one, columns))));
   columns.forEach((column) => {
     const button = make("button", { type: "button" }, column.title);
     column.head = make("th", { scope: "col", class: column.css.replace("quiet", "").trim(),

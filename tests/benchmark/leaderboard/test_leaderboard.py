@@ -427,7 +427,8 @@ def test_the_three_files_agree() -> None:
     lines = list(csv.DictReader(io.StringIO(files["sts.csv"], newline="")))
     text = files["sts.md"].partition("## Cost")[0]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    header, rows = cells[0], cells[2:]
+    header, rows, people = cells[0], cells[2:-1], cells[-1]
+    assert people[1] == "people (HUME)" and [one["method"] for one in content["cited"] if one["ceiling"]] == ["people"]
     assert [row["method"] for row in content["rows"]] == [line["method"] for line in lines] == [row[1] for row in rows]
     assert {row["method"] for row in content["rows"]} == {"alpha", "beta", "gamma"}
     for entry, line, row in zip(content["rows"], lines, rows, strict=True):

@@ -40,7 +40,7 @@ def test_names_and_reasons_cannot_break_the_markdown_table() -> None:
     for record in records:
         record["method"]["sources"]["backbone"]["name"] = "tiny|er"
     text = markdown(table_of(records))
-    header, _, row, *cost = (line for line in text.splitlines() if line.startswith("|"))
+    header, _, row, _people, *cost = (line for line in text.splitlines() if line.startswith("|"))
     assert len({line.replace("\\|", "").count("|") for line in cost}) == 1
     assert row.replace("\\|", "").count("|") == header.count("|")
     note = next(line for line in text.splitlines() if "first line" in line)

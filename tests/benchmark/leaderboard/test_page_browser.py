@@ -173,9 +173,11 @@ def test_systems_that_are_only_cited_stand_below(browser: Browser, small: Path) 
     lines = {line.text.split()[0]: line.text for line in browser.all(".cited tbody tr")}
     assert summary.text == f"Cited, not measured ({len(browser.all('.cited tbody tr'))})"
     assert "its recurrent decoder" in lines["SkipThought"]
+    (people,) = browser.all("tfoot tr")  # below the rows, wherever these are sorted to
+    assert people.text.startswith("people (HUME)") and "91.21" in people.text and people.is_displayed()
     assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
     browser.driver.find_element(By.ID, "tab-pocket").click()
-    assert browser.all(".cited") == []
+    assert browser.all(".cited") == [] and not any(one.is_displayed() for one in browser.all("tfoot tr"))
     assert browser.problems() == []
 
 

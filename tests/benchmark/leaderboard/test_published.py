@@ -95,6 +95,24 @@ def test_the_spread_of_fifty_seeds() -> None:
     assert not beside[1].compared and not beside[2].compared
 
 
+@pytest.mark.parametrize("name", ["sts", "sts-raw"])
+def test_people_stand_below_the_rows_without_a_rank(name: str) -> None:
+    """On the three tasks of which HUME had pairs scored; a trial's table has none."""
+    (table,) = build_tables(records("simcse", suite(name).tasks), [suite(name)])
+    lines = table_files(table)[f"{name}.md"].splitlines()
+    last = max(at for at, line in enumerate(lines[: lines.index("## Cost")]) if line.startswith("|"))
+    cells = [cell.strip() for cell in lines[last].strip("|").split("|")]
+    assert cells[:2] == ["", "people (HUME)"] and cells[-1] == "50 pairs (SICK-R 40)"
+    scores = dict(zip(suite(name).columns, cells[2:], strict=False))
+    assert {task: value for task, value in scores.items() if value} == {
+        "STS12": "91.21",
+        "STS-B": "80.35",
+        "SICK-R": "82.65",
+    }
+    (trial,) = build_tables(records("simcse", suite(name).tasks, limit=20), [suite(name)])
+    assert "people" not in table_files(trial)[f"{name}-trial.md"]
+
+
 def test_an_average_that_is_not_its_rows_mean_is_marked() -> None:
     """By our own arithmetic; the reference's tolerance is half a unit of the last printed digit."""
     wrong = 0
@@ -132,7 +150,7 @@ def test_named_recipes_exist_other_rows_say_why_none_does() -> None:
     assert {task for place in book.places.values() for task in (*place.same, *place.other)} <= tasks
     systems = {line.row.method for line in book.lines if line.row.cited}
     assert systems == {
-        "CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "Universal Sentence Encoder",
+        "CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "Universal Sentence Encoder", "people",
     }  # fmt: skip
 
 
@@ -295,7 +313,7 @@ def test_files_stand_beside_the_table_and_hold_what_they_should() -> None:
     columns = [len(re.findall(r"(?<!\\)\|", line)) for line in lines if line.startswith("|")]
     assert set(columns) == {14, 13}  # compared and not; cited
     content = json.loads(files["sts.json"])
-    assert {e["method"] for e in content["cited"]} == {"CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST"}
+    assert {e["method"] for e in content["cited"]} == {"CLEAR", "SkipThought", "InferSent-2", "GenSen_LAST", "people"}
     assert not {e["method"] for e in content["cited"]} & {row["method"] for row in content["rows"]}
     assert [bool(row["published"]) for row in sorted(content["rows"], key=lambda r: r["method"])] == [False, True]
 
