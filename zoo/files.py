@@ -311,12 +311,12 @@ def sha256_file(path: Path) -> str:
 
 
 SUMS = "SHA256SUMS"
-_TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp")  # of the files of atomic_path
+TEMPORARY_NAME = re.compile(r"\..*\.[a-z0-9_]{8}\.tmp")  # of the files of atomic_path
 
 
 def hashes_of(folder: Path) -> dict[str, str]:
     """Return the sha256 of every file below a folder, by relative path; without temporary files of `atomic_path`."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not _TEMPORARY_NAME.fullmatch(path.name))
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not TEMPORARY_NAME.fullmatch(path.name))
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files}
 
 

@@ -272,12 +272,12 @@ def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
 
 
 def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
-    from benchmark.run.estimate import estimate_seconds
+    from benchmark.run.estimate import Counted, estimate_seconds
     from zoo.hardware import matrix_speed
 
     runtime = prepared.runtime
     speed = matrix_speed(runtime.device, runtime.precision)
-    found = []
+    found, counted = [], Counted()
     for plan in prepared.plan.encoders:
         known = plan.missing is None
         found.append(
@@ -287,7 +287,7 @@ def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
                 "seed": plan.seed,
                 "cells": len(plan.cells),
                 "done": sum(records.finished(plan.name, c.task.name, c.key) is not None for c in plan.cells),
-                "seconds": estimate_seconds(plan, records, speed, runtime.allow_pickle) if known else None,
+                "seconds": estimate_seconds(plan, records, speed, counted, runtime.allow_pickle) if known else None,
                 "missing": plan.missing,
                 "no_data": [c.task.name for c in plan.cells if c.task.data is None],
             }

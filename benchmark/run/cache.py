@@ -33,6 +33,7 @@ DEFAULT_GB = 4.0
 _MOST_GB = 10**6  # a petabyte; a larger number is a mistake
 _SEGMENT_BYTES = 2**26  # of vectors: limits the memory for writing, and what must be read for a few texts
 _DIGEST = 16  # bytes of a text's digest
+_LOOK_SHARE = 100  # it is measured about once per hundredth of its limit that is added: listing many files takes time
 
 
 def embeddings_folder() -> Path:
@@ -139,7 +140,8 @@ class Entry:
                 rows = slice(start, start + size)
                 path = self.folder / f"{secrets.token_hex(8)}.safetensors"
                 _write(path, texts[rows], vectors[rows], covered[rows], facts)
-            self.cache.make_room()
+            if secrets.randbelow(max(self.cache.most_bytes, 1)) < _LOOK_SHARE * vectors.nbytes:
+                self.cache.make_room()
         except (ZooError, OSError) as error:
             self.cache.say(f"warning: vectors are not kept: {error}")
 

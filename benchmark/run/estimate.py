@@ -44,22 +44,34 @@ def parameters_of(path: Path) -> int | None:
     return layers * (4 * width * width + 2 * width * inner)
 
 
+Counted = dict[object, float]
+"""Characters of tasks and tokens of training texts, which are counted once for all encoders of a plan."""
+
+
 def estimate_seconds(
-    encoder_plan: EncoderPlan, records: Records, speed: float, allow_pickle: bool = False
+    encoder_plan: EncoderPlan, records: Records, speed: float, counted: Counted, allow_pickle: bool = False
 ) -> float | None:
-    """Return the seconds left for one encoder (0 where every cell is finished), or None where its size is unknown."""
+    """Return the seconds left for one encoder (0 where every cell is finished), or None where its size is unknown.
+
+    `counted` is empty for the first encoder of a plan, and is filled for the others.
+    """
     pending = [c for c in encoder_plan.cells if records.finished(encoder_plan.name, c.task.name, c.key) is None]
     if not pending:
         return 0.0
     parameters = _matmul_parameters(encoder_plan, allow_pickle)
     if parameters is None:
         return None
-    characters = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})
-    tokens = 0.0
-    if encoder_plan.corpus is not None:
+    names = tuple(cell.task.name for cell in pending)
+    if names not in counted:
+        counted[names] = sum(len(text) for text in {t for c in pending if c.task.data for t in c.task.data.texts()})
+    tokens, corpus = 0.0, encoder_plan.corpus
+    if corpus is not None:
         longest = getattr(encoder_plan.recipe, "train_max_length", None) or 512
-        tokens = sum(min(len(s) / _CHARACTERS_PER_TOKEN + 2, longest) for s in encoder_plan.corpus.sentences)
-    return seconds_of(parameters, characters, tokens, encoder_plan.traits.training_passes, speed)
+        if (id(corpus), longest) not in counted:
+            lengths = (min(len(text) / _CHARACTERS_PER_TOKEN + 2, longest) for text in corpus.sentences)
+            counted[id(corpus), longest] = sum(lengths)
+        tokens = counted[id(corpus), longest]
+    return seconds_of(parameters, counted[names], tokens, encoder_plan.traits.training_passes, speed)
 
 
 def time_of_processes(
@@ -82,8 +94,7 @@ def time_of_processes(
     torch.set_num_threads(all_threads)
     low, high = sorted((1.0, all_threads / threads))
     slower = min(max(speed / of_one, low), high)
-    records = Records(results)
-    seconds = sorted((_seconds(one, records, speed, runtime) for one in plan.encoders), reverse=True)
+    seconds = sorted(_expected(plan.encoders, Records(results), speed, runtime).values(), reverse=True)
     busy = [started] * count
     for one in seconds:  # the longest first, each by the process that is free first
         busy[busy.index(min(busy))] += one * slower
@@ -106,41 +117,52 @@ class Remaining:
     names: dict[str, str] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # Sums over the encoders that take time, so that not all are added up again after each one.
+        self._by_name: dict[str, _OfName] = {}
+        for key, seconds in self.expected.items():
+            of_name = self._by_name.setdefault(self.names[key], _OfName())
+            of_name.waiting += seconds > 0
+            of_name.expected += seconds
+        self._by_seeds, self._by_sizes = 0.0, sum(self.expected.values())  # left, by what predicts it
+        self._worked, self._worked_expected = 0.0, 0.0
+
     @classmethod
     def of(cls, plans: Iterable[EncoderPlan], records: Records, runtime: Runtime) -> Remaining:
         """Estimate every encoder of a plan by its sizes."""
         plans = list(plans)
-        found = cls(names={plan.key: plan.name for plan in plans})
-        found.expected = {plan.key: _seconds(plan, records, _NOMINAL, runtime) for plan in plans}
-        if sum(found.expected.values()) > _LONG_SECONDS:
+        expected, timed = _expected(plans, records, _NOMINAL, runtime), False
+        if sum(expected.values()) > _LONG_SECONDS:
             from zoo.hardware import matrix_speed
 
             speed = matrix_speed(runtime.device, runtime.precision)
-            found.expected = {plan.key: _seconds(plan, records, speed, runtime) for plan in plans}
-            found.timed = True
-        return found
+            expected, timed = _expected(plans, records, speed, runtime), True
+        return cls(expected, timed, {plan.key: plan.name for plan in plans})
 
     def done(self, key: str, seconds: float) -> None:
         """Count an encoder as done after `seconds`."""
-        self.spent[key] = self.spent.get(key, 0.0) + seconds
+        expected = self.expected.get(key, 0.0)
+        if key in self.spent or not expected:
+            return
+        self.spent[key] = seconds
+        self._worked, self._worked_expected = self._worked + seconds, self._worked_expected + expected
+        of_name = self._by_name[self.names[key]]
+        if of_name.worked:
+            self._by_seeds -= of_name.left()
+        else:
+            self._by_sizes -= of_name.expected
+        of_name.waiting -= 1
+        of_name.worked += 1
+        of_name.seconds += seconds
+        self._by_seeds += of_name.left()
 
     def seconds(self) -> float | None:
         """Return the seconds left, None while unknown; earlier seeds of a method predict the time of its later ones."""
-        waiting = [key for key in self.expected if key not in self.spent]
-        worked = {key: seconds for key, seconds in self.spent.items() if self.expected.get(key, 0.0) > 0}
-        if not worked and not self.timed:
+        if not self.spent and not self.timed:
             return None
         prior = _PRIOR_SECONDS if self.timed else 0.0
-        ratio = (sum(worked.values()) + prior) / (sum(self.expected[key] for key in worked) + prior)
-        by_name: dict[str, list[float]] = {}
-        for key, seconds in worked.items():
-            by_name.setdefault(self.names[key], []).append(seconds)
-        total = 0.0
-        for key in waiting:
-            same = by_name.get(self.names[key])
-            known = same is not None and self.expected[key] > 0
-            total += sum(same) / len(same) if known and same else ratio * self.expected[key]
-        return total
+        ratio = (self._worked + prior) / (self._worked_expected + prior)
+        return max(self._by_seeds + ratio * self._by_sizes, 0.0)  # sums of floats may end a little below 0
 
     def text(self) -> str:
         """Return ", about 1:02:03 left in all", or "" while nothing is known."""
@@ -148,11 +170,25 @@ class Remaining:
         return "" if seconds is None else f", about {clock(seconds)} left in all"
 
 
-def _seconds(plan: EncoderPlan, records: Records, speed: float, runtime: Runtime) -> float:
-    if plan.missing is not None:
-        return 0.0
-    try:
-        found = estimate_seconds(plan, records, speed, runtime.allow_pickle)
-    except ZooError:  # the error is reported when the encoder is measured
-        return 0.0
-    return _UNKNOWN_SECONDS if found is None else found
+@dataclass
+class _OfName:
+    """The encoders of one method: how many wait and have worked, in how many seconds, and what all were expected to."""
+
+    waiting: int = 0
+    worked: int = 0
+    seconds: float = 0.0
+    expected: float = 0.0
+
+    def left(self) -> float:
+        return self.waiting * self.seconds / self.worked
+
+
+def _expected(plans: Iterable[EncoderPlan], records: Records, speed: float, runtime: Runtime) -> dict[str, float]:
+    found, counted = {}, Counted()
+    for plan in plans:
+        try:
+            seconds = 0.0 if plan.missing else estimate_seconds(plan, records, speed, counted, runtime.allow_pickle)
+        except ZooError:  # the error is reported when the encoder is measured
+            seconds = 0.0
+        found[plan.key] = _UNKNOWN_SECONDS if seconds is None else seconds
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
@@ -12,18 +12,28 @@ from benchmark.metrics.significance import LEVEL
 from benchmark.run.controls import controls_for
 from benchmark.run.marks import MethodMarks
 from benchmark.run.options import RunOptions
-from benchmark.run.plan import Plan, ResolvedMethod, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
+from benchmark.run.plan import Plan, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.run.sequential import looks_of, pair_of
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
-from zoo.encoder import Runtime
+from zoo.encoder import Corpus, Runtime
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
 from zoo.hardware import make_runtime
 from zoo.progress import Progress
 from zoo.recipe import all_recipes, parse_methods
+
+
+@dataclass
+class Inputs:
+    """What a process reads once for all plans of one run: tasks with their data, and training texts."""
+
+    tasks: list[LoadedTask] = field(default_factory=list)
+    dev: LoadedTask | None = None
+    texts: dict[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
+    hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)  # of a `Setting`
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class Prepared:
     dev: LoadedTask
     runtime: Runtime
     suites: tuple[str, ...]  # the suites whose tables it fills: names or files
+    inputs: Inputs
     deaths: tuple[Path, ...] = ()  # marks of processes that died while they made a plan
 
 
@@ -44,13 +55,17 @@ def prepare(
     given: Sequence[tuple[str | None, object]] | None = None,
     version: str | None = None,
     progress: Progress | None = None,
+    only: str | None = None,
+    inputs: Inputs | None = None,
 ) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
     With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` has
     encoders that replace the methods, each with a name or None for its own. An object is measured anew in every call,
-    unless `version` says that it is the same as before.
+    unless `version` says that it is the same as before. `only` names the one row that is planned, with all its seeds;
+    `inputs` has what this process has read before, and is filled with what it reads now.
     """
+    inputs = inputs or Inputs()
     part, parts = options.part()
     options.trackers()  # raises before any work if one is not installed
     suites = suites_for(options.suites, options.tasks)
@@ -59,8 +74,14 @@ def prepare(
     if given is None:
         if options.backbone in recipes:
             raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
-        methods = resolve_methods(parse_methods(options.methods, recipes), options.recipe_defaults())
-        methods = renamed(methods, options.label)
+        specs = parse_methods(options.methods, recipes)
+        rows = dict(zip(labels_of(options.label, [spec.name for spec in specs]), specs, strict=True))
+        if only in rows:
+            rows, options = {only: rows[only]}, replace(options, controls=False)
+        methods = resolve_methods(list(rows.values()), options.recipe_defaults())
+        if options.label is not None:
+            pairs = zip(rows, methods, strict=True)
+            methods = [replace(method, name=name, recipe_name=method.name) for name, method in pairs]
     names = choose_tasks(suite, options.tasks)
     if options.dev is not None:
         options = replace(options, dev=TASKS.canonical(options.dev))
@@ -74,7 +95,7 @@ def prepare(
             check_texts(text, allowed)
     if progress is not None:
         runtime = replace(runtime, progress=progress)
-    loaded = load_tasks(names, data, options.limit)
+    loaded = inputs.tasks = inputs.tasks or load_tasks(names, data, options.limit)
     if given is not None:
         from benchmark.run.objects import methods_of  # imports torch
 
@@ -87,21 +108,25 @@ def prepare(
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
-    dev = _dev_task(options.dev or suite.dev, loaded, data, options.limit)
+    methods = [method for method in methods if only in (None, method.name)]
+    dev = inputs.dev = inputs.dev or _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
     marks = MethodMarks(options.results / "encoders", write)
+    kinds = {text_kind(method.traits) for method in methods}
+    inputs.texts |= _texts(kinds - inputs.texts.keys(), options, suite, data, loaded, runtime)
     setting = Setting(
         tasks=loaded,
         runtime=runtime,
-        texts=_texts({text_kind(method.traits) for method in methods}, options, suite, data, loaded, runtime),
+        texts=inputs.texts,
         dev=dev,
         limit=options.limit,
         marks=marks,
+        _hashed=inputs.hashed,
     )
     plan = make_plan(methods, range(options.first_seed, options.seeds or suite.seeds), setting)
-    plan.encoders = plan.encoders[part::parts]
-    if options.until_told_apart is not None:
+    plan.encoders = plan.encoders if only else plan.encoders[part::parts]
+    if options.until_told_apart is not None and only is None:
         a, b = pair_of(options, plan.encoders)
         if options.first_seed:
             plan.encoders = [one for one in (*a, *b) if one.seed is not None]
@@ -115,22 +140,22 @@ def prepare(
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
     named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
-    return Prepared(plan, dev, runtime, tuple(named), tuple(marks.left))
+    return Prepared(plan, dev, runtime, tuple(named), inputs, tuple(marks.left))
 
 
-def renamed(methods: list[ResolvedMethod], labels: str | None) -> list[ResolvedMethod]:
-    """Return the methods renamed to the given labels; raises UsageError unless there is one label for each."""
+def labels_of(labels: str | None, methods: list[str]) -> list[str]:
+    """Return the names of the methods' rows: the given labels, one for each of them; raises UsageError for others."""
     if labels is None:
         return methods
     if not labels.isascii() and any("\ud800" <= letter <= "\udfff" for letter in labels):
         raise UsageError(f"--label {labels!r} is not UTF-8, which records and tables are; write it in UTF-8.")
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(methods) or not all(names):
-        called = ", ".join(method.name for method in methods)
+        called = ", ".join(methods)
         raise UsageError(f"--label {labels}: give a name for each method, separated by commas: {called}.")
     if len(set(names)) < len(names):
         raise UsageError(f"--label {labels}: two rows would have one name.")
-    return [replace(method, name=name, recipe_name=method.name) for method, name in zip(methods, names, strict=True)]
+    return names
 
 
 def _texts(

@@ -19,7 +19,7 @@ from zoo.progress import Progress
 from zoo.registry import METHODS, Registered, Registry, load_plugin_file
 
 if TYPE_CHECKING:
-    from benchmark.run.prepare import Prepared
+    from benchmark.run.prepare import Inputs, Prepared
     from benchmark.run.runner import Outcome
     from zoo.training.team import Team
 
@@ -36,12 +36,26 @@ class Job:
     version: str | None = None  # of the encoders that are objects
     team: Team | None = None  # the processes that torchrun started; this one is the first of them
 
-    def prepare(self, options: RunOptions | None = None, *, write: bool = True) -> Prepared:
-        """Return the plan of the job, or of the job with other options; raises the errors of `prepare`."""
+    def prepare(
+        self,
+        options: RunOptions | None = None,
+        *,
+        write: bool = True,
+        only: str | None = None,
+        inputs: Inputs | None = None,
+    ) -> Prepared:
+        """Return the plan of the job, of the job with other options, or of the row `only`, as `prepare` does."""
         from benchmark.run.prepare import prepare
 
-        chosen = options or self.options
-        return prepare(chosen, write=write, given=self.given, version=self.version, progress=self.progress)
+        return prepare(
+            options or self.options,
+            write=write,
+            given=self.given,
+            version=self.version,
+            progress=self.progress,
+            only=only,
+            inputs=inputs,
+        )
 
 
 class Executor(ABC):

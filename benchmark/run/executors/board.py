@@ -1,7 +1,9 @@
-"""Collects the progress of many processes: each writes to a board, and the first process reads it."""
+"""What workers and the command tell each other: progress, checkpoints of trainings, and files to go on from."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import io
 import re
 import sys
@@ -9,8 +11,12 @@ import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from typing import Any, TextIO, cast
+from typing import Any, NamedTuple, TextIO, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import MissingError
 from zoo.progress import Bar, Progress
 
 _OF_RAY = re.compile(r"(?:\x1b\[\d+m)*\(raylet[^)]*\)(?:\x1b\[\d+m)* (.*)")
@@ -20,12 +26,36 @@ _SECONDS = 2.0  # seconds between two messages about a bar
 _STALE = 30.0  # seconds after which a state is outdated, for example because its worker was lost
 
 
+Files = dict[str, NDArray[np.uint8]]
+"""The bytes of files by their paths in a results folder."""
+
+
+class News(NamedTuple):
+    """What workers have told since the last reading; the keys are those of encoders."""
+
+    lines: list[str]
+    states: dict[str, str]  # only recent ones
+    saved: dict[str, Files]  # the last checkpoint of a training, with all files that it needs
+    wanted: list[str]  # encoders whose files a worker waits for
+
+
+def ray_library() -> Any:
+    """Return the module `ray`; raises MissingError without the extra."""
+    try:
+        return importlib.import_module("ray")
+    except ImportError as error:
+        raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
+
+
 class Board:
-    """A Ray actor with the lines printed since the last reading, and the state of each encoder."""
+    """A Ray actor: what workers have told since the last reading, and the files that the command gives to them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.states: dict[str, tuple[str, float]] = {}
+        self.saved: dict[str, Files] = {}
+        self.wanted: list[str] = []
+        self.given: dict[str, asyncio.Future[Files]] = {}
 
     def say(self, line: str) -> None:
         """Add a line."""
@@ -35,11 +65,29 @@ class Board:
         """Set the state of an encoder."""
         self.states[key] = state, time.monotonic()
 
-    def take(self) -> tuple[list[str], dict[str, str]]:
-        """Return the lines since the last call, and the recent states."""
-        lines, self.lines = self.lines, []
+    def save(self, key: str, files: Files) -> None:
+        """Keep the files of an encoder's last checkpoint until the command takes them."""
+        self.saved[key] = files
+
+    async def ask(self, key: str) -> Files:
+        """Return the files that the command has of an encoder, once it has given them."""
+        self.given[key] = asyncio.get_running_loop().create_future()
+        self.wanted.append(key)
+        return await self.given[key]
+
+    def give(self, key: str, files: Files) -> None:
+        """Answer a worker that asks for the files of an encoder."""
+        answer = self.given.pop(key, None)
+        if answer is not None and not answer.done():
+            answer.set_result(files)
+
+    def take(self) -> News:
+        """Return what was told since the last call."""
         now = time.monotonic()
-        return lines, {key: state for key, (state, at) in self.states.items() if now - at < _STALE}
+        states = {key: state for key, (state, at) in self.states.items() if now - at < _STALE}
+        news = News(self.lines, states, self.saved, self.wanted)
+        self.lines, self.saved, self.wanted = [], {}, []
+        return news
 
 
 class BoardProgress(Progress):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ class Claims:
 
     folder: Path
     owner: int  # the number of the worker
-    finished: list[str] = field(default_factory=list)  # keys of the encoders that it has finished
 
     def take(self, key: str) -> bool:
         """Claim an encoder; returns whether nobody has claimed it before."""
         own = self.folder / f"owner-{self.owner}"
-        own.write_text(str(self.owner))
+        if not own.is_file():  # a second writing would empty its claims for a moment, in which it may be killed
+            own.write_text(str(self.owner))
         try:
             os.link(own, self._claim(key))  # at once with its owner's number, wherever this process is killed
         except FileExistsError:
@@ -32,19 +32,20 @@ class Claims:
 
     def finish(self, key: str, outcome: Mapping[str, Any]) -> None:
         """Note that an encoder is finished, and what this worker has done so far."""
-        self.finished.append(key)
-        write_json(self.folder / f"outcome-{self.owner}.json", {"finished": self.finished, "outcome": dict(outcome)})
+        write_json(self.folder / f"outcome-{self.owner}.json", {"last": key, "outcome": dict(outcome)})
+        self._claim(key).with_suffix(".done").touch()
 
     def unfinished(self, keys: Iterable[str]) -> tuple[list[str], dict[str, Any]]:
         """Return which encoders the worker, now dead, had claimed and not finished, and what it has done."""
         try:
             known = read_json(self.folder / f"outcome-{self.owner}.json")
         except MissingError:
-            known = {"finished": [], "outcome": {}}
-        claimed = [
-            key for key in keys if self._claim(key).is_file() and self._claim(key).read_text() == str(self.owner)
+            known = {"last": None, "outcome": {}}
+        left = [key for key in keys if key != known["last"] and not self._claim(key).with_suffix(".done").is_file()]
+        claims = ((key, self._claim(key)) for key in left)
+        return [key for key, claim in claims if claim.is_file() and claim.read_text() == str(self.owner)], known[
+            "outcome"
         ]
-        return [key for key in claimed if key not in known["finished"]], known["outcome"]
 
     def release(self, key: str) -> None:
         """Give an encoder back, so that another worker can claim it."""

@@ -2,176 +2,38 @@
 
 The task trains and measures its encoder as a run on one machine does. If it can access the command's results folder, it
 works there; otherwise it works in a folder of its own, and records, pair scores and trained weights are returned
-through Ray's object store.
+through Ray's object store. So are the checkpoints of its training, from which another worker goes on if it is lost.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import os
 import secrets
-import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from benchmark.records.schema import parse_record
-from benchmark.records.store import Records
 from benchmark.run.estimate import Remaining
-from benchmark.run.executors import Executor, Job, load_plugins
-from benchmark.run.executors.board import Board, BoardProgress, ray_messages
-from benchmark.run.executors.here import runner_of
+from benchmark.run.executors import Executor, Job
+from benchmark.run.executors.board import Board, News, ray_library, ray_messages
+from benchmark.run.executors.remote import EncoderJob, Report, files_of, keep, saved, work
 from benchmark.run.executors.shares import Share, gpu_memory, memory_of, said_shares
-from benchmark.run.plan import EncoderPlan, Plan
+from benchmark.run.plan import EncoderPlan, text_kind
 from benchmark.run.prepare import Prepared
 from benchmark.run.runner import Outcome, Runner
 from benchmark.run.stop import Stop
-from zoo import __version__
-from zoo.errors import Interrupted, MissingError, UsageError, ZooError
-from zoo.files import atomic_path, write_text
+from zoo.errors import MissingError, UsageError, ZooError
+from zoo.files import write_text
 from zoo.progress import Bar, Progress
 
 _RETRIES = 3  # how often an encoder is tried again after its worker was lost
 _STOP_SECONDS = 60.0  # seconds in which trainings write their checkpoints after a signal
-
-
-@dataclass(frozen=True)
-class EncoderJob:
-    """What a worker needs for one encoder."""
-
-    job: Job
-    key: str  # of the encoder
-    cells: frozenset[str]  # keys of the unfinished cells
-    number: tuple[int, int]  # the encoder's number in the plan, and the number of encoders
-    plugins: tuple[tuple[str, str], ...]  # path and text of each file
-    mark: tuple[str, str]  # name and text of a file in the results folder
-    folder: str  # the working folder of the command
-    threads: int
-    version: str = __version__
-
-
-@dataclass
-class Report:
-    """What a task did; one without the command's folder adds `records` (JSON, predicted, gold) and `files`.
-
-    Ray keeps a report in its object store, out of which the command reads the files without a copy.
-    """
-
-    outcome: Outcome = field(default_factory=Outcome)
-    records: list[tuple[bytes, bytes | None, bytes | None]] = field(default_factory=list)
-    files: dict[str, NDArray[np.uint8]] = field(default_factory=dict)  # of encoders, by their paths in the folder
-    stopped: bool = False
-
-
-def work(job: EncoderJob, board: Any) -> Report:
-    """Train and measure one encoder; this is the function of a Ray task.
-
-    Raises ZooError where the worker has another version of the project, other data or other weights.
-    """
-    if job.version != __version__:
-        raise ZooError(f"{_here()} has zoo-bench {__version__} and the command {job.version}: install one everywhere.")
-    with suppress(OSError):  # on another file system the folder does not exist; only absolute paths can work there
-        os.chdir(job.folder)
-    import torch
-
-    torch.set_num_threads(job.threads)
-    _load_plugins(job.plugins)
-    prepared = _prepared(job.job)
-    plan = next((plan for plan in prepared.plan.encoders if plan.key == job.key), None)
-    cells = () if plan is None else tuple(cell for cell in plan.cells if cell.key in job.cells)
-    if plan is None or len(cells) < len(job.cells):
-        raise ZooError(f"{_here()} plans another run: its data, weights or code differ from those of the command.")
-    own = replace(
-        prepared,
-        plan=Plan([replace(plan, cells=cells)]),
-        runtime=replace(prepared.runtime, progress=BoardProgress(board, job.key, f"{_here()}: ")),
-    )
-    name, text = job.mark
-    try:
-        shared = (job.job.options.results / name).read_text("utf-8") == text
-    except OSError:
-        shared = False
-    if shared:
-        return _measure(own, job.job, job.number)
-    with tempfile.TemporaryDirectory(prefix="zoo-bench-") as place:
-        elsewhere = replace(job.job, options=replace(job.job.options, results=Path(place)))
-        report = _measure(own, elsewhere, job.number)
-        report.records = list(_packed(Records(Path(place))))
-        paths = [path for path in Path(place).glob("encoders/*/**/*") if path.is_file()]
-        report.files = {path.relative_to(place).as_posix(): np.fromfile(path, np.uint8) for path in paths}
-        report.outcome.set_aside = []
-        return report
-
-
-def _measure(prepared: Prepared, job: Job, number: tuple[int, int]) -> Report:
-    runner = runner_of(prepared, job)
-    runner.number = number
-    try:
-        return Report(runner.run(prepared.plan))
-    except Interrupted:
-        return Report(runner.outcome, stopped=True)
-
-
-def _packed(records: Records) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-    for path in sorted((records.folder / "records").glob("*/*.json")):
-        content = path.read_bytes()
-        record = parse_record(content, str(path))
-        if not record.get("pairs"):
-            yield content, None, None
-            continue
-        predicted, gold = records.pair_scores(record)
-        yield content, predicted.tobytes(), gold.tobytes()
-
-
-def keep(records: Records, report: Report) -> None:
-    """Write what was returned through Ray to the results folder; raises CorruptError for an invalid record."""
-    for name, data in report.files.items():
-        path = records.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_path(path) as new:
-            data.tofile(new)
-    for content, predicted, gold in report.records:
-        record = parse_record(content, "a record from another machine")
-        pairs = None
-        if predicted is not None and gold is not None:
-            pairs = np.frombuffer(predicted, "<f4"), np.frombuffer(gold, "<f4")
-        records.write({name: value for name, value in record.items() if name != "pairs"}, pairs)
-
-
-def _here() -> str:
-    return f"{socket.gethostname()}-{os.getpid()}"
-
-
-@functools.lru_cache(maxsize=1)  # a worker measures many encoders of one run, one after the other
-def _prepared(job: Job) -> Prepared:
-    return replace(job, progress=Progress.silent()).prepare(write=False)
-
-
-@functools.cache
-def _load_plugins(plugins: tuple[tuple[str, str], ...]) -> None:
-    for name, text in plugins:
-        path = Path(name)
-        if not path.is_file():
-            path = Path(tempfile.mkdtemp(prefix="zoo-bench-plugin-")) / path.name
-            path.write_text(text, encoding="utf-8")
-        load_plugins([path])
-
-
-def ray_library() -> Any:
-    """Return the module `ray`; raises MissingError without the extra."""
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise MissingError("--executor ray needs the extra: pip install 'zoo-bench[ray]'.") from error
+_WAIT_SECONDS = 0.5  # seconds in which ended tasks are collected, so that many short ones are not waited for singly
 
 
 @contextmanager
@@ -268,11 +130,24 @@ class Ray(Executor):
             of_workers = replace(options, device=device, precision=prepared.runtime.precision, executor=None)
             common = replace(job, options=of_workers, progress=None)
             texts = tuple((str(path.resolve()), path.read_text("utf-8")) for path in job.plugins)
+            corpora = {kind: ray.put(text) for kind, text in prepared.inputs.texts.items()}
             jobs = {}
             for number, plan, cells in left:
-                keys, place = frozenset(cell.key for cell in cells), (number, len(prepared.plan.encoders))
-                threads = shares[plan.key].cpus
-                jobs[EncoderJob(common, plan.key, keys, place, texts, mark, str(Path.cwd()), threads)] = plan
+                kind = text_kind(plan.traits)
+                job_of = EncoderJob(
+                    job=common,
+                    row=plan.name,
+                    called=plan.called,
+                    key=plan.key,
+                    cells=frozenset(cell.key for cell in cells),
+                    number=(number, len(prepared.plan.encoders)),
+                    plugins=texts,
+                    mark=mark,
+                    folder=str(Path.cwd()),
+                    threads=shares[plan.key].cpus,
+                    texts=(kind, corpora[kind]) if kind in corpora else None,
+                )
+                jobs[plan.key] = job_of, plan
             say(f"Ray: {len(nodes)} node{'s' * (len(nodes) > 1)}; {said_shares(list(shares.values()))}")
             return prepared, _Driver(ray, jobs, shares, own, prepared.runtime.progress, options.fail_fast).run()
 
@@ -295,7 +170,7 @@ class _Driver:
     def __init__(
         self,
         ray: Any,
-        jobs: dict[EncoderJob, EncoderPlan],
+        jobs: dict[str, tuple[EncoderJob, EncoderPlan]],
         shares: dict[str, Share],
         own: Runner,
         progress: Progress,
@@ -306,10 +181,12 @@ class _Driver:
         affinity = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         here = affinity(ray.get_runtime_context().get_node_id(), soft=True)
         self.board = ray.remote(Board).options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote()
-        self.task = ray.remote(work)
+        # A process that has used CUDA keeps a context and cached memory on the GPU until it ends.
+        gpus = any(share.gpus for share in shares.values())
+        self.task = ray.remote(max_calls=1)(work) if gpus else ray.remote(work)
         self.shares = shares
         self.tries = dict.fromkeys(jobs, 0)
-        self.running: dict[object, EncoderJob] = {}
+        self.running: dict[object, str] = {}  # the key of the encoder of each task
         self.asked: object = None  # the board's answer that is waited for
 
     def run(self) -> Outcome:
@@ -317,10 +194,11 @@ class _Driver:
         total = len(self.jobs)
         showing = self.progress.bar("encoders", total)
         with Stop().listening() as stop, showing as bar:
-            for job in self.jobs:
-                self._submit(job)
+            for key in self.jobs:
+                self._submit(key)
             while self.running:
-                done, _ = self.ray.wait(list(self.running), timeout=0.5)
+                waiting = list(self.running)
+                done, _ = self.ray.wait(waiting, num_returns=len(waiting), timeout=_WAIT_SECONDS)
                 self._tell(bar, total)
                 for ref in done:
                     self._finish(ref, stop)
@@ -332,58 +210,73 @@ class _Driver:
             stop.check()
         return self.own.outcome
 
-    def _submit(self, job: EncoderJob) -> None:
-        self.tries[job] += 1
-        share = self.shares[job.key]
-        task = self.task.options(num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=_RETRIES)
-        self.running[task.remote(job, self.board)] = job
+    def _submit(self, key: str) -> None:
+        self.tries[key] += 1
+        share, (job, plan) = self.shares[key], self.jobs[key]
+        begun = bool(saved(self.own.out, self._folder(plan)))
+        # Ray itself would try again without the files of the try before.
+        task = self.task.options(num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory, max_retries=0)
+        self.running[task.remote(replace(job, begun=begun), self.board)] = key
+
+    def _folder(self, plan: EncoderPlan) -> str:
+        return self.own.records.encoder_folder(plan.name, plan.key).name
 
     def _finish(self, ref: Any, stop: Stop) -> None:
-        job = self.running.pop(ref)
-        outcome = self.own.outcome
+        key = self.running.pop(ref)
+        outcome, again = self.own.outcome, self.tries[key] <= _RETRIES and stop() is None
         try:
             report: Report = self.ray.get(ref)
         except self.ray.exceptions.TaskCancelledError:
             return
         except self.ray.exceptions.RayTaskError as error:
             cause = error.cause
-            self._failed(job, str(cause) if isinstance(cause, ZooError) else f"{type(cause).__name__}: {cause}")
+            self._failed(key, str(cause) if isinstance(cause, ZooError) else f"{type(cause).__name__}: {cause}")
             return
-        except self.ray.exceptions.RayError as error:  # workers or machines were lost in every try
-            lost = f"its worker was lost {_RETRIES + 1} times ({type(error).__name__}); the same command measures it"
-            self._failed(job, lost)
-            return
-        if report.stopped and stop() is None and self.tries[job] <= _RETRIES:
-            self._submit(job)  # the signal was for its machine, not for the run
+        except self.ray.exceptions.RayError as error:  # its worker or machine was lost
+            if again:
+                self._submit(key)
+                return
+            lost = f"its worker was lost {self.tries[key]} times ({type(error).__name__}); the same command measures it"
+            self._failed(key, lost)
             return
         keep(self.own.records, report)
+        if report.stopped and again:
+            self._submit(key)  # the signal was for its machine, not for the run
+            return
         # Cells that the task found finished were measured by an earlier try, whose worker was lost.
         outcome.measured += report.outcome.measured + report.outcome.kept
         outcome.failed += report.outcome.failed
         outcome.missing += report.outcome.missing
         outcome.set_aside += report.outcome.set_aside
 
-    def _failed(self, job: EncoderJob, reason: str) -> None:
-        plan = self.jobs[job]
+    def _failed(self, key: str, reason: str) -> None:
+        _, plan = self.jobs[key]
         self.own.outcome.failed.append((plan.title, reason))
         self.progress.say(f"{plan.title}: failed: {reason}")
 
     def _tell(self, bar: Bar, total: int, seconds: float = 5) -> None:
-        """Print the lines and states that the tasks have sent to the board."""
+        """Print the lines and states that the tasks have sent to the board, and pass on the files of trainings."""
         if self.asked is None:
             self.asked = self.board.take.remote()
         try:
-            lines, states = self.ray.get(self.asked, timeout=seconds)
+            news: News = self.ray.get(self.asked, timeout=seconds)
         except self.ray.exceptions.GetTimeoutError:  # another question would lose the lines of this answer
             return
         except self.ray.exceptions.RayError:  # the board was lost; Ray starts another one
             self.asked = None
             return
         self.asked = None
-        for line in lines:
+        for line in news.lines:
             self.progress.say(line)
-        names = {job.key: self.jobs[job] for job in self.running.values()}
-        notes = [f"{names[key].label}: {note}" for key, note in sorted(states.items()) if key in names]
+        running = set(self.running.values())
+        for key in news.saved.keys() & running:  # not of an encoder that has ended since
+            try:
+                keep(self.own.records, Report(files=news.saved[key]))
+            except ZooError as error:
+                self.progress.say(f"warning: {self.jobs[key][1].title}: its checkpoint is not kept: {error}")
+        for key in news.wanted:
+            self.board.give.remote(key, files_of(self.own.out, self._folder(self.jobs[key][1])))
+        notes = [f"{self.jobs[key][1].label}: {note}" for key, note in sorted(news.states.items()) if key in running]
         bar.update(total - len(self.running), "; ".join(notes[:4]) + (" ..." if len(notes) > 4 else ""))
 
     def _cancel(self) -> None:
@@ -392,9 +285,9 @@ class _Driver:
             self.ray.cancel(ref, force=False)
         until = time.monotonic() + _STOP_SECONDS
         self.ray.wait(list(self.running), num_returns=len(self.running), timeout=_STOP_SECONDS)
-        for ref, job in list(self.running.items()):
+        for ref in list(self.running):
             with suppress(self.ray.exceptions.RayError):
                 if time.monotonic() >= until:
                     self.ray.cancel(ref, force=True)
                 keep(self.own.records, self.ray.get(ref, timeout=1))
-            del self.running[ref], job
+            del self.running[ref]

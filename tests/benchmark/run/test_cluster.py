@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from fakes import Cli
 from benchmark import api
 from benchmark.records.store import Records
 from benchmark.run.executors import Job, cluster, executor_of
-from benchmark.run.executors.board import Board, BoardProgress, ray_messages
-from benchmark.run.executors.cluster import EncoderJob, Ray, keep, work
+from benchmark.run.executors.board import Board, BoardProgress, News, ray_library, ray_messages
+from benchmark.run.executors.cluster import Ray
+from benchmark.run.executors.remote import EncoderJob, Report, keep, work
 from benchmark.run.executors.shares import Memory, Share, gpu_memory, memory_bytes, said_shares
 from benchmark.run.options import RunOptions
 from zoo.errors import MissingError, UsageError, ZooError
@@ -54,9 +56,24 @@ class Handle:
 
 def handles(board: Board) -> Any:
     class Actor:
-        say, at, take = Handle(board.say), Handle(board.at), Handle(board.take)
+        say, at, take, save = Handle(board.say), Handle(board.at), Handle(board.take), Handle(board.save)
 
     return Actor()
+
+
+def job_of(options: RunOptions, row: str, key: str, cells: frozenset[str], mark: tuple[str, str]) -> EncoderJob:
+    return EncoderJob(
+        job=Job(options=options),
+        row=row,
+        called=row,
+        key=key,
+        cells=cells,
+        number=(1, 2),
+        plugins=(),
+        mark=mark,
+        folder=str(Path.cwd()),
+        threads=1,
+    )
 
 
 @pytest.mark.slow
@@ -76,10 +93,9 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
         if marked:
             (out / "mark").write_text("text")
         options = RunOptions(**{**vars(methods), "results": out})
-        for number, encoder in enumerate(plan.encoders, 1):
+        for encoder in plan.encoders:
             cells = frozenset(cell.key for cell in encoder.cells)
-            job = EncoderJob(Job(options=options), encoder.key, cells, (number, 2), (), mark, str(Path.cwd()), 1)
-            report = work(job, handles(board))
+            report = work(job_of(options, encoder.name, encoder.key, cells, mark), handles(board))
             assert report.outcome.measured == 1 and bool(report.records) != marked
             keep(Records(out), report)
             of_fit = Records(out).encoder_folder(encoder.name, encoder.key) / "fit.json"
@@ -88,13 +104,13 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
         stored = Records(out)
         for record in stored.all():
             assert np.array_equal(stored.pair_scores(record), Records(tmp_path / "one").pair_scores(record))
-    lines, _ = board.take()
-    assert any("[1/2] fitted, seed 0: 1 task" in line for line in lines) and board.take()[0] == []
+    lines = board.take().lines
+    assert any("[1/2] fitted, seed 0: 1 task" in line for line in lines) and board.take().lines == []
 
 
 def test_a_worker_that_would_measure_something_else_says_so(fakes: None, tmp_path: Path) -> None:
     options = RunOptions(methods="bag", tasks="pocket-words", limit=20, precision="fp32", results=tmp_path)
-    job = EncoderJob(Job(options=options), "0" * 64, frozenset({"k"}), (1, 1), (), ("m", "t"), str(Path.cwd()), 1)
+    job = job_of(options, "bag", "0" * 64, frozenset({"k"}), ("m", "t"))
     with pytest.raises(ZooError, match="plans another run: its data, weights or code differ"):
         work(job, handles(Board()))
     with pytest.raises(ZooError, match=r"has zoo-bench .* and the command 0\.0: install one everywhere"):
@@ -107,7 +123,19 @@ def test_a_bar_tells_where_it_is_now_and_then() -> None:
     with BoardProgress(handles(board), "key", "host-1: ").bar("training", 9) as bar:
         bar.update(1, "loss 2")
         bar.update(2, "loss 1")
-    assert board.take() == ([], {"key": "training 1/9, loss 2"})
+    assert board.take() == News([], {"key": "training 1/9, loss 2"}, {}, [])
+
+
+def test_files_of_an_earlier_checkpoint_are_deleted(tmp_path: Path) -> None:
+    """Those of the same encoder that did not come again; not those of another encoder, and no log."""
+    one, other = "encoders/a-1/training", "encoders/b-2/training"
+    names = [f"{one}/checkpoint.safetensors", f"{one}/best-3.safetensors", f"{one}/log.jsonl"]
+    first = Report(files={name: np.frombuffer(b"before", np.uint8) for name in [*names, f"{other}/best-1.safetensors"]})
+    keep(Records(tmp_path), first)
+    keep(Records(tmp_path), Report(files={names[0]: np.frombuffer(b"now", np.uint8), names[2]: np.zeros(0, np.uint8)}))
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {names[0], names[2], f"{other}/best-1.safetensors"}
+    assert (tmp_path / names[0]).read_bytes() == b"now"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +233,7 @@ def test_an_address_names_a_cluster() -> None:
 def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingError, match=re.escape("pip install 'zoo-bench[ray]'")):
-        cluster.ray_library()
+        ray_library()
 
 
 class SlowRay:
@@ -292,25 +320,29 @@ def test_the_encoder_of_a_killed_worker_is_measured_by_another(cli: Cli, tiny_be
     assert not list((tmp_path / "ray").glob(".shared-*"))
 
 
-def in_training(results: Path, raylet: int) -> int | None:
-    """The process of the node of this raylet that trains an encoder now; None where there is none."""
-    for mark in results.glob("encoders/*.begun"):
-        try:
-            process = int(json.loads(mark.read_text("utf-8"))["process"])
-            parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):  # it has ended since
-            continue
-        if parent == raylet and (mark.with_suffix("") / "training" / "log.jsonl").is_file():
-            return process
+def in_training(results: Path, raylet: int, said: str, apart: bool) -> int | None:
+    """The process of the node of this raylet whose training has a checkpoint in the results; None: there is none.
+
+    Of workers without access to the results, both have to have sent one.
+    """
+    saved = {path.parents[1] for path in results.glob("encoders/*/training/checkpoint.safetensors")}
+    processes = re.findall(r"-(\d+): \[\d/2\] simcse", said) if apart and len(saved) == 2 else []
+    with suppress(OSError, ValueError):  # one has ended since
+        marks = (mark for mark in results.glob("encoders/*.begun") if mark.with_suffix("") in saved)
+        processes += [json.loads(mark.read_text("utf-8"))["process"] for mark in marks]
+        for process in map(int, processes):
+            if int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1]) == raylet:
+                return process
     return None
 
 
 @pytest.mark.slow
 @pytest.mark.flaky(reruns=2)
-@pytest.mark.parametrize("graceful", [False, True], ids=["lost", "stopped"])
+@pytest.mark.parametrize(("graceful", "apart"), [(False, True), (True, False)], ids=["lost", "stopped"])
 def test_the_encoder_of_a_removed_node_is_measured_on_another(
-    graceful: bool, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graceful: bool, apart: bool, cli: Cli, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Apart, workers find no mark in the results and work in folders of their own; a training goes on all the same."""
     pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
     from ray.cluster_utils import Cluster
 
@@ -321,18 +353,26 @@ def test_the_encoder_of_a_removed_node_is_measured_on_another(
     try:
         node = machines.add_node(**place)
         raylet = node.all_processes["raylet"][0].process.pid
-        methods = "simcse:batch_size=4:epochs=60:eval_every=999"
-        command = [sys.executable, "-m", "benchmark"]
+        methods = "simcse:batch_size=4:epochs=60:eval_every=100"
+        often = tmp_path / "often.py"
+        often.write_text(
+            "import functools\n"
+            "from benchmark.run.executors import here\n"
+            "here.Runner = functools.partial(here.Runner, run_options={'checkpoint_steps': 20})\n"
+        )
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "RAY_ADDRESS": machines.address}
+        line = words(tiny_bert, tmp_path / "ray", methods, 2, "--executor", "ray", "--json", "--plugin", often)
         child = subprocess.Popen(
-            [*command, *words(tiny_bert, tmp_path / "ray", methods, 3, "--executor", "ray", "--json")],
+            [sys.executable, "-m", "benchmark", *line],
             env=environment,
             stdout=(tmp_path / "out").open("w"),
             stderr=(tmp_path / "err").open("w"),
         )
         deadline = time.monotonic() + 200
         while time.monotonic() < deadline and removed is None and child.poll() is None:
-            removed = in_training(tmp_path / "ray", raylet)
+            for mark in (tmp_path / "ray").glob(".shared-*") if apart else ():
+                mark.unlink(missing_ok=True)
+            removed = in_training(tmp_path / "ray", raylet, (tmp_path / "err").read_text("utf-8"), apart)
             time.sleep(0.05)
         if removed is not None:
             machines.remove_node(node, allow_graceful=graceful)
@@ -343,14 +383,16 @@ def test_the_encoder_of_a_removed_node_is_measured_on_another(
         machines.shutdown()
     text = (tmp_path / "err").read_text("utf-8")
     assert removed is not None and code == 0, text
-    assert "Ray: 2 nodes" in text and "3 cells measured, 0 kept from before, 0 failed, 0 n/a" in text
+    assert "Ray: 2 nodes" in text and "2 cells measured, 0 kept from before, 0 failed, 0 n/a" in text
     assert re.search(r"^Ray: .*node", text, re.MULTILINE) and "state-dump" not in text
-    begun = re.findall(r"-(\d+): \[(\d)/3\] simcse", text)  # what is said while machines are lost may be lost too
+    begun = re.findall(r"-(\d+): \[(\d)/2\] simcse", text)  # what is said while machines are lost may be lost too
     numbers = [number for _, number in begun]
     (lost,) = [number for process, number in begun if int(process) == removed][-1:]
     again = [int(process) for process, number in begun if number == lost]
     assert again[0] == removed and removed not in again[1:] and len(again) == 2, text
     assert all(numbers.count(number) == 1 for number in set(numbers) - {lost}), text
+    (step,) = re.findall(rf"-{again[1]}: .*resuming at step (\d+) of 960", text)
+    assert int(step) > 0 and int(step) % 20 == 0
     json.loads((tmp_path / "out").read_text("utf-8"))
-    subprocess.run([*command, *words(tiny_bert, tmp_path / "one", methods, 3)], env=environment, check=True)
+    assert cli(*words(tiny_bert, tmp_path / "one", methods, 2)).code == 0
     assert records(tmp_path / "ray") == records(tmp_path / "one")

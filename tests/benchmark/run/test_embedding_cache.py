@@ -126,6 +126,17 @@ def test_the_longest_unused_goes_first() -> None:
     assert 0 < cache_bytes() <= 3500
 
 
+def test_the_files_of_all_encoders_are_not_listed_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    monkeypatch.setattr(EmbeddingCache, "make_room", lambda cache: looks.append(cache))
+    for gigabytes, least, most in ((20_000 / 10**9, 40, 40), (1.0, 0, 1)):  # each adds 200 bytes
+        cache = EmbeddingCache(gigabytes=gigabytes)
+        looks.clear()
+        for i in range(40):
+            add(cache, f"k{i}", [f"text {j}" for j in range(50)], dim=1)
+        assert least <= len(looks) <= most
+
+
 def test_a_matrix_larger_than_the_cache_is_not_kept() -> None:
     cache = EmbeddingCache(gigabytes=100 / 10**9)
     add(cache, "k", [str(i) for i in range(100)])

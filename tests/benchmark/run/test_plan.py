@@ -14,7 +14,9 @@ from fakes import FAKES, Bag, hexes
 
 from benchmark.data.sources import DataSource
 from benchmark.identity import PROTOCOL_VERSION
+from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan, Plan, Setting, TrainingTexts, make_plan, resolve_methods
+from benchmark.run.prepare import prepare
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
@@ -296,3 +298,20 @@ def test_a_method_is_given_and_keyed_by_the_pairs_that_it_reads() -> None:
     assert planned("whitening-nli", other).key == whitening.key  # the phrases are none of its business
     assert planned("burt", other).key != joint.key
     assert planned("whitening-nli", nli).corpus_identity == nli.identity()
+
+
+def test_a_row_is_planned_alone_as_in_the_whole_plan(tmp_path: Path) -> None:
+    """With its label and every seed, and a control of the run; tasks and texts that were read are not read again."""
+    options = RunOptions(
+        methods="fitted,bag,simcse", label="a,b,c", suites="pocket", seeds=2, controls=True, results=tmp_path
+    )
+    whole = prepare(options, write=False, progress=Progress.silent())
+    rows = dict.fromkeys(encoder.name for encoder in whole.plan.encoders)
+    assert {"a", "b", "c", "random"} < rows.keys()
+    for row in rows:
+        alone = prepare(options, write=False, progress=Progress.silent(), only=row, inputs=whole.inputs)
+        expected = [encoder for encoder in whole.plan.encoders if encoder.name == row]
+        assert [(one.key, one.cells, one.seeds, one.recipe_name, one.control) for one in alone.plan.encoders] == [
+            (one.key, one.cells, one.seeds, one.recipe_name, one.control) for one in expected
+        ]
+    assert alone.inputs.tasks == [cell.task for cell in whole.plan.encoders[0].cells]

@@ -163,6 +163,17 @@ def test_a_dead_workers_claim_is_released(tmp_path: Path) -> None:
     assert other.take(key) and Claims(tmp_path, 0).unfinished([key]) == ([], {})
 
 
+def test_what_is_finished_is_not_released(tmp_path: Path) -> None:
+    """However many are finished: killed with the third in hand, and between the two files that finishing writes."""
+    dead, keys = Claims(tmp_path, 0), ["a" * 64, "b" * 64, "c" * 64]
+    for number, key in enumerate(keys, 1):
+        assert dead.take(key) and Claims(tmp_path, 0).unfinished(keys)[0] == [key]
+        dead.finish(key, {"measured": number})
+        assert Claims(tmp_path, 0).unfinished(keys) == ([], {"measured": number})
+    dead._claim(keys[2]).with_suffix(".done").unlink()
+    assert Claims(tmp_path, 0).unfinished(keys) == ([], {"measured": 3})
+
+
 @pytest.mark.parametrize(("shared", "chosen"), [(100.0, "here"), (95.0, "here"), (60.0, "workers")])
 def test_one_process_is_chosen_where_it_is_as_fast(
     shared: float, chosen: str, cli: Cli, fakes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -188,7 +199,7 @@ def encoder_plan(key: str) -> EncoderPlan:
 def test_the_time_of_processes_counts_start_and_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three encoders of 30, 20 and 10 s: with half the speed each, two processes need as long and their start."""
     seconds = {"a": 30.0, "b": 20.0, "c": 10.0}
-    monkeypatch.setattr(estimate, "_seconds", lambda plan, *_: seconds[plan.key])
+    monkeypatch.setattr(estimate, "estimate_seconds", lambda plan, *_: seconds[plan.key])
     monkeypatch.setattr(estimate.time, "process_time", lambda: 5.0)
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     monkeypatch.setattr("torch.set_num_threads", lambda count: speeds.reverse())
