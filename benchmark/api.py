@@ -26,6 +26,7 @@ from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.sequential import Look, until_told_apart
 from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.records.query import label
+from benchmark.records.remote import results_folder, send_now, sending
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from benchmark.run.executors import Job, executor_of
@@ -103,7 +104,9 @@ def _carried_out(job: Job) -> tuple[Prepared, Outcome]:
     executor = executor_of(job.options, job.team)
     if job.given is not None and not executor.takes_objects:
         raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
-    prepared, outcome = executor.run(job)
+    with sending(job.options.results, (job.progress or Progress()).say) as unsent:
+        prepared, outcome = executor.run(job)
+    outcome.failed += unsent
     forget(prepared.deaths)  # the records state them now; the next run tries these methods again
     return prepared, outcome
 
@@ -128,7 +131,13 @@ def leaderboard(
     """
     folder = _folder_of(results)
     place = folder if out is None else Path(out)
-    return write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise, columns)
+    made = write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise, columns)
+    if out is None:
+        try:
+            send_now(folder)
+        except ZooError as error:
+            raise ZooError(f"{error} The tables are in {folder}; `out` (--out) names another folder.") from error
+    return made
 
 
 def compare(
@@ -219,7 +228,7 @@ def _folder_of(results: str | Path | Results) -> Path:
         return results.folder
     if not isinstance(results, str | Path) or not str(results).strip():
         raise UsageError(f"results is {results!r:.100}; give the path of a results folder.")
-    return Path(results)
+    return results_folder(results)
 
 
 @dataclass(frozen=True, repr=False)
@@ -258,10 +267,12 @@ class Results:
 
     def save(self, folder: str | Path) -> Path:
         """Write the records into a results folder, where `leaderboard` and `compare` read them; returns the folder."""
-        mine, kept = Records(self.folder), Records(Path(folder))
+        place = results_folder(folder)
+        mine, kept = Records(self.folder), Records(place)
         for record in self.records:
             kept.write(record, mine.pair_scores(record) if record.get("pairs") else None)
-        return Path(folder)
+        send_now(place)
+        return place
 
 
 def evaluate(

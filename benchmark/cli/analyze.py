@@ -12,6 +12,7 @@ import click
 from benchmark.cli.complete import METHODS_LIST, SUITE, TASKS_LIST
 from benchmark.cli.options import (
     PATH,
+    RESULTS_PATH,
     Listed,
     allow_pickle_option,
     data_option,
@@ -52,7 +53,7 @@ _backbone = click.option(
 _encoders = options(
     methods_option,
     _backbone,
-    click.option("--results", type=PATH, help="Results folder of `run`, for trained methods."),
+    click.option("--results", type=RESULTS_PATH, help="Results folder of `run`, for trained methods."),
     plugin_option,
 )
 _suite = click.option(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.cli.options import say
+from benchmark.records.remote import address_of
 from benchmark.run.options import RESULTS, RunOptions
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def commands(
     runs: Sequence[Command],
 ) -> list[Command]:
     """Return the commands to suggest: a closer look at the best row, `runs`, and what else there is."""
-    where = [] if options.results == RESULTS else ["--results", str(options.results)]
+    where = [] if options.results == RESULTS else ["--results", address_of(options.results) or str(options.results)]
     found: list[Command] = []
     if one.rows:
         best = one.rows[0]
@@ -100,6 +101,7 @@ def run_words(options: RunOptions, plugins: Sequence[Path]) -> list[str]:
             continue  # the file's content is in the other options; the cache changes no result
         name = {"suites": "suite"}.get(field.name, field.name.replace("_", "-"))
         if field.name != "controls":
+            value = (address_of(value) or value) if name == "results" else value
             words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
     return words if options.controls else [*words, "--no-controls"]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from benchmark.cli.complete import METHODS_LIST
+from benchmark.records.remote import is_address, results_folder
 from benchmark.run.options import RESULTS
 from zoo.errors import UsageError
 from zoo.progress import print_safe
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
+
+
+class _Results(click.Path):
+    """A results folder, or an address such as s3://BUCKET/PATH, of which it gives the mirror."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the folder; raises ZooError where an address cannot be read."""
+        if ctx is not None and ctx.resilient_parsing:  # a shell asks for completions
+            return value
+        return results_folder(value) if is_address(value) else super().convert(value, param, ctx)
+
+
+RESULTS_PATH = _Results(path_type=Path)
 
 
 def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
@@ -81,14 +95,15 @@ plugin_option = click.option(
     type=PATH,
     help="Python file that registers methods, tasks or columns.",
 )
-results_only_option = click.option("--results", type=PATH, default=RESULTS, help="Results folder.")
+_RESULTS_HELP = "Results folder, or an address: s3://BUCKET/PATH, gs:// ..., hf:// ..."
+results_only_option = click.option("--results", type=RESULTS_PATH, default=RESULTS, help=_RESULTS_HELP)
 results_option = click.option(
     "--results",
     cls=Renamed,
     before=["--out"],
-    type=PATH,
+    type=RESULTS_PATH,
     default=RESULTS,
-    help="Results folder.",
+    help=_RESULTS_HELP,
 )
 json_option = click.option(
     "--json",

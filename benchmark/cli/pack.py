@@ -62,10 +62,12 @@ def command(
     """
     from benchmark.records.pack import pack
     from benchmark.records.packed import RECORDS
+    from benchmark.records.remote import refuse_address
 
     if before is not None:
         complain("the folder is now named with --results; a folder without it still works.")
         results = before
+    refuse_address(results, "pack")
     done = pack(results, _chooser(methods, tasks, suites), pairs=pairs, keep=keep, replace=replace)
     for reason in done.left:
         complain(f"left as it is: {reason}")

@@ -23,6 +23,7 @@ from benchmark.cli.options import (
 )
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
+from benchmark.records.remote import refuse_address
 from benchmark.run.options import BOUNDS
 from zoo.errors import UsageError
 from zoo.files import check_writable, write_text
@@ -89,6 +90,7 @@ def command(
     if found.none:
         say(f"{found.name}: {found.what}: nothing to measure: {found.none}.")
         return 1
+    refuse_address(results, "reproduce")
     if not dry_run:
         check_writable(results)
     if released or folders:

@@ -27,6 +27,7 @@ from benchmark.cli.options import (
     say_json,
     typed_command,
 )
+from benchmark.records.remote import address_of
 from benchmark.run.options import BOUNDS, RunOptions
 from zoo.errors import MissingError, UsageError
 from zoo.progress import clock
@@ -195,7 +196,8 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
     suites = ",".join(prepared.suites)
     made = None
     try:
-        made = api.leaderboard(options.results, suites=suites)
+        sent = all(what != address_of(options.results) for what, _ in outcome.failed)
+        made = api.leaderboard(options.results, suites=suites, out=None if sent else options.results)
     except MissingError:
         tell(f"no table: no task of {suites} has a record in {options.results}")
     code = exit_code(outcome, allow_missing=options.allow_missing)
@@ -230,7 +232,7 @@ def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None
 
     outcome = finished.outcome
     return {
-        "results": options.results,
+        "results": address_of(options.results) or options.results,
         "measured": outcome.measured,
         "kept": outcome.kept,
         "notices": outcome.notices(),

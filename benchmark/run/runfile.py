@@ -8,6 +8,7 @@ from dataclasses import fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.records.remote import is_address, results_folder
 from benchmark.run.options import NamedRunFile, RunOptions, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_file, resource_folder, user_path
@@ -63,7 +64,8 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
         options["plugins"] = tuple(user_path(one) for one in options["plugins"])
     for key in _PATHS:
         if key in options:
-            options[key] = user_path(options[key])
+            address = key == "results" and is_address(options[key])
+            options[key] = results_folder(options[key]) if address else user_path(options[key])
     return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
 from benchmark.identity import SAME, SKETCHED, cell_key, libraries, sketch, sketch_difference, without_times
+from benchmark.records.remote import mirror_of
 from benchmark.records.schema import Environment, Record, plain, scores_of
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
@@ -111,6 +112,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
+        self.mirror = mirror_of(self.out)  # of results at an address, whose leases divide the encoders
         self.outcome = Outcome(set_aside=self.records.corrupt)
         self._overlap = Overlap()
         self._remaining = Remaining()
@@ -125,7 +127,8 @@ class Runner:
         Raises Interrupted after a signal, once everything is saved.
         """
         self.environment = cast("Environment", environment(self.runtime.device))
-        with Stop(launched=self.others is not None).listening() as stop:
+        at_work = nullcontext() if self.mirror is None else self.mirror.at_work(self.runtime.progress.say)
+        with Stop(launched=self.others is not None).listening() as stop, at_work:
             self.runtime = replace(self.runtime, stop_signal=stop)
             first, total = self.number or (1, len(plan.encoders))
             waiting = deque(enumerate(self._deadly_last(plan.encoders), first))
@@ -142,6 +145,8 @@ class Runner:
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
                 with contained():
                     done = self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0)
+                if self.mirror is not None:
+                    self.mirror.give_back(self._lease(encoder_plan), done)
                 if done:
                     held = 0
                     self._remaining.done(encoder_plan.key, time.monotonic() - started)
@@ -204,6 +209,8 @@ class Runner:
         for path in (*(self.records.path(plan.name, r["task"]["name"], r["key"]) for r in mine), fit):
             with suppress(FileNotFoundError):
                 path.replace(path.with_name(path.name + ".before"))
+                if self.mirror is not None:
+                    self.mirror.forget(path)
         self.runtime.progress.say(
             f"{plan.label}: its vectors have changed: {len(mine)} records of before were set aside (*.json.before)."
         )
@@ -212,8 +219,11 @@ class Runner:
         """Delete the record that says that this cell's data was damaged, now that it is not."""
         key = cell_key(plan.key, {**cell.task.identity(), "sha256": None})
         if key != cell.key:
+            path = self.records.path(plan.name, cell.task.name, key)
             with suppress(OSError):
-                self.records.path(plan.name, cell.task.name, key).unlink(missing_ok=True)
+                path.unlink()
+                if self.mirror is not None:
+                    self.mirror.forget(path)
 
     def _compare_vectors(self, plan: EncoderPlan, fitter: Fitter) -> None:
         """Encode again 16 texts of each kept cell of other code or libraries, and count what is found."""
@@ -241,6 +251,12 @@ class Runner:
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
         """Measure the pending cells of one encoder; returns False while another process works on it."""
         say = self.runtime.progress.say
+        leased = self.mirror is None or self._finished(plan)
+        if self.mirror is not None and not leased and not self.mirror.take(self._lease(plan), last=patience > 0):
+            if plan.key not in self._held:
+                say(f"{head}: left to another run")
+            self._held.add(plan.key)
+            return False
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
         if plan.vectors is not None:
@@ -288,7 +304,7 @@ class Runner:
                 # A mark counts only if its lock is free: otherwise it belongs to a process at work.
                 if not mine or not mark_of(folder).is_file():
                     continue
-                if all(self.records.finished(plan.name, cell.task.name, cell.key) for cell in plan.cells):
+                if self._finished(plan):
                     mark_of(folder).unlink(missing_ok=True)
                     continue
                 deadly.add(plan.key)
@@ -298,6 +314,12 @@ class Runner:
                         " a word; this encoder is taken last now."
                     )
         return sorted(plans, key=lambda plan: plan.key in deadly)
+
+    def _finished(self, plan: EncoderPlan) -> bool:
+        return all(self.records.finished(plan.name, cell.task.name, cell.key) for cell in plan.cells)
+
+    def _lease(self, plan: EncoderPlan) -> str:
+        return self.records.encoder_folder(plan.name, plan.key).name
 
     def _unlocked(self, plan: EncoderPlan, patience: float) -> bool:
         with self._lock(self.records.encoder_folder(plan.name, plan.key), patience) as mine:
