@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.names import printed_names
+from benchmark.records.remote import fetch_encoder
 from benchmark.records.schema import Record
 from benchmark.records.store import Records, read_records
 from zoo.encoder import Encoder, Runtime, Traits
@@ -100,6 +101,7 @@ def _saved(
     conditions = {record["row_key"] for record in records.values()}
     chosen = []
     for key, record in sorted(records.items(), key=lambda item: (item[1]["row_key"], item[1]["seed"] or 0)):
+        fetch_encoder(store.encoder_folder(spec.name, key))
         folder = store.encoder_folder(spec.name, key) / "encoder"
         if not folder.is_dir():
             raise MissingError(f"{folder} is gone, though {results} has scores of it; {train} again.")

@@ -12,6 +12,7 @@ from benchmark.data.catalog import catalog
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, row_named
+from benchmark.records.remote import fetch_encoder
 from benchmark.records.schema import Record, TrainingPart, main_score, scores_of
 from benchmark.records.store import Records, read_records
 from zoo.errors import MissingError, UsageError, ZooError
@@ -62,6 +63,7 @@ def export_encoder(
         raise UsageError(f"{name} learned nothing: its backbone is all there is.{_instead(found, store)}")
     recipe_name = mine[0]["method"]["name"]
     place = store.encoder_folder(recipe_name, mine[0]["encoder_key"])
+    fetch_encoder(place)
     if not (place / "encoder").is_dir():
         raise MissingError(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."

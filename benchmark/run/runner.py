@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmark.identity import SAME, SKETCHED, cell_key, libraries, sketch, sketch_difference, without_times
-from benchmark.records.remote import mirror_of
+from benchmark.records.remote import remote_of
 from benchmark.records.schema import Environment, Record, plain, scores_of
 from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
@@ -112,7 +112,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
-        self.mirror = mirror_of(self.out)  # of results at an address, whose leases divide the encoders
+        self.remote = remote_of(self.out)  # of results at an address, whose leases divide the encoders
         self.outcome = Outcome(set_aside=self.records.corrupt)
         self._overlap = Overlap()
         self._remaining = Remaining()
@@ -127,7 +127,7 @@ class Runner:
         Raises Interrupted after a signal, once everything is saved.
         """
         self.environment = cast("Environment", environment(self.runtime.device))
-        at_work = nullcontext() if self.mirror is None else self.mirror.at_work(self.runtime.progress.say)
+        at_work = nullcontext() if self.remote is None else self.remote.at_work(self.runtime.progress.say)
         with Stop(launched=self.others is not None).listening() as stop, at_work:
             self.runtime = replace(self.runtime, stop_signal=stop)
             first, total = self.number or (1, len(plan.encoders))
@@ -145,8 +145,8 @@ class Runner:
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
                 with contained():
                     done = self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0)
-                if self.mirror is not None:
-                    self.mirror.give_back(self._lease(encoder_plan), done)
+                if self.remote is not None:
+                    self.remote.give_back(self._lease(encoder_plan), done)
                 if done:
                     held = 0
                     self._remaining.done(encoder_plan.key, time.monotonic() - started)
@@ -209,8 +209,8 @@ class Runner:
         for path in (*(self.records.path(plan.name, r["task"]["name"], r["key"]) for r in mine), fit):
             with suppress(FileNotFoundError):
                 path.replace(path.with_name(path.name + ".before"))
-                if self.mirror is not None:
-                    self.mirror.forget(path)
+                if self.remote is not None:
+                    self.remote.forget(path)
         self.runtime.progress.say(
             f"{plan.label}: its vectors have changed: {len(mine)} records of before were set aside (*.json.before)."
         )
@@ -222,8 +222,8 @@ class Runner:
             path = self.records.path(plan.name, cell.task.name, key)
             with suppress(OSError):
                 path.unlink()
-                if self.mirror is not None:
-                    self.mirror.forget(path)
+                if self.remote is not None:
+                    self.remote.forget(path)
 
     def _compare_vectors(self, plan: EncoderPlan, fitter: Fitter) -> None:
         """Encode again 16 texts of each kept cell of other code or libraries, and count what is found."""
@@ -251,8 +251,8 @@ class Runner:
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
         """Measure the pending cells of one encoder; returns False while another process works on it."""
         say = self.runtime.progress.say
-        leased = self.mirror is None or self._finished(plan)
-        if self.mirror is not None and not leased and not self.mirror.take(self._lease(plan), last=patience > 0):
+        leased = self.remote is None or self._finished(plan)
+        if self.remote is not None and not leased and not self.remote.take(self._lease(plan), last=patience > 0):
             if plan.key not in self._held:
                 say(f"{head}: left to another run")
             self._held.add(plan.key)

@@ -34,7 +34,7 @@ def test_light_commands_import_no_torch(command: str, tmp_path: Path) -> None:
         "from benchmark.cli.main import main\n"
         "try: main(sys.argv[1:])\n"
         "except SystemExit as leaving: code = leaving.code\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'accelerate'} & set(sys.modules)\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'sklearn', 'accelerate', 'fsspec'} & set(sys.modules)\n"
         "print(code, sorted(heavy))\n"
     )
     words = command.format(tmp_path).split()
