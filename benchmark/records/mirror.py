@@ -1,4 +1,4 @@
-"""The mirror of an address (s3://, gs://, hf:// ...) in a local folder: fetches what is new there, sends what is new here.
+"""The mirror of an address, such as s3://BUCKET/PATH, in a local folder, and what passes between the two.
 
 The folder is an ordinary results folder; `.mirror.json` in it states which files equal their objects.
 """

@@ -127,6 +127,7 @@ class Remote(Mirror):
         self.pause = self.lease / 24  # between two looks for what is unsent, and between two attempts
         super().__init__(folder, address)
         self._exclusive = address.partition("://")[0] in _EXCLUSIVE
+        self._leasing = threading.Lock()  # one thread at a time renews leases, or gives them back
         self._held: set[str] = set()  # leases that are renewed
         self._over: set[str] = set()  # those of them that are given back once all is sent
         self._seen: dict[str, str] = {}  # the owners of all leases when they were last read
@@ -174,8 +175,9 @@ class Remote(Mirror):
         if self._renewed and time.time() - self._renewed > self.lease:  # others may have taken some
             leases = self._leases()[0]
             self._held.difference_update([name for name, owner in leases.items() if owner != self.owner])
-        for name in (f"writer.{self.owner}", *self._held):
-            self._write(name)
+        with self._leasing:
+            for name in (f"writer.{self.owner}", *self._held):
+                self._write(name)
         self._renewed = time.time()
 
     def _written(self, name: str, there: bool, leases: dict[str, str]) -> bool:
@@ -257,8 +259,11 @@ class Remote(Mirror):
                 self._away(error)
                 if time.monotonic() > end:
                     if unsent is not None and (count := self.unsent()):
-                        why = f"{count} files were not sent ({said(error):.300}); they are in {self.folder}, and the"
-                        unsent.append((self.address, f"{why} same command sends them"))
+                        why = (
+                            f"{count} file{'s' * (count > 1)} could not be sent ({said(error):.300}); the same command"
+                        )
+                        unsent.append((self.address, f"{why} sends what is in {self.folder}"))
+                        self._say(": ".join(unsent[-1]))
                     return
                 time.sleep(self.pause)
 
@@ -279,9 +284,9 @@ class Remote(Mirror):
             self.renew()  # before others take what was measured meanwhile
         self._back(self.send())
         for name in over:
-            with suppress(FileNotFoundError):
+            with self._leasing, suppress(FileNotFoundError):
                 self.fs.rm_file(f"{self.root}/leases/{name}.json")
-            self._held.discard(name)
+                self._held.discard(name)
             self._over.discard(name)
 
     def _away(self, error: Exception) -> None:

@@ -194,7 +194,7 @@ def test_what_could_not_be_sent_is_said_and_sent_by_the_next_run(machine: Machin
         a.fs = Away()
         Records(a.folder).write(make_record(), PAIRS)
     ((address, reason),) = unsent
-    assert address == "memory://bucket/study" and reason.startswith("1 files were not sent (ConnectionError")
+    assert address == "memory://bucket/study" and reason.startswith("1 file could not be sent (ConnectionError")
     assert str(a.folder) in reason
     again = machine("a")
     with again.at_work(lambda text: None, 0.2, unsent):

@@ -1,0 +1,262 @@
+"""Runs with their results on an S3 server (moto's): the records of a folder, many writers, a server that goes away."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from fakes import FITTED, Cli
+
+from benchmark.records.remote import Remote
+from benchmark.records.store import Records
+from benchmark.run.executors import Job
+from benchmark.run.executors.here import runner_of
+from benchmark.run.options import RunOptions
+from benchmark.run.runner import Outcome, Runner
+from zoo.progress import Progress
+
+moto_server = pytest.importorskip("moto.server", reason="pip install 'moto[s3]' flask flask-cors")
+pytest.importorskip("s3fs", reason="pip install s3fs")
+
+FAST = ("--precision", "fp32", "--limit", "20", "--tasks", "pocket-pairs,pocket-words")
+
+
+class Server:
+    """An S3 server of this process, which keeps its objects while it is stopped."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self.start()
+
+    def start(self) -> None:
+        self.running = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=self.port, verbose=False)
+        self.running.start()
+        self.port = self.running.get_host_and_port()[1]
+
+    def stop(self) -> None:
+        self.running.stop()
+
+    def post(self, path: str, data: bytes) -> None:
+        url, plain = f"http://127.0.0.1:{self.port}/moto-api/{path}", {"Content-Type": "text/plain"}
+        urllib.request.urlopen(urllib.request.Request(url, data, plain), timeout=10).close()
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Server]:
+    server = Server()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def store(one_server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """A client of the server, with the empty bucket `zoo`; leases end after 3 s, and a run waits 5 s at its end."""
+    import s3fs
+
+    values = {"ENDPOINT_URL": f"http://127.0.0.1:{one_server.port}", "ACCESS_KEY_ID": "a", "SECRET_ACCESS_KEY": "b"}
+    for name, value in {**values, "DEFAULT_REGION": "us-east-1"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ZOO_BENCH_LEASE", "3")
+    monkeypatch.setenv("ZOO_BENCH_WAIT", "5")
+    one_server.post("reset", b"")
+    files = s3fs.S3FileSystem(skip_instance_cache=True, use_listings_cache=False)
+    files.mkdir("zoo")
+    return files
+
+
+def at(store: Any, address: str) -> dict[str, float]:
+    """The score of each cell at an address, by its key."""
+    paths = store.glob(f"{address}/records/*/*.json")
+    found = [json.loads(store.cat_file(path)) for path in paths]
+    assert len(store.glob(f"{address}/records/*/*.gz")) == len(found) and not store.glob(f"{address}/leases/*")
+    return {record["key"]: record["scores"]["main"] for record in found}
+
+
+def in_folder(folder: Path) -> dict[str, float]:
+    """The score of each cell in a folder, by its key."""
+    return {record["key"]: record["scores"]["main"] for record in Records(folder).all()}
+
+
+@pytest.mark.usefixtures("fakes")
+def test_an_address_has_the_records_of_a_folder_while_the_server_goes_away_and_comes_back(
+    cli: Cli, one_server: Server, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("run", "--methods", ",".join(f"bag:salt={salt}" for salt in range(4)), *FAST, "--results")
+    assert cli(*words, tmp_path / "folder").code == 0
+    keep, kept = Runner._keep, []
+
+    def stopping(*arguments: Any) -> None:
+        keep(*arguments)
+        kept.append(arguments)
+        if len(kept) in (3, 7):
+            (one_server.stop if len(kept) == 3 else one_server.start)()
+
+    monkeypatch.setattr(Runner, "_keep", stopping)
+    answer = cli(*words, "s3://zoo/study")
+    assert answer.code == 0, answer.err
+    assert "8 cells measured, 0 kept from before, 0 failed, 0 n/a" in answer.err
+    assert "s3://zoo/study is away (" in answer.err and "s3://zoo/study is back" in answer.err
+    assert at(store, "zoo/study") == in_folder(tmp_path / "folder") and store.glob("zoo/study/*.md")
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "other"))  # as on another machine
+    again = cli(*words, "s3://zoo/study")
+    assert "0 cells measured, 8 kept" in again.err and "--results s3://zoo/study" in again.out
+
+
+@pytest.mark.usefixtures("fakes")
+def test_a_server_that_stays_away_loses_nothing(
+    cli: Cli, one_server: Server, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZOO_BENCH_WAIT", "0.3")
+    words = ("run", "--methods", "bag", *FAST, "--results", "s3://zoo/study")
+    keep = Runner._keep
+    with monkeypatch.context() as patch:
+        patch.setattr(Runner, "_keep", lambda *arguments: (one_server.stop(), keep(*arguments)))
+        answer = cli(*words)
+    one_server.start()
+    assert answer.code == 1 and "2 cells measured" in answer.err and "bag" in answer.out
+    assert "s3://zoo/study: 2 files could not be sent (" in answer.err
+    assert not store.glob("zoo/study/records/*/*")
+    assert "0 cells measured, 2 kept" in cli(*words).err and len(at(store, "zoo/study")) == 2
+
+
+@pytest.mark.usefixtures("fakes")
+def test_two_runs_measure_every_cell_once(store: Any, tmp_path: Path) -> None:
+    def run(machine: str, methods: str) -> None:
+        folder = tmp_path / machine / "addresses" / quote("s3://zoo/study", safe="")
+        options = RunOptions(
+            methods=methods,
+            tasks="pocket-pairs,pocket-words",
+            limit=20,
+            precision="fp32",
+            results=folder,
+            embedding_cache=0,
+        )
+        job = Job(options=options, progress=Progress.silent())
+        outcomes[machine] = runner_of(prepared := job.prepare(), job).run(prepared.plan)
+
+    outcomes: dict[str, Outcome] = {}
+    methods = ",".join(f"bag:salt={salt}" for salt in range(8))
+    threads = [threading.Thread(target=run, args=(machine, methods)) for machine in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    a, b = outcomes["a"], outcomes["b"]
+    assert (a.measured + b.measured, a.kept + b.kept) == (16, 16) and a.measured and b.measured
+    assert len(at(store, "zoo/study")) == 16
+
+
+def test_only_one_of_many_creates_a_lease(store: Any, tmp_path: Path) -> None:
+    machines = [Remote(tmp_path / str(number), "s3://zoo/study") for number in range(4)]
+    barrier, won = threading.Barrier(4), list[bool]()
+
+    def take(machine: Remote) -> None:
+        machine._leases = lambda: ({}, set())  # type: ignore[method-assign]  # all see it free
+        barrier.wait()
+        won.append(machine.take("bag-0123456789abcdef", last=True))
+
+    threads = [threading.Thread(target=take, args=(machine,)) for machine in machines]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(won) == [False, False, False, True]
+
+
+@pytest.mark.usefixtures("fakes")
+def test_an_address_that_cannot_be_used_is_one_sentence(cli: Cli, one_server: Server, store: Any) -> None:
+    def said(address: str, code: int = 1) -> str:
+        answer = cli("run", "--methods", "bag", *FAST, "--results", address)
+        assert (answer.code, answer.out, answer.err.count("\n")) == (code, "", 1), answer.err
+        return answer.err
+
+    assert "s3://nowhere/study cannot be written (no such bucket: " in said("s3://nowhere/study")
+    one_server.post("reset-auth", b"0")  # from now on it asks for the rights of a key
+    try:
+        assert "s3://zoo/study cannot be read (no rights: " in said("s3://zoo/study")
+    finally:
+        one_server.post("reset-auth", b"inf")
+    one_server.stop()
+    try:
+        assert "s3://zoo/study cannot be read (EndpointConnectionError: " in said("s3://zoo/study")
+    finally:
+        one_server.start()
+    assert "ValueError: Protocol not known: nosuch" in said("nosuch://zoo/study", 2)
+
+
+@pytest.mark.usefixtures("fakes")
+def test_another_machine_has_the_trained_encoder(
+    cli: Cli, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run on it adds a task without training again."""
+    words = (
+        "run",
+        "--methods",
+        "fitted",
+        "--precision",
+        "fp32",
+        "--limit",
+        "20",
+        "--seeds",
+        "1",
+        "--results",
+        "s3://zoo/study",
+        "--tasks",
+    )
+    assert cli(*words, "pocket-pairs").code == 0
+    (fit,) = store.glob("zoo/study/encoders/*/fit.json")
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "other"))
+    FITTED.clear()
+    answer = cli(*words, "pocket-pairs,pocket-words")
+    assert answer.code == 0 and "1 cells measured, 1 kept" in answer.err and not FITTED and fit
+
+
+@pytest.mark.slow
+def test_another_run_goes_on_where_one_was_killed(store: Any, tmp_path: Path) -> None:
+    """Two commands; one is killed with -9 while it has a lease, and the other one measures what it left."""
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        f"import sys, time\nsys.path.insert(0, {str(Path(__file__).parents[1])!r})\nfrom fakes import Bag\n"
+        "from zoo.registry import register_method\n"
+        "@register_method('slow-bag')\nclass SlowBag(Bag):\n"
+        "    def encode(self, texts):\n        time.sleep(0.3)\n        return super().encode(texts)\n"
+    )
+    methods = ",".join(f"slow-bag:salt={salt}" for salt in range(6))
+    line = [sys.executable, "-m", "benchmark", "run", "--plugin", str(plugin), "--methods", methods, *FAST]
+    runs = [
+        subprocess.Popen(
+            [*line, "--results", "s3://zoo/study"],
+            env={**os.environ, "ZOO_BENCH_CACHE": str(tmp_path / name)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in "ab"
+    ]
+    end = time.monotonic() + 120
+    while not (leases := store.glob("zoo/study/leases/slow-bag*")) and time.monotonic() < end:
+        time.sleep(0.05)
+    owner = json.loads(store.cat_file(leases[0]))["owner"]
+    mirrors = {name: next((tmp_path / name).glob("addresses/*/.mirror.json"), None) for name in "ab"}
+    killed = next(
+        n for n, m in enumerate("ab") if (p := mirrors[m]) and owner.endswith(json.loads(p.read_text())["id"])
+    )
+    runs[killed].send_signal(signal.SIGKILL)
+    _, err = runs[1 - killed].communicate(timeout=200)
+    runs[killed].communicate()
+    assert runs[1 - killed].returncode == 0, err
+    found = [json.loads(store.cat_file(path)) for path in store.glob("zoo/study/records/*/*.json")]
+    assert len(found) == 12 == len({record["key"] for record in found})
+    assert {record["status"] for record in found} == {"ok"}
