@@ -26,7 +26,7 @@ from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.sequential import Look, until_told_apart
 from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.records.query import label
-from benchmark.records.remote import results_folder, send_now, sending
+from benchmark.records.remote import mirrored, send_now, sending
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from benchmark.run.executors import Job, executor_of
@@ -37,6 +37,7 @@ from benchmark.run.plan import Plan
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome
 from zoo.errors import ContractError, MissingError, UsageError, ZooError, did_you_mean
+from zoo.paths import address_of, is_address
 from zoo.progress import Progress
 from zoo.training.team import Team
 
@@ -104,9 +105,12 @@ def _carried_out(job: Job) -> tuple[Prepared, Outcome]:
     executor = executor_of(job.options, job.team)
     if job.given is not None and not executor.takes_objects:
         raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
-    with sending(job.options.results, (job.progress or Progress()).say) as unsent:
+    if address_of(job.options.results) is None:
         prepared, outcome = executor.run(job)
-    outcome.failed += unsent
+    else:
+        with sending(job.options.results, (job.progress or Progress()).say) as unsent:
+            prepared, outcome = executor.run(job)
+        outcome.failed += unsent
     forget(prepared.deaths)  # the records state them now; the next run tries these methods again
     return prepared, outcome
 
@@ -132,7 +136,7 @@ def leaderboard(
     folder = _folder_of(results)
     place = folder if out is None else Path(out)
     made = write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise, columns)
-    if out is None:
+    if out is None and address_of(folder) is not None:
         try:
             send_now(folder)
         except ZooError as error:
@@ -228,7 +232,7 @@ def _folder_of(results: str | Path | Results) -> Path:
         return results.folder
     if not isinstance(results, str | Path) or not str(results).strip():
         raise UsageError(f"results is {results!r:.100}; give the path of a results folder.")
-    return results_folder(results)
+    return mirrored(results) if is_address(results) else Path(results)
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,11 +271,12 @@ class Results:
 
     def save(self, folder: str | Path) -> Path:
         """Write the records into a results folder, where `leaderboard` and `compare` read them; returns the folder."""
-        place = results_folder(folder)
+        place = _folder_of(folder)
         mine, kept = Records(self.folder), Records(place)
         for record in self.records:
             kept.write(record, mine.pair_scores(record) if record.get("pairs") else None)
-        send_now(place)
+        if address_of(place) is not None:
+            send_now(place)
         return place
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.cli.options import say
-from benchmark.records.remote import address_of
 from benchmark.run.options import RESULTS, RunOptions
+from zoo.paths import address_of
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.files import Leaderboard

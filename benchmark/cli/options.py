@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.records.remote import is_address, results_folder
 from benchmark.run.options import RESULTS
 from zoo.errors import UsageError
+from zoo.paths import is_address
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -32,7 +32,11 @@ class _Results(click.Path):
         """Return the folder; raises ZooError where an address cannot be read."""
         if ctx is not None and ctx.resilient_parsing:  # a shell asks for completions
             return value
-        return results_folder(value) if is_address(value) else super().convert(value, param, ctx)
+        if not is_address(value):
+            return super().convert(value, param, ctx)
+        from benchmark.records.remote import mirrored
+
+        return mirrored(value)
 
 
 RESULTS_PATH = _Results(path_type=Path)

@@ -27,9 +27,9 @@ from benchmark.cli.options import (
     say_json,
     typed_command,
 )
-from benchmark.records.remote import address_of
 from benchmark.run.options import BOUNDS, RunOptions
 from zoo.errors import MissingError, UsageError
+from zoo.paths import address_of
 from zoo.progress import clock
 from zoo.training.team import Team
 

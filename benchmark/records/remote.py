@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import threading
 import time
 import zlib
@@ -18,45 +17,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from benchmark.records.mirror import Mirror
 from zoo.errors import UsageError, ZooError, said
-from zoo.paths import cache_folder
+from zoo.paths import MIRRORS, address_of, cache_folder
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.")
-_MIRRORS = "addresses"  # in the cache folder; a mirror's name is its address with % for what a file name cannot have
-_LONGEST = 240  # characters of such a name
+_LONGEST = 240  # characters of a mirror's name
 _EXCLUSIVE = ("s3", "s3a", "gs", "gcs", "memory")  # schemes that create an object only if there is none
 _WAIT, _LEASE = 300.0, 120.0  # seconds
 
 
-def is_address(text: object) -> bool:
-    """Return whether a text names a place by a scheme, as s3://BUCKET/PATH does."""
-    return isinstance(text, str) and _ADDRESS.match(text) is not None
-
-
-def results_folder(results: str | Path) -> Path:
-    """Return the path of a results folder; for an address, that of its mirror, with what is new at the address.
-
-    Raises ZooError where the address cannot be read.
-    """
-    if not is_address(results):
-        return Path(results)
-    address = str(results).rstrip("/")
+def mirrored(address: str) -> Path:
+    """Return the mirror of an address with what is new there; raises ZooError where it cannot be read."""
+    address = address.rstrip("/")
     name = quote(address, safe="")
     if len(name) > _LONGEST:
         raise UsageError(f"{address}: an address may have {_LONGEST} characters, with signs such as / counted thrice.")
-    folder = cache_folder() / _MIRRORS / name
-    remote = _remote(folder.absolute())
+    folder = cache_folder() / MIRRORS / name
+    remote = remote_of(folder)
     with remote.told("read"):
         remote.fetch()
     return folder
-
-
-def address_of(folder: Path) -> str | None:
-    """Return the address of which a folder is the mirror, None for any other folder."""
-    return unquote(folder.name) if folder.parent.name == _MIRRORS and "%3A%2F%2F" in folder.name else None
 
 
 def refuse_address(folder: Path, what: str) -> None:
@@ -65,9 +47,9 @@ def refuse_address(folder: Path, what: str) -> None:
         raise UsageError(f"{what} works on a folder of this machine, not on {address}; name one with --results.")
 
 
-def remote_of(folder: Path) -> Remote | None:
-    """Return what a folder mirrors, one object for each process; None for any other folder."""
-    return None if address_of(folder) is None else _remote(folder.absolute())
+def remote_of(folder: Path) -> Remote:
+    """Return what a mirror mirrors, one object for each process."""
+    return _remote(folder.absolute())
 
 
 @cache
@@ -77,24 +59,21 @@ def _remote(folder: Path) -> Remote:
 
 def fetch_encoder(folder: Path) -> None:
     """Fetch a trained encoder that its folder, in the mirror of an address, lacks; raises ZooError where that fails."""
-    remote = remote_of(folder.parent.parent)
-    if remote is not None and not (folder / "fit.json").is_file():
+    if address_of(folder.parent.parent) and not (folder / "fit.json").is_file():
+        remote = remote_of(folder.parent.parent)
         with remote.told("read"):
             remote.fetch(f"encoders/{folder.name}")
 
 
 @contextmanager
 def sending(folder: Path, say: Callable[[str], None]) -> Iterator[list[tuple[str, str]]]:
-    """Send what the block adds to the mirror of an address; for any other folder do nothing.
+    """Send what the block adds to a mirror, and renew leases.
 
     The list that is yielded has, after the block, the address and a sentence if something could not be sent in
     `ZOO_BENCH_WAIT` seconds. Raises ZooError before the block if the address cannot be written.
     """
     unsent: list[tuple[str, str]] = []
     remote = remote_of(folder)
-    if remote is None:
-        yield unsent
-        return
     with remote.told("written"):
         remote.renew()
     with remote.at_work(say, seconds("ZOO_BENCH_WAIT", _WAIT), unsent):
@@ -102,10 +81,9 @@ def sending(folder: Path, say: Callable[[str], None]) -> Iterator[list[tuple[str
 
 
 def send_now(folder: Path) -> None:
-    """Send what the mirror of an address has in addition, such as tables; raises ZooError where that fails."""
+    """Send what a mirror has in addition, such as tables; raises ZooError where that fails."""
     unsent: list[tuple[str, str]] = []
-    if (remote := remote_of(folder)) is not None:
-        remote.finish(seconds("ZOO_BENCH_WAIT", _WAIT), unsent)
+    remote_of(folder).finish(seconds("ZOO_BENCH_WAIT", _WAIT), unsent)
     for address, reason in unsent:
         raise ZooError(f"{address}: {reason}")
 

@@ -8,10 +8,10 @@ from dataclasses import fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.remote import is_address, results_folder
+from benchmark.records.remote import mirrored
 from benchmark.run.options import NamedRunFile, RunOptions, check_values
 from zoo.errors import UsageError, did_you_mean
-from zoo.paths import is_file, resource_folder, user_path
+from zoo.paths import is_address, is_file, resource_folder, user_path
 from zoo.recipe import all_recipes, build, parts_of, read_yaml
 
 # Given as a list of names or as one text with commas.
@@ -65,7 +65,7 @@ def read_run_file(name: str) -> tuple[dict[str, Any], NamedRunFile]:
     for key in _PATHS:
         if key in options:
             address = key == "results" and is_address(options[key])
-            options[key] = results_folder(options[key]) if address else user_path(options[key])
+            options[key] = mirrored(options[key]) if address else user_path(options[key])
     return options, NamedRunFile(name=name, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 

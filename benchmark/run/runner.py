@@ -29,6 +29,7 @@ from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime, Traits
 from zoo.errors import CorruptError, Interrupted, said
 from zoo.hardware import environment
+from zoo.paths import address_of
 
 _NAMED = 5  # kept cells that a notice names
 
@@ -112,7 +113,9 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
-        self.remote = remote_of(self.out)  # of results at an address, whose leases divide the encoders
+        self.remote = (
+            remote_of(self.out) if address_of(self.out) else None
+        )  # of results at an address, whose leases divide the encoders
         self.outcome = Outcome(set_aside=self.records.corrupt)
         self._overlap = Overlap()
         self._remaining = Remaining()

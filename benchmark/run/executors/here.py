@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from benchmark.records.remote import address_of, results_folder, sending
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.executors import Executor, Job, load_plugins
 from benchmark.run.prepare import Prepared
 from benchmark.run.runner import Outcome, Runner
 from zoo.errors import UsageError
+from zoo.paths import address_of
 from zoo.progress import Progress
 
 
@@ -52,8 +52,12 @@ def work(job: Job) -> dict[str, Any]:
     `Outcome(**values)` reads them again.
     """
     load_plugins(job.plugins)
-    if address := address_of(job.options.results):  # another machine has a mirror of its own
-        job = replace(job, options=replace(job.options, results=results_folder(address)))
+    address = address_of(job.options.results)
+    if address is None:
+        return Here().run(job)[1].as_values()
+    from benchmark.records.remote import mirrored, sending
+
+    job = replace(job, options=replace(job.options, results=mirrored(address)))  # another machine has its own mirror
     with sending(job.options.results, (job.progress or Progress()).say) as unsent:
         _, outcome = Here().run(job)
     outcome.failed += unsent

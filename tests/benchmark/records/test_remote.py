@@ -15,9 +15,10 @@ from fakes import Cli, failed, make_record
 
 from benchmark.records import mirror
 from benchmark.records.pack import pack
-from benchmark.records.remote import Remote, address_of, remote_of, results_folder
+from benchmark.records.remote import Remote, mirrored
 from benchmark.records.store import Records
 from zoo.errors import MissingError, UsageError, ZooError
+from zoo.paths import address_of, is_address
 
 PAIRS = np.linspace(0, 1, 280, dtype="float32"), np.linspace(1, 0, 280, dtype="float32")
 NAMES = [f"bag-{number:016x}" for number in range(12)]
@@ -230,15 +231,15 @@ def test_a_packed_folder_can_be_read_at_an_address(memory: Any, machine: Machine
 
 
 def test_addresses_and_settings_that_are_none(memory: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert results_folder("plain/folder") == Path("plain/folder") and remote_of(tmp_path) is None
+    assert address_of(tmp_path) is None and not is_address("plain/folder") and not is_address("C:\\folder")
     assert address_of(tmp_path / "addresses" / "s3%3A%2F%2Fb%2Fp") == "s3://b/p"
     with pytest.raises(UsageError, match="240 characters"):
-        results_folder("memory://" + "a" * 240)
+        mirrored("memory://" + "a" * 240)
     with pytest.raises(UsageError, match=r"nosuch://b cannot be opened .*Addresses are s3://BUCKET/PATH"):
-        results_folder("nosuch://b")
+        mirrored("nosuch://b")
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
     with pytest.raises(MissingError, match=r"gs:// is missing .*zoo-bench\[cloud\]"):
-        results_folder("gs://b/p")
+        mirrored("gs://b/p")
     monkeypatch.setenv("ZOO_BENCH_LEASE", "soon")
     with pytest.raises(ZooError, match="ZOO_BENCH_LEASE is 'soon'; give seconds, such as 120"):
-        results_folder("memory://never/opened")
+        mirrored("memory://never/opened")
