@@ -113,9 +113,7 @@ class Runner:
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
-        self.remote = (
-            remote_of(self.out) if address_of(self.out) else None
-        )  # of results at an address, whose leases divide the encoders
+        self.remote = remote_of(self.out) if address_of(self.out) else None  # its leases divide the encoders
         self.outcome = Outcome(set_aside=self.records.corrupt)
         self._overlap = Overlap()
         self._remaining = Remaining()

@@ -89,8 +89,9 @@ def in_folder(folder: Path) -> dict[str, float]:
     return {record["key"]: record["scores"]["main"] for record in Records(folder).all()}
 
 
+@pytest.mark.flaky(reruns=2)
 @pytest.mark.usefixtures("fakes")
-def test_an_address_has_the_records_of_a_folder_while_the_server_goes_away_and_comes_back(
+def test_a_stopped_and_started_server_has_a_folders_records(
     cli: Cli, one_server: Server, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("run", "--methods", ",".join(f"bag:salt={salt}" for salt in range(4)), *FAST, "--results")
@@ -131,6 +132,7 @@ def test_a_server_that_stays_away_loses_nothing(
     assert "0 cells measured, 2 kept" in cli(*words).err and len(at(store, "zoo/study")) == 2
 
 
+@pytest.mark.flaky(reruns=2)
 @pytest.mark.usefixtures("fakes")
 def test_two_runs_measure_every_cell_once(store: Any, tmp_path: Path) -> None:
     def run(machine: str, methods: str) -> None:
@@ -224,6 +226,7 @@ def test_another_machine_has_the_trained_encoder(
 
 
 @pytest.mark.slow
+@pytest.mark.flaky(reruns=2)
 def test_another_run_goes_on_where_one_was_killed(store: Any, tmp_path: Path) -> None:
     """Two commands; one is killed with -9 while it has a lease, and the other one measures what it left."""
     plugin = tmp_path / "plugin.py"
