@@ -25,7 +25,7 @@ _TABLES = (".md", ".csv", ".json", ".tex", ".html")
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "created", "LastModified", "updated", "mtime")  # of a listed object
 _AT_ONCE = 128  # objects that are fetched together
 # A run must not stand still for a store that is away: it has its own attempts.
-_S3 = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 2}}}
+_S3 = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 3}}}
 _OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3, "file": {"auto_mkdir": True}}
 
 
@@ -221,6 +221,7 @@ def _filesystem(address: str) -> tuple[Any, str]:
             f"{address} cannot be opened ({said(error):.300}). Addresses are s3://BUCKET/PATH, gs://BUCKET/PATH,"
             " hf://buckets/OWNER/NAME/PATH."
         ) from error
+    fs.retries = 1  # of s3fs and gcsfs, beside those of their clients
     return fs, str(root).rstrip("/")
 
 

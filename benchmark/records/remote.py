@@ -120,28 +120,21 @@ class Remote(Mirror):
         Encoders are divided among the owners by their names; unless nothing else is left (`last`), those of others are
         left to them. While the store is away this holds too, until the leases of the others must have ended.
         """
-        try:
-            leases, there = self._leases()
-            self._back()
-        except Exception as error:
-            self._away(error)
+        free = False
+        if self._away_since == math.inf:  # else a thread finds out when the store is back; the run waits for no timeout
+            try:
+                free = self._leased(name, last)
+            except Exception as error:
+                self._away(error)
+        if self._away_since < math.inf:
             mine = self._is_mine(name) and self._seen.get(name, self.owner) == self.owner
             free = mine or (last and time.monotonic() - self._away_since > self.lease)
+        if free:
+            self._over.discard(name)
+            self._held.add(name)  # if the store is away, it is written when that is back
         else:
-            # After an absence, owners renew what they measured meanwhile before anybody else takes it.
-            mine = self._is_mine(name) or (last and time.monotonic() - self._back_since > self.lease / 6)
-            free = mine and leases.get(name, self.owner) == self.owner and self._written(name, name in there, leases)
-        if not free:
             time.sleep(self.pause if last else 0)
-            return False
-        self._over.discard(name)
-        self._held.add(name)  # if the store is away, it is written when that is back
-        try:
-            self.fetch(f"records/{name.rpartition('-')[0]}")
-            self.fetch(f"encoders/{name}")
-        except Exception as error:
-            self._away(error)
-        return True
+        return free
 
     def give_back(self, name: str, done: bool) -> None:
         """Give a lease back once all is sent; not `done`: another process of this mirror has and renews it."""
@@ -150,25 +143,31 @@ class Remote(Mirror):
 
     def renew(self) -> None:
         """Write the object that names this owner, and renew its leases."""
+        leases = self._leases()[0]
         if self._renewed and time.time() - self._renewed > self.lease:  # others may have taken some
-            leases = self._leases()[0]
             self._held.difference_update([name for name, owner in leases.items() if owner != self.owner])
         with self._leasing:
             for name in (f"writer.{self.owner}", *self._held):
                 self._write(name)
         self._renewed = time.time()
 
-    def _written(self, name: str, there: bool, leases: dict[str, str]) -> bool:
-        """Write a lease that nobody else has; returns whether nobody else did so at the same time."""
+    def _leased(self, name: str, last: bool) -> bool:
+        """Return whether an encoder is this owner's to take and nobody has it, after its lease is written."""
+        leases, there = self._leases()
+        # After an absence, owners renew what they measured meanwhile before anybody else takes it.
+        mine = self._is_mine(name) or (last and time.monotonic() - self._back_since > self.lease / 6)
+        if not mine or leases.get(name, self.owner) != self.owner:
+            return False
         try:
-            self._write(name, create=not there and self._exclusive)
-            if name not in leases and (there or not self._exclusive):
-                time.sleep(self.pause / 4)  # whoever saw this too has written by now; the last one has it
-                return self._leases()[0].get(name) == self.owner
+            self._write(name, create=name not in there and self._exclusive)
         except FileExistsError:
             return False
-        except Exception as error:
-            self._away(error)
+        if name not in leases and (name in there or not self._exclusive):
+            time.sleep(self.pause / 4)  # whoever saw this too has written by now; the last one has it
+            if self._leases()[0].get(name) != self.owner:
+                return False
+        self.fetch(f"records/{name.rpartition('-')[0]}")
+        self.fetch(f"encoders/{name}")
         return True
 
     def _is_mine(self, name: str) -> bool:

@@ -252,8 +252,8 @@ class Runner:
     def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
         """Measure the pending cells of one encoder; returns False while another process works on it."""
         say = self.runtime.progress.say
-        leased = self.remote is None or self._finished(plan)
-        if self.remote is not None and not leased and not self.remote.take(self._lease(plan), last=patience > 0):
+        to_lease = self.remote is not None and (plan.anew or self.remeasure or not self._finished(plan))
+        if to_lease and self.remote and not self.remote.take(self._lease(plan), last=patience > 0):
             if plan.key not in self._held:
                 say(f"{head}: left to another run")
             self._held.add(plan.key)
