@@ -25,7 +25,7 @@ _TABLES = (".md", ".csv", ".json", ".tex", ".html")
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "created", "LastModified", "updated", "mtime")  # of a listed object
 _AT_ONCE = 128  # objects that are fetched together
 # A run must not stand still for a store that is away: it has its own attempts.
-_S3 = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 3}}}
+_S3 = {"config_kwargs": {"connect_timeout": 5, "read_timeout": 20, "retries": {"total_max_attempts": 2}}}
 _OPTIONS: dict[str, dict[str, Any]] = {"s3": _S3, "s3a": _S3, "file": {"auto_mkdir": True}}
 
 
