@@ -57,6 +57,11 @@ def address_of(folder: Path) -> str | None:
     return unquote(folder.name) if folder.parent.name == MIRRORS and "%3A%2F%2F" in folder.name else None
 
 
+def place_of(folder: Path) -> str:
+    """Return what a message calls a results folder: the address that it mirrors, else its path."""
+    return address_of(folder) or str(folder)
+
+
 def cache_folder() -> Path:
     """Return the folder of this machine's downloads and measurements (set by `ZOO_BENCH_CACHE`)."""
     import platformdirs

@@ -14,6 +14,7 @@ from benchmark.records.query import PairTexts, split_label
 from benchmark.records.store import Records
 from zoo.errors import MissingError, did_you_mean
 from zoo.files import slug, write_text
+from zoo.paths import place_of
 from zoo.progress import print_safe
 from zoo.recipe import all_recipes, parts_of
 
@@ -36,7 +37,7 @@ def make_report(
     chosen = chosen or {name for name in called if parts_of(name)[0] == wanted}
     if not chosen:
         raise MissingError(
-            f"no record of {method!r} in {results}.{did_you_mean(wanted, called.values())} Measure it with"
+            f"no record of {method!r} in {place_of(results)}.{did_you_mean(wanted, called.values())} Measure it with"
             f" `zoo-bench run --methods {method}`, or name a folder with --results."
         )
     mine = [r for r in found if r["method"]["name"] in chosen and r["row_key"].startswith(key)]

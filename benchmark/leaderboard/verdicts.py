@@ -27,6 +27,7 @@ from benchmark.records.schema import Record
 from benchmark.records.store import Records, pause_garbage_collection
 from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError
+from zoo.paths import place_of
 
 HOLDS, OPPOSITE, NOT_TOLD, NOT_MEASURED = "holds", "the opposite", "not told apart", "not measured"
 
@@ -126,7 +127,9 @@ class _Folder:
             if record["status"] == "ok" and record["limit"] is None:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
         if not by_row:
-            raise MissingError(f"no records in {results}; make some with `zoo-bench run`, or name a --results folder.")
+            raise MissingError(
+                f"no records in {place_of(results)}; make some with `zoo-bench run`, or name a --results folder."
+            )
         self.rows: dict[str, list[tuple[Row, list[Record]]]] = defaultdict(list)
         found: dict[Condition, None] = {}
         for (name, key), records in by_row.items():
