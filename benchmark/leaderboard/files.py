@@ -67,8 +67,8 @@ def leaderboard_files(
         if not named:
             of, suites = ("", "") if suite_names is None else (f" of {suite_names}", f"--suite {suite_names} ")
             raise MissingError(
-                f"no records{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name a"
-                " folder with --results."
+                f"no records{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
+                " a folder with --results."
             )
         if columns is not None:
             names = chosen_columns(columns, [table.suite for table in tables])
