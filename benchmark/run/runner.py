@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -109,6 +109,7 @@ class Runner:
     cache: EmbeddingCache | None = None  # None: every text is encoded
     claims: Claims | None = None  # None: this process takes every encoder
     others: Others | None = None  # processes that share the batches of a training
+    compared: bool = False  # whether another process has called `set_aside_changed` for all plans
     number: tuple[int, int] | None = None  # for a part of a run: the first encoder's number, and the whole run's total
 
     def __post_init__(self) -> None:
@@ -121,6 +122,8 @@ class Runner:
         self._held: set[str] = set()  # encoders on which another process was found at work
         self._changed: list[tuple[Cell, Record]] = []  # cells that `pending` kept, of other code or libraries
         self._before: dict[str, Record] = {}  # records that are measured again, by the key of their cell
+        # By method and encoder: the task, its data and the key of each score that was there.
+        self._there: dict[str, dict[str, list[tuple[str, str | None, str]]]] = {}
 
     def run(self, plan: Plan) -> Outcome:
         """Execute every unfinished cell; a failed cell is recorded, and the run continues.
@@ -198,16 +201,22 @@ class Runner:
             self._forget_damage(plan, cell)
         return pending
 
-    def _set_aside_changed(self, plan: EncoderPlan) -> None:
+    def set_aside_changed(self, plan: EncoderPlan) -> None:
         """Rename the records of a plugin or object of this name that gave other vectors: a row is of one encoder."""
-        of_name = self.records.of_method(plan.name)
-        mine = [record for record in of_name if record["encoder_key"] == plan.key and record["status"] == "ok"]
+        if plan.vectors is None:
+            return
+        if plan.name not in self._there:
+            there = self._there[plan.name] = defaultdict(list)
+            for record in self.records.of_method(plan.name):
+                if record["status"] == "ok":
+                    task = record["task"]
+                    there[record["encoder_key"]].append((task["name"], task["sha256"], record["key"]))
+        mine = self._there[plan.name].pop(plan.key, [])
         keys = {(cell.task.name, cell.task.identity()["sha256"]): cell.key for cell in plan.cells}
-        now = [keys.get((record["task"]["name"], record["task"]["sha256"])) for record in mine]
-        if all(key in (None, record["key"]) for key, record in zip(now, mine, strict=True)):
+        if all(keys.get((task, sha256)) in (None, key) for task, sha256, key in mine):
             return
         fit = self.records.encoder_folder(plan.name, plan.key) / "fit.json"
-        for path in (*(self.records.path(plan.name, r["task"]["name"], r["key"]) for r in mine), fit):
+        for path in (*(self.records.path(plan.name, task, key) for task, _, key in mine), fit):
             with suppress(FileNotFoundError):
                 path.replace(path.with_name(path.name + ".before"))
                 if self.remote is not None:
@@ -260,8 +269,8 @@ class Runner:
             return False
         if (plan.key in self._held) and not self._unlocked(plan, patience):
             return False
-        if plan.vectors is not None:
-            self._set_aside_changed(plan)
+        if not self.compared:
+            self.set_aside_changed(plan)
         pending = self.pending(plan, plan.cells)
         fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
         self._compare_vectors(plan, fitter)

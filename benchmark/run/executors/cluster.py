@@ -115,6 +115,8 @@ class Ray(Executor):
             alive = [node for node in ray.nodes() if node["Alive"]]
             nodes = [node["Resources"] for node in alive]
             own = Runner(options.results, prepared.runtime, remeasure=options.remeasure)
+            for plan in prepared.plan.encoders:
+                own.set_aside_changed(plan)
             plans = enumerate(prepared.plan.encoders, 1)
             left = [(number, plan, cells) for number, plan in plans if (cells := own.pending(plan, plan.cells))]
             if not left:
@@ -234,6 +236,7 @@ class _Driver:
             return
         except self.ray.exceptions.RayError as error:  # its worker or machine was lost
             if again:
+                self.progress.say(f"{self.jobs[key][1].title}: its worker was lost; another one takes it")
                 self._submit(key)
                 return
             lost = f"its worker was lost {self.tries[key]} times ({type(error).__name__}); the same command measures it"

@@ -160,7 +160,7 @@ def files_of(place: Path, encoder: str = "*") -> Files:
 
 def _measure(prepared: Prepared, job: Job, number: tuple[int, int]) -> Report:
     runner = runner_of(prepared, job)
-    runner.number = number
+    runner.number, runner.compared = number, True
     try:
         return Report(runner.run(prepared.plan))
     except Interrupted:

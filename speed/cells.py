@@ -1,0 +1,150 @@
+"""Measures what a run adds to each cell: many cells of a method that does nothing, with one kill in the middle.
+
+python -m speed.cells [--cells 10000] [--ways one,workers,ray] [--out FILE.csv]
+
+The method is a plugin with a vector for each text, and has `cells` encoders (settings x seeds), each measured on
+pocket-words. `one`: one process, which is killed when half of the records are there, and the same command again;
+`workers`: --workers 2, `ray`: --executor ray on this machine, of which one working process is killed. Printed:
+milliseconds of wall time per cell from the start to the tables, the largest sum of the memory of all processes (PSS,
+which counts shared pages once), the records that are there in the end, and how often something began again. Exit code 1
+if a record is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from speed.script import run
+from speed.table import conditions, write_csv
+from zoo.errors import UsageError, ZooError
+
+PLUGIN = """
+import zlib
+import numpy as np
+from zoo.methods.randomvectors import RandomVectors
+from zoo.registry import register_method
+
+@register_method("tiny")
+class Tiny(RandomVectors):
+    "A vector for each text, from its checksum and the seed."
+    def vectors_of(self, texts):
+        sums = np.array([zlib.crc32(f"{self.seed} {text}".encode()) for text in texts])
+        return (sums[:, None] // np.arange(1, self.dim + 1) % 251).astype(np.float32)
+"""
+_MOST_SEEDS = 1000
+WAYS = {
+    "one": ((), None, ""),
+    "workers": (("--workers", "2", "--executor", "processes"), "spawn_main", "starts in its place"),
+    "ray": (("--executor", "ray"), "ray::work", "worker was lost"),
+}
+"""Options of the command, what the command line of a working process contains, and what is said about its end."""
+
+
+def processes(root: int) -> dict[int, str]:
+    """Return the command lines of a process and of all that it has started."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            children[int((folder / "stat").read_text().rpartition(")")[2].split()[1])].append(int(folder.name))
+        except OSError:  # it has ended
+            continue
+    found, left = {}, [root]
+    while left:
+        process = left.pop()
+        left += children[process]
+        try:
+            found[process] = Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+    return found
+
+
+def memory_mb(running: Sequence[int]) -> float:
+    """Return the sum of the memory of processes in MB; pages that several share are divided between them."""
+    total = 0
+    for process in running:
+        try:
+            lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
+
+
+def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
+    """Run all cells in one way with one kill in the middle; returns what is printed. Raises ZooError if it fails."""
+    options, victim, told = WAYS[way]
+    settings = -(-cells // _MOST_SEEDS)
+    if cells % settings:
+        raise UsageError(f"--cells {cells}: give at most {_MOST_SEEDS}, or a multiple of {_MOST_SEEDS}.")
+    (folder / "tiny.py").write_text(PLUGIN, encoding="utf-8")
+    methods = ",".join(f"tiny:dim={16 + number}" for number in range(settings))
+    line = f"run --plugin {folder / 'tiny.py'} --methods {methods} --seeds {cells // settings} --tasks pocket-words"
+    results = folder / way
+    command = [sys.executable, "-m", "benchmark", *line.split(), "--no-controls", "--precision", "fp32"]
+    command += ["--results", str(results), *options]
+    environment = {**os.environ, "RAY_ADDRESS": "local", "ZOO_BENCH_CACHE": str(folder / f"cache-{way}")}
+    said, peak, killed, starts = folder / f"{way}.txt", 0.0, 0, 1
+    started = time.perf_counter()
+    with said.open("w") as log:
+        child = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        while (code := child.poll()) is None or (code == -signal.SIGKILL and killed):
+            if code is not None:
+                child, starts = subprocess.Popen(command, env=environment, stdout=log, stderr=log), starts + 1
+            running = processes(child.pid)
+            peak = max(peak, memory_mb(list(running)))
+            if not killed and len(list(results.glob("records/*/*.json"))) >= cells // 2:
+                working = [process for process, text in running.items() if victim is None or victim in text]
+                for process in working[:1]:
+                    os.kill(process, signal.SIGKILL)
+                    killed += 1
+            time.sleep(0.5)
+    seconds, text = time.perf_counter() - started, said.read_text(encoding="utf-8", errors="replace")
+    if code:
+        raise ZooError(f"{way} ended with code {code}: {text[-2000:]}")
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in results.glob("records/*/*.json")]
+    return {
+        "way": way,
+        "cells": cells,
+        "seconds": round(seconds, 1),
+        "ms_per_cell": round(1000 * seconds / cells, 2),
+        "peak_mb": round(peak),
+        "records": len({record["key"] for record in records if record["status"] == "ok"}),
+        "killed": killed,
+        "began_again": starts - 1 + (text.count(told) if told else 0),
+    }
+
+
+@click.command(help=__doc__)
+@click.option("--cells", default=10_000, show_default=True)
+@click.option("--ways", default=",".join(WAYS), show_default=True, help="Comma-separated.")
+@click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
+def main(cells: int, ways: str, out: Path | None) -> None:
+    """Measure and print each way."""
+    if unknown := set(ways.split(",")) - WAYS.keys():
+        raise UsageError(f"--ways {','.join(sorted(unknown))}: known are {', '.join(WAYS)}.")
+    rows = []
+    for way in ways.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(measure(way, cells, Path(folder)))
+        print(", ".join(f"{name} {value}" for name, value in rows[-1].items()), flush=True)
+    if out is not None:
+        write_csv(out, rows, conditions("cpu", "numpy", *(["ray"] if "ray" in ways else [])))
+    if any(row["records"] < cells for row in rows):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run(main)
