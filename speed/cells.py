@@ -110,7 +110,7 @@ def measure(way: str, cells: int, folder: Path) -> dict[str, Any]:
                 for process in working[:1]:
                     os.kill(process, signal.SIGKILL)
                     killed += 1
-            time.sleep(0.5)
+            time.sleep(0.2)
     seconds, text = time.perf_counter() - started, said.read_text(encoding="utf-8", errors="replace")
     if code:
         raise ZooError(f"{way} ended with code {code}: {text[-2000:]}")

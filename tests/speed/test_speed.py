@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from zoo.recipe import all_recipes, parse_methods
 # Beside the packages, so that an installed project has it only where the tests stand in a clone.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from speed.cells import WAYS, memory_mb, processes
+from speed.cells import measure as measure_cells
 from speed.encoding import layer_flops, our_side, peer_side, scores
 from speed.epoch import measure as epoch
 from speed.methods import METHODS, rate
@@ -109,3 +112,19 @@ def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
         assert found > 0 and stated == pytest.approx(passes), (name, stated)
     known = all_recipes()
     assert len(parse_methods(METHODS, known)) == 15
+
+
+@pytest.mark.flaky(reruns=2)
+def test_no_cell_is_lost_by_a_kill(tmp_path: Path) -> None:
+    found = measure_cells("one", 150, tmp_path)
+    assert (found["records"], found["killed"], found["began_again"]) == (150, 1, 1)
+    assert found["peak_mb"] > 100 and found["ms_per_cell"] == pytest.approx(1000 * found["seconds"] / 150, rel=0.01)
+    with pytest.raises(UsageError, match="a multiple of 1000"):
+        measure_cells(next(iter(WAYS)), 1001, tmp_path)
+
+
+def test_memory_is_that_of_the_processes() -> None:
+    before = memory_mb([os.getpid()])
+    held = bytearray(os.urandom(1 << 20) * 200)
+    assert memory_mb([os.getpid()]) - before == pytest.approx(len(held) >> 20, abs=20)
+    assert os.getpid() in processes(os.getppid())
