@@ -43,6 +43,9 @@ def connected(address: str | None) -> Iterator[Any]:
     Raises MissingError where no cluster answers at the address.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray sends no usage statistics
+    # A cluster that the command starts is as urgent as the command. By default Ray makes its workers wait for all other
+    # work on the machine.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     ray = ray_library()
     if ray.is_initialized():  # by the caller, for example a notebook
         yield ray
@@ -54,9 +57,6 @@ def connected(address: str | None) -> Iterator[Any]:
         except ConnectionError:
             if address or os.environ.get("RAY_ADDRESS"):
                 raise
-            # The cluster that the command starts is as urgent as the command. By default Ray makes its workers wait for
-            # all other work on the machine.
-            os.environ.setdefault("RAY_worker_niceness", "0")
             # Only this machine may reach the ports, because whoever reaches them can run code.
             ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
