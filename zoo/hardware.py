@@ -185,12 +185,8 @@ def keep_few_kernels() -> None:
 
 def environment(device: str) -> dict[str, Any]:
     """Return the versions and hardware that a record states."""
-    import importlib.metadata
-
     import torch
 
-    packages = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy", "scikit-learn")
-    versions = {name: importlib.metadata.version(name) for name in packages}
     gpu = torch.cuda.get_device_name(device) if device.startswith("cuda") else None
     return {
         "python": platform.python_version(),
@@ -199,8 +195,16 @@ def environment(device: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "gpu": gpu,
         "cuda": torch.version.cuda if gpu else None,
-        "packages": versions,
+        "packages": dict(_versions()),
     }
+
+
+@functools.cache  # a worker of a Ray cluster states them for each of its encoders
+def _versions() -> dict[str, str]:
+    import importlib.metadata
+
+    packages = ("torch", "transformers", "tokenizers", "accelerate", "numpy", "scipy", "scikit-learn")
+    return {name: importlib.metadata.version(name) for name in packages}
 
 
 def peak_memory_mb(device: str) -> float | None:

@@ -74,7 +74,7 @@ def contained() -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if main}
     errors, variables = np.geterr(), dict(os.environ)
     dtype, gradients, threads = torch.get_default_dtype(), torch.is_grad_enabled(), torch.get_num_threads()
-    strict, warned = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    strict = _deterministic()
     try:
         with told_exits():
             yield
@@ -94,7 +94,14 @@ def contained() -> Iterator[None]:
         torch.set_grad_enabled(gradients)
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
-        torch.use_deterministic_algorithms(strict, warn_only=warned)
+        if _deterministic() != strict:  # else PyTorch would import its compiler, which takes a second and 100 MB
+            torch.use_deterministic_algorithms(strict[0], warn_only=strict[1])
+
+
+def _deterministic() -> tuple[bool, bool]:
+    import torch
+
+    return torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
 
 
 def _is_default(number: int) -> bool:

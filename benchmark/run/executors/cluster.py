@@ -33,6 +33,7 @@ from zoo.progress import Bar, Progress
 
 _RETRIES = 3  # how often an encoder is tried again after its worker was lost
 _STOP_SECONDS = 60.0  # seconds in which trainings write their checkpoints after a signal
+_CONNECTIONS, _NOT_STARTED = 3, "Initialization failure"  # the process that Ray starts for a client may end at once
 _WAIT_SECONDS = 0.5  # seconds in which ended tasks are collected, so that many short ones are not waited for singly
 
 
@@ -51,24 +52,34 @@ def connected(address: str | None) -> Iterator[Any]:
         yield ray
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    where = address or os.environ.get("RAY_ADDRESS") or "this machine"
     try:
         try:
-            ray.init(address or os.environ.get("RAY_ADDRESS") or "auto", **quiet)
+            _connect(ray, address or os.environ.get("RAY_ADDRESS") or "auto", quiet, _CONNECTIONS)
         except ConnectionError:
             if address or os.environ.get("RAY_ADDRESS"):
                 raise
             # Only this machine may reach the ports, because whoever reaches them can run code.
             ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
     except (ConnectionError, ImportError, ValueError, RuntimeError) as error:
-        where = address or os.environ.get("RAY_ADDRESS") or "this machine"
+        token = " Where the cluster asks for a token, set RAY_AUTH_MODE=token." if where.startswith("ray://") else ""
         raise MissingError(
             f"--executor ray: no cluster answers at {where} ({str(error).splitlines()[0][:200]}); start one with `ray"
-            " start --head`, or give its address as ray://HOST:10001."
+            f" start --head`, or give its address as ray://HOST:10001.{token}"
         ) from error
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _connect(ray: Any, address: str, options: dict[str, Any], tries: int) -> None:
+    try:
+        ray.init(address, **options)
+    except ConnectionError as error:
+        if tries == 1 or _NOT_STARTED not in str(error):
+            raise
+        _connect(ray, address, options, tries - 1)
 
 
 def _list_gpus() -> str:
@@ -278,7 +289,7 @@ class _Driver:
             except ZooError as error:
                 self.progress.say(f"warning: {self.jobs[key][1].title}: its checkpoint is not kept: {error}")
         for key in news.wanted:
-            self.board.give.remote(key, files_of(self.own.out, self._folder(self.jobs[key][1])))
+            self.board.give.remote(key, self.ray.put(files_of(self.own.out, self._folder(self.jobs[key][1]))))
         notes = [f"{self.jobs[key][1].label}: {note}" for key, note in sorted(news.states.items()) if key in running]
         bar.update(total - len(self.running), "; ".join(notes[:4]) + (" ..." if len(notes) > 4 else ""))
 

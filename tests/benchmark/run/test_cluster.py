@@ -12,6 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -234,6 +235,22 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingError, match=re.escape("pip install 'zoo-bench[ray]'")):
         ray_library()
+
+
+@pytest.mark.parametrize(("said", "calls"), [("Initialization failure from server: ...", 3), ("connection timeout", 1)])
+def test_a_client_s_process_that_does_not_start_is_started_again(
+    said: str, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    def init(address: str, **_: object) -> None:
+        tried.append(address)
+        raise ConnectionError(said)
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init))
+    with pytest.raises(MissingError, match=f"{said}.*set RAY_AUTH_MODE=token"), cluster.connected("ray://h:1"):
+        pass
+    assert tried == ["ray://h:1"] * calls
 
 
 class SlowRay:
