@@ -38,12 +38,12 @@ def test_a_gpu_counts_while_its_node_is_there() -> None:
 def test_a_small_grid_loses_its_node_and_gets_another(tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="pip install 'zoo-bench[ray]'")
     with ray_messages(Progress.silent()):
-        grid = run_grid(tmp_path, nodes=1, gpus=2, methods=2, seeds=2, seconds=1.0)
-    assert grid.records == 4 and "4 cells measured, 0 kept from before, 0 failed, 0 n/a" in grid.said
+        grid = run_grid(tmp_path, nodes=1, gpus=2, methods=1, seeds=3, seconds=1.0)
+    assert grid.records == 3 and "3 cells measured, 0 kept from before, 0 failed, 0 n/a" in grid.said
     ended = [fit for fit in grid.fits if fit["end"]]
-    assert len({fit["worker"] for fit in ended}) == len(ended) >= 4  # a process for each encoder
+    assert len({fit["worker"] for fit in ended}) == len(ended) >= 3  # a process for each encoder
     assert {fit["node"] for fit in ended} == {node.id for node in grid.nodes}
-    assert {fit["gpu"] for fit in ended} == {"0", "1"}
+    assert {fit["gpu"] for fit in grid.fits} == {"0", "1"}
     for gpu in {(fit["node"], fit["gpu"]) for fit in ended}:  # one encoder on a GPU at a time
         spans = sorted((fit["begin"], fit["end"]) for fit in ended if (fit["node"], fit["gpu"]) == gpu)
         assert all(before[1] <= after[0] for before, after in pairwise(spans))

@@ -238,9 +238,7 @@ def test_without_ray_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize(("said", "calls"), [("Initialization failure from server: ...", 3), ("connection timeout", 1)])
-def test_a_client_s_process_that_does_not_start_is_started_again(
-    said: str, calls: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_does_not_start_is_started_again(said: str, calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
 
     def init(address: str, **_: object) -> None:

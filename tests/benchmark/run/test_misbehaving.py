@@ -280,3 +280,17 @@ def test_an_ascii_terminal_gets_plans_and_checks(tmp_path: Path) -> None:
         done = subprocess.run(command, capture_output=True, env=environment, cwd=tmp_path, timeout=120)
         assert done.returncode == 0, done.stderr
         (done.stdout + done.stderr).decode("ascii")
+
+
+@pytest.mark.slow
+def test_what_is_not_changed_in_torch_is_not_set_again() -> None:
+    """Setting it imports PyTorch's compiler; what a method did change is put back."""
+    code = (
+        "import sys, torch\n"
+        "from benchmark.run.stop import contained\n"
+        "with contained(): pass\n"
+        "assert 'torch._dynamo' not in sys.modules\n"
+        "with contained(): torch.use_deterministic_algorithms(True, warn_only=True)\n"
+        "assert not torch.are_deterministic_algorithms_enabled()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
