@@ -354,11 +354,6 @@ def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons
     return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
 
 
-def ceilings(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
-    """Return the published rows of people's scores that have columns in `suite`, each with the result of `columns`."""
-    return [(line, columns) for line, columns in _in_suite(suite) if line.row.ceiling]
-
-
 def remarks(suite: Suite, kind: Literal["slip", "observation"]) -> list[tuple[PublishedRow, str]]:
     """Return the published rows of `suite` with a slip in print, or with an observation, and what it is."""
     return [(line, text) for line, _ in _in_suite(suite) if (text := getattr(line.row, kind))]

@@ -88,7 +88,9 @@ def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
 def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
     """Return a line for each row of people's scores: they have no rank, and their pairs stand under the conditions."""
     lines = []
-    for line, found in published.ceilings(table.suite):
+    for line, found in published.cited(table.suite):
+        if not line.row.ceiling:
+            continue
         texts = {task: line.text(column) for task, (column, _) in found.items()}
         texts |= {"method": f"{line.row.method} ({line.table.paper})", "conditions": line.row.subset or ""}
         lines.append(markdown_row([texts.get(column.name, "") for column in columns]))

@@ -207,17 +207,16 @@ class Remote(Mirror):
             ]
             for thread in threads:
                 thread.start()
+            patience = 0.0  # after an interruption the next run sends what cannot be sent now
             try:
                 yield
-            except BaseException:
-                wait = 0.0  # it was interrupted: the next run sends what cannot be sent now
-                raise
+                patience = wait
             finally:
                 stop.set()
                 for thread in threads:
                     thread.join()
                 self._over |= self._held
-                self.finish(wait, unsent)
+                self.finish(patience, unsent)
         finally:
             self._working -= 1
 

@@ -267,7 +267,7 @@ class Runner:
                 say(f"{head}: left to another run")
             self._held.add(plan.key)
             return False
-        if (plan.key in self._held) and not self._unlocked(plan, patience):
+        if plan.key in self._held and not self._unlocked(plan, patience):
             return False
         if not self.compared:
             self.set_aside_changed(plan)
