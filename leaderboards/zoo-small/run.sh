@@ -34,7 +34,7 @@ run --no-controls --suite sts,words --methods static-contrastive-neighbours,avg-
 claims --suite sts,sts-dev --methods moco
 claims --suite sts --methods moco-2linear,moco-2linear-avg,ptbert-repo,ptbert-sharp,esimcse,promptbert-repo:second_template=null:denoise=false,promptbert-repo:denoise=false,simcse-sup,promptbert-sup-repo,clear,flow-target,optiprompt-repo
 claims --suite sts --methods mixcse,simcse-plus-plus,promcse,sentence-crops # after 2022
-run --no-controls --suite sts --pairs nli+ppdb2-human --train-pairs 20000 --methods cot-bert --seeds 1
+claims --suite sts --methods cot-bert,matryoshka --seeds 1
 claims --suite sts,words,phrases --methods burt,burt-nli,burt-nli-pi,burt-nli-ptc
 pairs() { zoo-bench analyze pairs --data "$data" --results "$here" --no-plots "$@" || status=$?; }
 pairs --tasks STS12,STS13,STS14,STS15,STS16 --methods ptbert,simcse,cls --out "$here/analyses"
