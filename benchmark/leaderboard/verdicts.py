@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -47,11 +47,14 @@ class Condition(NamedTuple):
         learned = f"{self.sentences:,} sentences of {self.corpus}" if self.sentences else ""
         return ", ".join(filter(None, [self.backbone or "no backbone", self.precision, learned]))
 
-    def command(self, results: Path, suites: bool, on: Sequence[str], rows: Sequence[str]) -> str:
+    def command(
+        self, results: Path, labelled: Sequence[str], suites: bool, on: Sequence[str], rows: Sequence[str]
+    ) -> str:
         """Return the command that measures rows on suites or on tasks under this condition."""
         parts: list[Any] = ["zoo-bench", "run", "--results", results, "--precision", self.precision, "--seeds", 3]
         parts += ["--backbone", self.backbone] if self.backbone else []
         parts += ["--corpus", self.corpus, "--train-sentences", self.sentences] if self.sentences else []
+        parts += labelled
         parts += ["--suite" if suites else "--tasks", ",".join(on), "--methods", ",".join(rows)]
         return shlex.join(map(str, parts))
 
@@ -130,6 +133,8 @@ class _Folder:
             raise MissingError(
                 f"no records in {place_of(results)}; make some with `zoo-bench run`, or name a --results folder."
             )
+        named = Counter(_labelled(record["command"]) for records in by_row.values() for record in records)
+        self.labelled = max(named, key=lambda options: (bool(options), named[options]))
         self.rows: dict[str, list[tuple[Row, list[Record]]]] = defaultdict(list)
         found: dict[Condition, None] = {}
         for (name, key), records in by_row.items():
@@ -167,6 +172,12 @@ class _Folder:
         names = [name] if name else [of[0][1][0]["method"]["name"] for of in self.rows.values()]
         found = [self.row(one, tasks, at, pairs=False) for one in names]
         return [one[1] for one in found if not isinstance(one, str)]
+
+
+def _labelled(command: Sequence[str]) -> tuple[str, ...]:
+    """Return the options of a record's command that name labelled pairs, which methods that need none ignore."""
+    places = [i for i, part in enumerate(command) if part in ("--pairs", "--train-pairs")]
+    return tuple(part for i in places for part in command[i : i + 2]) if "--pairs" in command else ()
 
 
 def _condition(row: Row) -> Condition:
@@ -240,7 +251,8 @@ def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
             wanted[place] |= dict.fromkeys([*claim.pairs(), *claim.controls])
             tasks[place] = of_place
     places = {name: _Place(folder, name, tasks[name], list(pairs), at) for name, pairs in wanted.items()}
-    found = [_verdict(claim, at, [places[name] for name in claim.on], results) for claim in all_claims()]
+    command = partial(at.command, results, folder.labelled)
+    found = [_verdict(claim, at, [places[name] for name in claim.on], command) for claim in all_claims()]
     for one in found:
         if parts := folder.analyses.margins(one.claim, at.backbone, partial(folder.records, at)):
             one.found = "; ".join(text for text, _ in parts)
@@ -251,7 +263,7 @@ def _under(folder: _Folder, at: Condition, results: Path) -> list[Verdict]:
     return found
 
 
-def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], results: Path) -> Verdict:
+def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], command: Callable[..., str]) -> Verdict:
     one = Verdict(claim, at.text(), reason=claim.untestable, command=claim.command)
     if claim.untestable or claim.kind == "property":
         one.reason = one.reason or "a property that scores of rows do not show"
@@ -266,7 +278,7 @@ def _verdict(claim: Claim, at: Condition, places: Sequence[_Place], results: Pat
     for on in dict.fromkeys(c.on for c in lacking if not c.reason.startswith("no pair")):
         rows = dict.fromkeys(row for pair, c in cells if c.difference is None and c.on == on for row in pair)
         runs[on in suites, tuple(rows)].append(on)
-    one.command = "; ".join(at.command(results, is_suite, on, rows) for (is_suite, rows), on in runs.items())
+    one.command = "; ".join(command(is_suite, on, rows) for (is_suite, rows), on in runs.items())
     if mine := _measured(one.compared):
         # All contrasts must hold (intersection-union test); one that is the opposite refutes the claim (Bonferroni).
         holds, opposite = max(c.holds for c in mine), min(1.0, len(mine) * min(c.opposite for c in mine))

@@ -231,8 +231,8 @@ def test_one_seed_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert claim.reason == "one seed of promptbert-repo, one seed of simcse"
     assert claim.command.startswith("zoo-bench run --results")
     assert claim.command.endswith(
-        "--precision bf16 --seeds 3 --backbone zoo-small --corpus wiki --train-sentences 20000 --suite sts --methods"
-        " promptbert-repo,simcse"
+        "--precision bf16 --seeds 3 --backbone zoo-small --corpus wiki --train-sentences 20000 --pairs nli+ppdb2-human"
+        " --train-pairs 20000 --suite sts --methods promptbert-repo,simcse"
     )
     assert found["static-average-above-last-layer"].verdict == OPPOSITE  # rows without seeds
 
