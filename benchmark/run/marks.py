@@ -82,7 +82,7 @@ class MethodMarks:
         from filelock import FileLock, Timeout
 
         for mark in sorted(self.folder.glob(f"{slug(name)}.????????.asked")):
-            with suppress(Timeout, OSError, NotImplementedError), FileLock(_lock_of(mark), timeout=_ANSWER):
+            with suppress(Timeout, OSError), FileLock(_lock_of(mark), timeout=_ANSWER):
                 if mark.is_file():
                     when = begun(mark)
                     self.left.append(mark)

@@ -153,7 +153,7 @@ class VectorStore:
             self._keep(block, *self._checked(encoder, block, vectors))
             done.extend(block)
 
-        last, start = time.monotonic(), 0
+        last, start, ended = time.monotonic(), 0, False
         try:
             while start < len(texts):
                 end = start + self.blocks.size
@@ -171,11 +171,10 @@ class VectorStore:
                 if len(done) - cached >= _BLOCK or time.monotonic() - last > _CACHE_SECONDS:
                     to_cache()
                     cached, last = len(done), time.monotonic()
-        except BaseException:
-            with contextlib.suppress(Exception):  # the first error matters more than one of writing to the cache
+            ended = True
+        finally:  # the first error matters more than one of writing to the cache
+            with contextlib.nullcontext() if ended else contextlib.suppress(Exception):
                 to_cache()
-            raise
-        to_cache()
 
     def _look_up(self, texts: list[str], entry: Entry | None) -> list[str]:
         """Take the vectors that the cache has; return the remaining texts."""

@@ -20,7 +20,7 @@ from zoo.files import read_json, read_tensors, sha256_json, write_json, write_te
 from zoo.formats.word_vectors import find_word_vectors, word_vectors_identity
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
-from zoo.methods.infersent import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
+from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.recipe import build
 from zoo.registry import register_method

@@ -11,7 +11,8 @@ from torch import nn
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime
 from zoo.engine.backbone import Backbone, token_embeddings
 from zoo.engine.states import token_states
-from zoo.methods.promptbert import PromptBERT, PromptPooler, PromptTrainingRecipe
+from zoo.methods.promptbert import PromptBERT
+from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
 from zoo.modules.templates import BoundTemplate
 from zoo.registry import register_method
 from zoo.training.loop import Objective

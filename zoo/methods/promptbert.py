@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,60 +16,14 @@ from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, mlm_head
-from zoo.engine.states import token_states
 from zoo.methods.contrastive import asked_within
 from zoo.methods.prompt import Prompted, PromptRecipe
-from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
-from zoo.modules.pooler import TrainedPooler
+from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
+from zoo.methods.simcse import SimCSE, SimCSEObjective
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
 from zoo.registry import register_method
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptTrainingRecipe(SimCSERecipe):
-    """Settings that PromptBERT and OptiPrompt share."""
-
-    template: str  # of the first view, and at test
-    head: Literal["none", "mlp", "mlm"]  # in training: SimCSE's MLP, or the transform of the MLM head
-    period: bool = False  # at test, as in the code's evaluation: every sentence ends in a period
-    blank_in_training: bool = True  # False, as the code for RoBERTa: no blank before the sentence, but at test
-    select_like_training: bool = False  # the code picks the checkpoint by denoised vectors without the period
-    batch_size: int = 256
-
-    @property
-    def second_template(self) -> str | None:
-        """None: both views have the same template."""
-        return None
-
-    @property
-    def denoise(self) -> bool:
-        """False: the template's bias is not subtracted in training."""
-        return False
-
-    @property
-    def test_denoise(self) -> bool:
-        """False: the template's bias is not subtracted at test."""
-        return False
-
-    @property
-    def denoise_from_zero(self) -> bool:
-        """False: the template without a sentence starts at the same position as a row."""
-        return False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        Template.parse(self.template)
-        if self.pooler != "cls":
-            raise ValueError("pooler has no use here: the vector is the state at [MASK]; leave it out")
-        if self.augment:
-            raise ValueError("augment has no use here: the views are templates; leave it out")
-        if self.head == "none" and not self.mlp_only_train:
-            raise ValueError("head: none leaves nothing to keep at test; set mlp_only_train: true")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,45 +45,6 @@ class PromptBERTRecipe(PromptTrainingRecipe):
             Template.parse(self.second_template)
             if self.supervised:
                 raise ValueError("supervised training uses one template for all sentences; set second_template: null")
-
-
-class PromptPooler(TrainedPooler):
-    """Prompted ids and mask (n, length) -> h minus the bias (n, dim); row i has template i modulo their number.
-
-    The MLP is applied to the difference; the MLM head's transform to h and to the bias, as in the released code.
-    """
-
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        prompts: tuple[BoundTemplate, ...],
-        recipe: PromptTrainingRecipe,
-        head: nn.Module | None,
-        bias_from: int | None,
-    ) -> None:
-        super().__init__(model, "cls_before_pooler")
-        self.mlp = head or nn.Identity()
-        self.prompts, self.head_first, self.bias_from = prompts, recipe.head == "mlm", bias_from
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        """Return vectors after the head; `bias_from` is the first position of the template, None: no denoising."""
-        k, lengths = len(self.prompts), attention_mask.sum(1)
-        at = torch.stack([prompt.mask_positions(lengths[i::k]) for i, prompt in enumerate(self.prompts)], dim=1)
-        h = self.states(input_ids, attention_mask, at.flatten())
-        views = [self._view(prompt, h[i::k], attention_mask[i::k]) for i, prompt in enumerate(self.prompts)]
-        return torch.stack(views, dim=1).flatten(0, 1)
-
-    def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        """The last layer's states (n, dim), float32, at one position (n,) of each row."""
-        return token_states(self.model, input_ids, attention_mask, at=at)[0][:, 0].float()
-
-    def _view(self, prompt: BoundTemplate, h: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-        if self.bias_from is None:
-            vectors: torch.Tensor = self.mlp(h)
-            return vectors
-        bias = prompt.bias(self.model, attention_mask, self.bias_from)
-        vectors = self.mlp(h) - self.mlp(bias) if self.head_first else self.mlp(h - bias)
-        return vectors
 
 
 PromptTrainingRecipeT = TypeVar("PromptTrainingRecipeT", bound=PromptTrainingRecipe, default=PromptBERTRecipe)

@@ -14,7 +14,8 @@ from zoo.conformance import check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
 from zoo.errors import Interrupted, TrainingError
-from zoo.methods.infersent import BiLSTMMax, InferSent
+from zoo.methods.bilstm import BiLSTMMax
+from zoo.methods.infersent import InferSent
 from zoo.recipe import all_recipes
 from zoo.training.siamese import held_out_by_first, labelled_task, pair_batches
 
@@ -164,7 +165,7 @@ def test_training_learns_keeps_the_best_and_leaves_the_words(tiny_bert: Path, tm
 
 def scripted(monkeypatch: pytest.MonkeyPatch, values: list[float]) -> list[float]:
     """Accuracies in a given order; the learning rates of the steps between are collected."""
-    import zoo.methods.infersent as module
+    import zoo.methods.bilstm as module
 
     rest = iter(values)
     monkeypatch.setattr(module, "accuracy", lambda *_: next(rest))

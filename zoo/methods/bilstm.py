@@ -1,0 +1,158 @@
+"""InferSent's BiLSTM with max pooling over any fixed word vectors, and its training (Conneau et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from typing_extensions import TypeVar
+
+from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Traits
+from zoo.engine.tokens import TokenTable
+from zoo.labels import NLI_LABELS
+from zoo.methods.base import check_positive
+from zoo.training.settings import TrainSettings
+from zoo.training.siamese import (
+    Concatenation,
+    PairObjective,
+    accuracy,
+    held_out_by_first,
+    labelled_task,
+    pair_batches,
+    width_of,
+)
+from zoo.training.stepdown import train_by_accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiLSTMRecipe:
+    """The BiLSTM and its training; the defaults are the paper's (sections 3.3 and 4)."""
+
+    lstm_dim: int = 2048  # of each direction; the vectors have twice as many dimensions
+    concatenation: Concatenation = "u;v;|u-v|;u*v"
+    classifier_dim: int = 512
+    classifier: Literal["mlp", "linear"] = "mlp"  # one hidden layer (tanh: open); code: two without nonlinearity
+    batch_size: int = 64
+    learning_rate: float = 0.1  # of plain SGD
+    decay: float = 0.99  # factor of the rate after each epoch (the paper says weight decay; the code has none)
+    shrink: float = 5.0  # the rate is divided by it ...
+    shrink_when: Literal["falls", "no gain"] = "falls"  # ... when the accuracy falls; the code: when it is no new best
+    least_rate: float = 1e-5  # training ends below it
+    epochs: int = 20  # the maximum; from the code
+    max_grad_norm: float = 5.0  # from the code; the paper states none
+    dev_share: float = 0.02  # of premises, held out for the accuracy; the paper uses SNLI's dev set, of this size
+    train_max_length: int = 128  # open
+
+    def check(self) -> None:
+        """Raise ValueError for an impossible value."""
+        fields = "lstm_dim classifier_dim batch_size learning_rate decay least_rate epochs max_grad_norm"
+        check_positive(self, *fields.split(), "train_max_length")
+        if self.shrink <= 1 or not 0 < self.dev_share < 1:
+            raise ValueError("shrink must be above 1, and dev_share between 0 and 1")
+
+    def rate_after(self, accuracies: Sequence[float]) -> float:
+        """Return the rate of the epoch after these accuracies on the held-out pairs."""
+        rate = self.learning_rate
+        for epoch, now in enumerate(accuracies):
+            earlier = accuracies[:epoch]
+            no_gain = epoch > 0 and (now <= max(earlier) if self.shrink_when == "no gain" else now < earlier[-1])
+            rate = rate / self.shrink if no_gain else rate
+            if rate < self.least_rate:
+                return rate
+            rate *= self.decay
+        return rate
+
+
+class BiLSTMMax(nn.Module):
+    """Token ids and mask (n, length) -> maximum of the states of both directions (n, 2 * lstm_dim), float32."""
+
+    words: torch.Tensor
+
+    def __init__(self, words: torch.Tensor, lstm_dim: int) -> None:
+        super().__init__()
+        self.register_buffer("words", words.detach(), persistent=False)  # not trained, not saved
+        self.lstm = nn.LSTM(words.shape[1], lstm_dim, batch_first=True, bidirectional=True)
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+        """Run over real tokens only; in the first released code the zeros of padding could be the maximum."""
+        lengths = attention_mask.sum(1).clamp(min=1)
+        with torch.autocast(input_ids.device.type, enabled=False):
+            tokens = F.embedding(input_ids, self.words)
+            packed = pack_padded_sequence(tokens, lengths.cpu(), batch_first=True, enforce_sorted=False)
+            states, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
+        real = torch.arange(states.shape[1], device=states.device) < lengths[:, None]
+        return states.masked_fill(~real.unsqueeze(-1), float("-inf")).amax(1)
+
+
+BiLSTMRecipeT = TypeVar("BiLSTMRecipeT", bound=BiLSTMRecipe, default=Any)
+
+
+class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
+    """InferSent's training, for any fixed word vectors."""
+
+    unstated = ("sources", "parameters")  # it follows the precision of the run
+    head: BiLSTMMax
+    pad_id: int
+
+    def new_head(self) -> BiLSTMMax:
+        """Return a new BiLSTM over the fixed vectors."""
+        raise TypeError(f"{type(self).__name__} must define its BiLSTM")
+
+    def training_table(self, texts: Sequence[str]) -> TokenTable:
+        """Return, for each text, row numbers of the fixed vectors, at most `train_max_length`."""
+        raise TypeError(f"{type(self).__name__} must define its tokens")
+
+    @classmethod
+    def traits(cls, recipe: BiLSTMRecipeT) -> Traits:
+        """Trained on labelled pairs; held-out pairs, not dev_score, choose the weights."""
+        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, shares_batches=True)
+
+    def objective(self) -> PairObjective:
+        """The BiLSTM and a new classifier."""
+        recipe = self.recipe
+        width, hidden, classes = width_of(recipe.concatenation) * self.dim, recipe.classifier_dim, len(NLI_LABELS)
+        if recipe.classifier == "mlp":
+            head = nn.Sequential(nn.Linear(width, hidden), nn.Tanh(), nn.Linear(hidden, classes))
+        else:
+            head = nn.Sequential(nn.Linear(width, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, classes))
+        return PairObjective(self.head, [head], recipe.concatenation)
+
+    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
+        """Train on the NLI pairs and keep the weights with the best accuracy on the held-out pairs."""
+        task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
+        assert corpus is not None  # else there is no task
+        torch.manual_seed(run.seed)
+        recipe, pad_id = self.recipe, self.pad_id
+        self.head = self.new_head()
+        objective = self.objective().to(self.runtime.device)
+        table = self.training_table(corpus.sentences)
+        train, held_out = held_out_by_first(task, corpus, recipe.dev_share)
+        held_out_batch = pair_batches([held_out], table, pad_id)
+        report = train_by_accuracy(
+            objective,
+            pair_batches([train], table, pad_id),
+            len(train),
+            TrainSettings(
+                batch_size=recipe.batch_size,
+                learning_rate=recipe.learning_rate,
+                optimizer="sgd",
+                epochs=recipe.epochs,
+                eval_every=math.ceil(len(train) / recipe.batch_size),
+                max_grad_norm=recipe.max_grad_norm,
+                units_per_row=2,
+            ),
+            recipe.rate_after,
+            recipe.least_rate,
+            lambda: accuracy(objective, held_out_batch, len(held_out), self.runtime.device),
+            runtime=self.runtime,
+            run=run,
+            backbone=self.head,
+        )
+        sizes = {"NLI": len(train), "held out": len(held_out)}
+        return replace(report, facts={"pairs": sizes, "dev_scores": "accuracy on held-out NLI"})
