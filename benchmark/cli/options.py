@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.run.options import RESULTS
+from benchmark.run.options import BOUNDS, RESULTS
 from zoo.errors import UsageError
 from zoo.paths import is_address
 from zoo.progress import print_safe
@@ -132,6 +132,12 @@ methods_of_run_option = click.option(
     "--methods", cls=Listed, type=METHODS_LIST, help=_METHODS
 )  # a run file may state them
 precision_option = click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
+limit_option = click.option(
+    "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
+)
+train_pairs_option = click.option(
+    "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
+)
 device_option = click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
 allow_pickle_option = click.option(
     "--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only)."

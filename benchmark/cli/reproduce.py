@@ -15,11 +15,13 @@ from benchmark.cli.options import (
     data_option,
     device_option,
     json_option,
+    limit_option,
     precision_option,
     print_rows,
     results_option,
     say,
     say_json,
+    train_pairs_option,
 )
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
@@ -41,9 +43,7 @@ from zoo.files import check_writable, write_text
 @click.option(
     "--train-sentences", type=click.IntRange(*BOUNDS["train_sentences"]), help="Instead of the paper's million."
 )
-@click.option(
-    "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
-)
+@train_pairs_option
 @click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), help="Seeds 0..N-1 for methods that depend on one.")
 @click.option(
     "--released", is_flag=True, help="Train nothing: score the authors' released checkpoints on the table's tasks."
@@ -59,9 +59,7 @@ from zoo.files import check_writable, write_text
 @results_option
 @device_option
 @precision_option
-@click.option(
-    "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
-)
+@limit_option
 @click.option("--dry-run", is_flag=True, help="Print the commands and what they would run; run nothing.")
 @json_option
 def command(

@@ -18,6 +18,7 @@ from benchmark.cli.options import (
     data_option,
     device_option,
     json_option,
+    limit_option,
     load_plugins,
     methods_of_run_option,
     plugin_option,
@@ -25,6 +26,7 @@ from benchmark.cli.options import (
     results_option,
     say,
     say_json,
+    train_pairs_option,
     typed_command,
 )
 from benchmark.run.options import BOUNDS, RunOptions
@@ -108,9 +110,7 @@ if TYPE_CHECKING:
     type=PATH,
     help="Folder of trackers that write files [default: trackers in the results].",
 )
-@click.option(
-    "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
-)
+@train_pairs_option
 @click.option(
     "--train-sentences",
     type=click.IntRange(*BOUNDS["train_sentences"]),
@@ -120,9 +120,7 @@ if TYPE_CHECKING:
 @results_option
 @device_option
 @precision_option
-@click.option(
-    "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
-)
+@limit_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and an estimate; run nothing.")
 @click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
 @allow_pickle_option
