@@ -1,0 +1,65 @@
+"""Keys of published records: recomputed from what the records state, they are the keys under which they are kept."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmark.identity import Ingredients, _without_own_name, _without_own_text, cell_key, encoder_key
+from benchmark.records.schema import Record
+from benchmark.records.store import Records
+from zoo.identity import method_identity
+from zoo.recipe import SOURCES
+from zoo.registry import METHODS
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[3]
+EQUAL = {"all-MiniLM-L6-v2": 1, "words": 12, "zoo-mini": 123, "zoo-small": 66, "zoo-small-course": 15}  # rows
+CLASSES = {f"{cls.__module__}.{cls.__qualname__}": cls for cls in map(METHODS.get, METHODS.names())}
+
+
+def row_key(record: Record, tasks: dict[str, Any]) -> str | None:
+    """Return the key of a record's row as today's code makes it, or None where the record lacks what it is made of."""
+    method, training = record["method"], record["training"] or {}
+    cls, traits, sources = CLASSES.get(method["class"]), method["traits"], method["sources"]
+    learns = traits.get("needs_corpus", False) or traits.get("needs_pairs", False)
+    picks = traits.get("picks_checkpoint", False)
+    if cls is None or (learns and not training.get("corpus")) or (picks and training.get("dev_task") not in tasks):
+        return None
+    named = {kind: _without_own_name(source) for kind, source in sources.items()}
+    recipe, fields = dict(method["recipe"]), {field.name: field for field in dataclasses.fields(cls.Recipe)}
+    places: dict[str, Any] = {"model": named["backbone"], **named} if "backbone" in named else named
+    recipe |= {key: places[key]["name"] for key in SOURCES if key in recipe and key in places}
+    recipe = {k: v for k, v in recipe.items() if not (fields[k].metadata.get("added") and v == fields[k].default)}
+    return Ingredients(
+        protocol=record["protocol"],
+        code=method_identity(cls, code=learns),
+        recipe=recipe,
+        sources=named,
+        corpus=_without_own_text(training["corpus"]) if learns else None,
+        dev=tasks[training["dev_task"]] if picks else None,
+        precision=record["precision"],
+        limit=record["limit"],
+    ).key()
+
+
+def test_keys_of_published_records() -> None:
+    """A change that gives finished cells another key would measure them all again.
+
+    Rows whose key cannot be made again were measured with other development pairs, or have no training text.
+    """
+    kept = {name: Records(ROOT / "leaderboards" / name).all() for name in EQUAL}
+    identity = ("name", "version", "dataset", "form", "sha256")
+    tasks = {r["task"]["name"]: {k: r["task"][k] for k in identity} for rs in kept.values() for r in rs}
+    found: dict[str, int] = {}
+    for name, records in kept.items():
+        for record in records:
+            assert record["encoder_key"] == encoder_key(record["row_key"], record["seed"])
+            task: Any = {k: record["task"][k] for k in identity}
+            assert record["key"] == cell_key(record["encoder_key"], task)
+        rows = {(r["row_key"], r["method"]["name"]): r for r in sorted(records, key=lambda r: r["status"] == "ok")}
+        found[name] = sum(row_key(record, tasks) == record["row_key"] for record in rows.values())
+    assert found == EQUAL
