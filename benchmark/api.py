@@ -13,7 +13,7 @@ import dataclasses
 import inspect
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, Unpack
@@ -23,7 +23,6 @@ from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
 from benchmark.leaderboard.files import Leaderboard, tables_of, write_leaderboard
 from benchmark.leaderboard.rows import Table
-from benchmark.leaderboard.sequential import Look, until_told_apart
 from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.records.query import label
 from benchmark.records.remote import mirrored, send_now, sending
@@ -33,10 +32,9 @@ from benchmark.run.executors import Job, executor_of
 from benchmark.run.executors.ranks import follow
 from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions
-from benchmark.run.plan import Plan
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome
-from zoo.errors import ContractError, MissingError, UsageError, ZooError, did_you_mean
+from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.paths import address_of, is_address
 from zoo.progress import Progress
 from zoo.training.team import Team
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Compared",
-    "Finished",
     "Leaderboard",
     "Prepared",
     "Results",
@@ -65,39 +62,15 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What a run did."""
-
-    outcome: Outcome
-    looks: list[Look] = field(default_factory=list)  # of `until_told_apart`
-
-
 def run(
     options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = (), team: Team | None = None
-) -> tuple[Prepared, Finished]:
+) -> tuple[Prepared, Outcome]:
     """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
 
     `team` stands for the processes that torchrun started; this process is the first of them. Raises the errors of
     `Executor.run` and `prepare`.
     """
-    job = Job(options=options, command=tuple(command), plugins=tuple(plugins), team=team)
-    prepared, outcome = _carried_out(job)
-    finished = Finished(outcome)
-    if options.until_told_apart is None:
-        return prepared, finished
-
-    def more(chosen: RunOptions) -> Plan:
-        added, of_added = _carried_out(replace(job, options=chosen))
-        outcome.add(of_added)
-        return added.plan
-
-    try:
-        finished.looks.extend(until_told_apart(options, prepared.plan, more, prepared.runtime.progress.say))
-    except (ContractError, MissingError) as error:  # the scores are there; the run ends with its table and a failure
-        prepared.runtime.progress.say(f"--until-told-apart: {error}")
-        outcome.failed.append((f"--until-told-apart {options.until_told_apart}", str(error)))
-    return prepared, finished
+    return _carried_out(Job(options=options, command=tuple(command), plugins=tuple(plugins), team=team))
 
 
 def _carried_out(job: Job) -> tuple[Prepared, Outcome]:

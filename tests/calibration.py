@@ -13,8 +13,7 @@ truth is then known, and two things are counted:
 
 `python tests/calibration.py --part normal` needs no folder: scores, noise of pairs and noise of seeds are normal there.
 For equal recipes of few and of unlike seeds it counts p < 0.05, for forty equally good rows how often each is in the
-set of the best, and for the power below tables how often a difference is found. `--part sequential` counts how often
-runs that add seeds until two rows are told apart do so with equal rows, at growing noise of the pairs.
+set of the best, and for the power below tables how often a difference is found.
 
 A draw depends on `--seed` and its number alone: a long run can be cut into parts (`--first`). `--out` keeps a line of
 JSON per draw; the draws that it has are read and not made again, so that a run that was stopped goes on.
@@ -41,7 +40,6 @@ from numpy.typing import NDArray
 from benchmark.metrics.bootstrap import Pool, Scored, influences, resample_together
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.significance import (
-    LEVEL,
     Noise,
     Sample,
     SeedNoise,
@@ -52,7 +50,6 @@ from benchmark.metrics.significance import (
     seeds_needed,
 )
 from benchmark.records.store import Records
-from benchmark.run.sequential import Looks
 from benchmark.tasks.overlap import pool_of
 from benchmark.tasks.suites import suite
 
@@ -318,27 +315,6 @@ def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.G
     return min(float(inside[:, [side == kind for side in sides]].mean()) for kind in set(sides))
 
 
-def sequential_share(
-    sides: tuple[Side, Side], pairs: float, looks: Looks, draws: int, generator: np.random.Generator
-) -> float:
-    """Return the share of runs of two equal rows with growing numbers of seeds that end with a difference.
-
-    `sides` are the spreads of both rows (a row of 0 seeds has none); all looks of a run share the noise of the pairs.
-    """
-    found = 0
-    for _ in range(draws):
-        resampled = pairs / np.sqrt(2) * generator.normal(size=(2, 300))
-        measured = pairs / np.sqrt(2) * generator.normal(size=2)
-        every = [spread * generator.normal(size=looks.most) for _, spread in sides]
-        for seeds in looks.seeds:
-            by_seed = [measured[i] + every[i][: seeds if n else 1] for i, (n, _) in enumerate(sides)]
-            one = sample(by_seed, resampled + np.array([[scores.mean()] for scores in by_seed]), 5000)
-            if looks.adjusted(float(differences(one).p[0, 1])) < LEVEL:
-                found += 1
-                break
-    return found / draws
-
-
 def found_share(noise: Noise, seeds: int, apart: float, draws: int, generator: np.random.Generator) -> float:
     """Return the share of comparisons of two rows that differ by so much that have p < 0.05."""
     sides = [(seeds, noise.seeds)] * 2
@@ -365,25 +341,6 @@ def print_normal(draws: int, seed: int) -> None:
         print(f"forty equal rows, {what}: in the set at least {min(covered):.1%}", flush=True)
 
 
-SEQUENTIAL = ((3, 6), (3, 12), (3, 20), (5, 20), (3, 100))  # first and most seeds
-SPREADS: dict[str, tuple[Side, Side]] = {  # of two equal rows that get more seeds
-    "equal": ((1, 1), (1, 1)),
-    "1 : 0.1": ((1, 1), (1, 0.1)),
-    "one row without seeds": ((1, 1), (0, 0)),
-}
-
-
-def print_sequential(draws: int, seed: int) -> None:
-    """Print how often runs with growing numbers of seeds tell equal rows apart."""
-    generator = np.random.default_rng(seed)
-    for first, most in SEQUENTIAL:
-        looks = Looks(first, most)
-        for name, sides in SPREADS.items():
-            shares = [sequential_share(sides, pairs, looks, draws, generator) for pairs in PAIRS]
-            texts = ", ".join(f"{share:.1%}" for share in shares)
-            print(f"looks {looks.seeds} at p < {looks.level:.4f}, spreads {name}: {texts}", flush=True)
-
-
 def counted(numbers: range, out: Path | None, draw: Callable[[int], dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the draws of these numbers, those that a file has from it; new ones are written there at once."""
     lines = [] if out is None or not out.is_file() else out.read_text(encoding="utf-8").splitlines()
@@ -408,7 +365,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="a results folder with pair scores of the suite")
     parser.add_argument("--suite", default="sts")
     parser.add_argument("--tasks", help="only these of its tasks, comma-separated")
-    parser.add_argument("--part", choices=["seeds", "best", "normal", "sequential"], required=True)
+    parser.add_argument("--part", choices=["seeds", "best", "normal"], required=True)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--out", type=Path, help="file of draws, one a line; results are of all draws in it")
@@ -419,8 +376,6 @@ def main() -> None:
     options = parser.parse_args()
     if options.part == "normal":
         return print_normal(options.draws, options.seed)
-    if options.part == "sequential":
-        return print_sequential(options.draws, options.seed)
     if options.folder is None:
         parser.error("name a results folder")
     tasks = suite(options.suite).tasks if options.tasks is None else tuple(options.tasks.split(","))

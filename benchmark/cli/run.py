@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +35,10 @@ from zoo.progress import clock
 from zoo.training.team import Team
 
 if TYPE_CHECKING:
-    from benchmark.api import Finished
     from benchmark.leaderboard.files import Leaderboard
     from benchmark.records.store import Records
     from benchmark.run.prepare import Prepared
+    from benchmark.run.runner import Outcome
 
 
 @click.command("run")
@@ -68,14 +67,6 @@ if TYPE_CHECKING:
     "--seeds",
     type=click.IntRange(*BOUNDS["seeds"]),
     help="Seeds 0..N-1 for methods that depend on one [default: the suite's].",
-)
-@click.option(
-    "--until-told-apart",
-    metavar="A,B",
-    help="Add seeds to rows A and B alone until they differ significantly; all looks together err in 5 %.",
-)
-@click.option(
-    "--seeds-at-most", type=click.IntRange(*BOUNDS["seeds_at_most"]), help="The most seeds that A and B may get."
 )
 @click.option(
     "--backbone",
@@ -173,16 +164,14 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
     file = files[0] if files else None
     options, plugins = _options(ctx, file, chosen)
     team = Team.found()
-    if team is not None and options.until_told_apart is not None:
-        raise UsageError("--until-told-apart has several plans, and torchrun follows one; run it without torchrun.")
     if team is not None and not team.leads:
         return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins))
     load_plugins(plugins)
     if dry_run:
         _dry_run(api.prepare(options, write=False), options, as_json)
         return 0
-    prepared, finished = api.run(options, command=typed_command(), plugins=plugins, team=team)
-    outcome, tell = finished.outcome, prepared.runtime.progress.say
+    prepared, outcome = api.run(options, command=typed_command(), plugins=plugins, team=team)
+    tell = prepared.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
         f" {len(outcome.failed)} failed, {len(outcome.missing)} n/a"
@@ -200,7 +189,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         tell(f"no table: no task of {suites} has a record in {options.results}")
     code = exit_code(outcome, allow_missing=options.allow_missing)
     if as_json:
-        say_json(_as_values(options, finished, made, code))
+        say_json(_as_values(options, outcome, made, code))
     elif made is not None:
         made.show({plan.row_key for plan in prepared.plan.encoders})
         complete = not (outcome.failed or outcome.missing)
@@ -225,10 +214,9 @@ def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tu
     return RunOptions(**chosen), plugins
 
 
-def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None, code: int) -> dict[str, Any]:
+def _as_values(options: RunOptions, outcome: Outcome, made: Leaderboard | None, code: int) -> dict[str, Any]:
     from benchmark.leaderboard.write import as_dict
 
-    outcome = finished.outcome
     return {
         "results": address_of(options.results) or options.results,
         "measured": outcome.measured,
@@ -236,7 +224,6 @@ def _as_values(options: RunOptions, finished: Finished, made: Leaderboard | None
         "notices": outcome.notices(),
         "failed": [{"what": what, "reason": reason} for what, reason in outcome.failed],
         "missing": [{"what": what, "reason": reason} for what, reason in outcome.missing],
-        "looks": [{**asdict(look), "told_apart": look.apart} for look in finished.looks],
         "set_aside": [{"path": path, "reason": reason} for path, reason in outcome.set_aside],
         "exit_code": code,
         "tables": [as_dict(table) for table in made.tables] if made else [],

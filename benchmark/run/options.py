@@ -16,7 +16,6 @@ PRECISIONS = ("auto", "bf16", "fp32")
 _MANY = 10**9
 BOUNDS = {  # the least and the largest value of a number; no machine has more rows, and no study more seeds
     "seeds": (1, 1000),
-    "seeds_at_most": (3, 1000),
     "train_sentences": (1, _MANY),
     "train_pairs": (1, _MANY),
     "limit": (2, _MANY),
@@ -91,9 +90,6 @@ class RunOptions:
     controls: bool = False  # add the controls that the tasks can score, and the untrained start of each method
     label: str | None = None  # the names of rows: one for each of `methods`, comma-separated
     seeds: int | None = None  # seeds 0..N-1
-    until_told_apart: str | None = None  # two rows, "A,B", that get more seeds until they differ significantly
-    seeds_at_most: int | None = None  # the most seeds that these two rows may get
-    first_seed: int = 0  # of a later look at two such rows, which alone are planned from this seed on
     backbone: str | None = None
     revision: str | None = None
     corpus: str | None = None
@@ -120,10 +116,6 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_values(self)
-        if (self.until_told_apart is None) != (self.seeds_at_most is None):
-            raise UsageError("give --until-told-apart A,B and --seeds-at-most N together, or neither.")
-        if self.until_told_apart is not None and self.shard is not None:
-            raise UsageError(f"--shard {self.shard}: one part may lack A or B; leave out --until-told-apart.")
 
     def part(self) -> tuple[int, int]:
         """Return (index from 0, number of parts) of the part to run; raises UsageError for an invalid shard."""

@@ -8,12 +8,10 @@ from pathlib import Path
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
-from benchmark.metrics.significance import LEVEL
 from benchmark.run.controls import controls_for
 from benchmark.run.marks import MethodMarks
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
-from benchmark.run.sequential import looks_of, pair_of
 from benchmark.tasks import TASKS
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_for, tasks_named
@@ -124,19 +122,8 @@ def prepare(
         marks=marks,
         _hashed=inputs.hashed,
     )
-    plan = make_plan(methods, range(options.first_seed, options.seeds or suite.seeds), setting)
+    plan = make_plan(methods, range(options.seeds or suite.seeds), setting)
     plan.encoders = plan.encoders if only else plan.encoders[part::parts]
-    if options.until_told_apart is not None and only is None:
-        a, b = pair_of(options, plan.encoders)
-        if options.first_seed:
-            plan.encoders = [one for one in (*a, *b) if one.seed is not None]
-        else:
-            looks = looks_of(options, max(len(a), len(b)))
-            counts = ", ".join(map(str, looks.seeds))
-            runtime.progress.say(
-                f"{a[0].label} and {b[0].label} are compared at {counts} seeds, until p < {looks.level:.3g}: equal rows"
-                f" have so small a p at any of these looks with a probability of {LEVEL:.0%}"
-            )
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
     named = [one.name for one in suites] if options.suites is None else options.suites.split(",")

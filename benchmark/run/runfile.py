@@ -15,11 +15,11 @@ from zoo.paths import is_address, is_file, resource_folder, user_path
 from zoo.recipe import all_recipes, build, parts_of, read_yaml
 
 # Given as a list of names or as one text with commas.
-_LISTS = ("methods", "suites", "tasks", "label", "tracker", "until_told_apart")
+_LISTS = ("methods", "suites", "tasks", "label", "tracker")
 _PATHS = ("results", "tracker_folder")
 
 
-_NOT_IN_FILES = ("file", "first_seed", "shard")
+_NOT_IN_FILES = ("file", "shard")
 
 
 def _checked(content: object) -> None:
