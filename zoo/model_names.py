@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Collection
 
+from zoo.engine.named import LABELLED_PACKAGES
 from zoo.errors import UsageError
 from zoo.paths import is_dir, is_file, resource_folder, user_path
 
@@ -15,8 +16,9 @@ _FILES = ("config.json", "modules.json")
 
 
 def _is_backbone(name: str) -> bool:
-    """Return whether a name is that of a backbone of ours: each has a file with the settings of its pretraining."""
-    return "/" not in name and is_file(resource_folder("zoo", "configs") / "pretrain" / f"{name}.yaml")
+    """Return whether a name is that of a backbone: a package, or one of ours, with the settings of its pretraining."""
+    shipped = resource_folder("zoo", "configs") / "pretrain" / f"{name}.yaml"
+    return name in LABELLED_PACKAGES or ("/" not in name and is_file(shipped))
 
 
 def model_folder(text: str) -> str | None:
@@ -37,7 +39,7 @@ def model_named(name: str, methods: Collection[str]) -> str | None:
         return None
     if _is_backbone(name):
         raise UsageError(
-            f"--methods: {name} is a backbone: name a method and it, as in --methods cls --backbone {name}."
+            f"--methods: {name} is a backbone: name a method and it, as in --methods avg-last --backbone {name}."
         )
     path, folder = user_path(name), model_folder(name)
     if folder is not None and any(is_file(path / file) for file in _FILES):

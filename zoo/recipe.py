@@ -480,5 +480,9 @@ def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
             hint = f" Settings follow a colon, as in {base}:key=value."
         if kind == "method" and pattern.endswith(".py"):
             hint = f" Name the file with --plugin {pattern:.200}, and here the method that it registers."
+        if kind == "method" and lower == "all":
+            hint = " A glob stands for several, as in 'simcse*'; '*' is all of them."
+        elif kind == "method" and not hint:
+            hint = f" A model of the hub has its owner before it, as sentence-transformers/{pattern:.80}."
         raise UsageError(f"unknown {kind} {pattern!r:.200}.{hint} `zoo-bench {kind}s` lists them all.")
     return exact

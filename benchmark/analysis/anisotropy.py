@@ -14,6 +14,8 @@ from benchmark.tasks.suites import Suite
 from zoo.encoder import Corpus, Runtime
 from zoo.errors import UsageError
 
+_SHOWN = 8192  # sentences between two lines of progress
+
 
 def analyse_anisotropy(
     chosen: Sequence[ChosenEncoder], suite: Suite, tasks: Sequence[LoadedTask], corpus: Corpus, runtime: Runtime
@@ -28,10 +30,15 @@ def analyse_anisotropy(
     mean, dev, test = f"Avg. ({suite.name})", f"{suite.dev} dev", f"{suite.dev} test"
     rows, notes = [], []
     for one in chosen:
-        runtime.progress.say(one.label())
         encoder = one.obtain()
-        vectors = VectorStore(one.encoder_for(encoder, corpus.sentences), one.name)(corpus.sentences)
-        scores = {task.name: task_scores(one, encoder, task) for task in tasks}
+        store, total = VectorStore(one.encoder_for(encoder, corpus.sentences), one.name), len(corpus.sentences)
+        for start in range(0, total, _SHOWN):
+            runtime.progress.say(f"{one.label()}: {start:,} of {total:,} sentences")
+            store.add(corpus.sentences[start : start + _SHOWN])
+        vectors, scores = store(corpus.sentences), {}
+        for task in tasks:
+            runtime.progress.say(f"{one.label()}: {task.name}")
+            scores[task.name] = task_scores(one, encoder, task)
         row = {**one.row(), mean: average([main for main, _, _ in scores.values()])}
         test_score, dev_score, _ = scores[suite.dev]
         rows.append({**row, dev: dev_score, test: test_score, "Sentence anisotropy": anisotropy(vectors)})

@@ -38,6 +38,16 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "search-templates": "Search a prompt's template by its score on STS-B dev.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
+OTHER_NAMES = {  # what people type instead of a command -> what they want
+    **dict.fromkeys(
+        ("train", "evaluate", "eval", "test", "bench", "benchmark"), "run --methods NAMES` trains and scores"
+    ),
+    **dict.fromkeys(("list", "ls"), "methods` and `zoo-bench tasks` list what there is"),
+    **dict.fromkeys(
+        ("show", "info", "describe"), "methods NAME --show` prints a recipe, and `zoo-bench leaderboard` the tables"
+    ),
+    **dict.fromkeys(("table", "results", "report"), "leaderboard` makes the tables and the page"),
+}
 
 
 class LazyGroup(click.Group):
@@ -52,7 +62,8 @@ class LazyGroup(click.Group):
         if name not in COMMANDS:
             if ctx.resilient_parsing:  # a shell asks for completions
                 return None
-            ctx.fail(f"There is no command {name!r}.{did_you_mean(name, COMMANDS)}")
+            wanted = f" `zoo-bench {OTHER_NAMES[name]}." if name in OTHER_NAMES else did_you_mean(name, COMMANDS)
+            ctx.fail(f"There is no command {name!r}.{wanted}")
         module = importlib.import_module(f"benchmark.cli.{name.replace('-', '_')}")
         found: click.Command = module.command
         return found
@@ -95,6 +106,35 @@ def read_words(words: Sequence[str]) -> list[str]:
     return read
 
 
+OTHER_OPTIONS = {  # what people type instead of an option of `run` or of a method's setting -> what it is here
+    **dict.fromkeys(("lr", "rate"), "learning_rate"),
+    **dict.fromkeys(("batch", "bs", "train_batch_size", "per_device_train_batch_size"), "batch_size"),
+    **dict.fromkeys(("epoch", "num_epochs", "num_train_epochs"), "epochs"),
+    **dict.fromkeys(("temp", "tau"), "temperature"),
+    **dict.fromkeys(("max_len", "max_seq_length"), "max_length"),
+    **dict.fromkeys(("pooler", "pooler_type", "pooling_mode"), "pooling"),
+    **dict.fromkeys(("model", "model_name", "model_name_or_path"), "--methods (a model to measure) and --backbone"),
+    **dict.fromkeys(("out", "output", "output_dir"), "--results"),
+    **dict.fromkeys(("dataset", "datasets", "benchmark"), "--suite and --tasks"),
+}
+
+
+def meant(error: click.NoSuchOption) -> str:
+    """Return what stands here for an option that is none: a setting of methods, another option; "" for neither."""
+    options = [name for one in error.ctx.command.params for name in one.opts] if error.ctx else []
+    typed = error.option_name.lstrip("-").replace("-", "_").lower()
+    name = OTHER_OPTIONS.get(typed, typed)
+    if name.startswith("--") and name.split()[0] in options:
+        return f"No such option {error.option_name}; here it is {name}"
+    if "--methods" not in options:
+        return ""
+    from zoo.recipe import all_recipes
+
+    if any(name in recipe.parameters for recipe in all_recipes().values()):
+        return f"{error.option_name} is a setting of a method, and follows its name: --methods NAME:{name}=VALUE"
+    return ""
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors become one sentence on standard error and a non-zero exit code."""
     if "_ZOO_BENCH_COMPLETE" in os.environ:  # a shell asks for completions
@@ -111,6 +151,8 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         code = error.exit_code
         text = " ".join(error.format_message().split())
+        if isinstance(error, click.NoSuchOption):
+            text = meant(error) or text
         if type(error).__name__ == "NoArgsIsHelpError":  # click before 8.2 has no such class
             error.show()
         else:

@@ -106,6 +106,11 @@ def prepare(
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
+    if options.pairs and not options.allow_missing and only is None and not any(m.traits.needs_pairs for m in methods):
+        raise UsageError(
+            f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"
+            " leave it out."
+        )
     methods = [method for method in methods if only in (None, method.name)]
     dev = inputs.dev = inputs.dev or _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:

@@ -18,7 +18,7 @@ zoo-bench analyze bias --backbone zoo-small --sentences 20000 --data "$data" --o
 zoo-bench analyze anisotropy --methods static-avg,avg-last --backbone zoo-small --sentences 2000 --data "$data" --out "$here/analyses" --no-plots --precision bf16 || status=$?
 
 # What the papers' claims need beside them. Labelled pairs are the first 20,000 of NLI and as many of PPDB, if it has them.
-claims() { run --no-controls --pairs nli+ppdb2-human --train-pairs 20000 "$@"; }
+claims() { run --allow-missing --no-controls --pairs nli+ppdb2-human --train-pairs 20000 "$@"; }
 claims --suite sts,words,phrases,relatedness --methods \
   avg-top2,max,avg-first-last-h1,static-freq,static-freq-sub,static-freq-sub-case,prompt,whitening-nli,whitening-nli:k=null
 claims --suite sts,words,phrases --methods glove,sif,usif

