@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ class TokenTable:
         ids[places] = self.ids
         ids[(offsets[:-1, None] + np.arange(len(start))).ravel()] = np.tile(start, len(self))
         ids[(offsets[1:, None] + np.arange(-len(end), 0)).ravel()] = np.tile(end, len(self))
-        return TokenTable(ids, offsets)
+        return TokenTable(ids, offsets, self.truncated, self.seconds)
 
     def without(self, dropped: Sequence[int]) -> TokenTable:
         """Return the table without these token ids; a row may become empty."""
@@ -80,6 +80,17 @@ class TokenTable:
         lengths = np.concatenate([np.empty(0, np.int64), *(table.lengths for table in tables)])
         ids = np.concatenate([np.empty(0, np.int32), *(table.ids for table in tables)])
         return cls(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+
+    def with_cut(self, most: int, texts: Sequence[str], cut: Callable[[list[str]], TokenTable]) -> TokenTable:
+        """Return the table in which the rows of more than `most` ids are those of `cut` for the rows' texts."""
+        long = np.flatnonzero(self.lengths > most)
+        if not len(long):
+            return self
+        instead = cut([texts[i] for i in long.tolist()])
+        order = np.arange(len(self))
+        order[long] = len(self) + np.arange(len(long))
+        table = TokenTable.joined([self, instead]).taken(order)
+        return replace(table, truncated=instead.truncated, seconds=self.seconds)
 
     def padded(self, rows: Sequence[int] | NDArray[np.int64], pad_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return input_ids and attention_mask (len(rows), longest), int64, padded on the right."""

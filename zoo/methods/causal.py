@@ -41,7 +41,9 @@ class Causal(BackboneEncoder[CausalRecipe]):
     """A decoder-only model with a template: the last token's state, or the mean over the (repeated) sentence.
 
     A token's state knows only the tokens before it; a template that ends after the sentence, or repeats it, makes
-    states that know all of it. The row begins with the tokenizer's first special tokens and has none at its end.
+    states that know all of it. The row begins with the tokenizer's first special tokens and has none at its end. For
+    the last token's state the filled template is tokenised, as in PromptEOL's code; for a mean, its parts, as in that
+    of echo embeddings, so that the sentence has tokens of its own.
 
     Example:
         >>> from zoo import Runtime
@@ -55,13 +57,13 @@ class Causal(BackboneEncoder[CausalRecipe]):
         super().__init__(recipe, runtime, backbone)
         self._check_direction()
         tokenizer = self.backbone.tokenizer
-        start, _ = frame_of(tokenizer)
+        self.start_of_row, _ = frame_of(tokenizer)
         texts = recipe.template.split(SENTENCE)
         # A blank before the sentence goes with its first word, as tokenizers with blanks join them.
         self.lead = " " if texts[-2].endswith(" ") else ""
         kept = [text.rstrip(" ") if i < len(texts) - 1 else text for i, text in enumerate(texts)]
         parts = [np.array(tokenizer(t, add_special_tokens=False)["input_ids"] if t else [], np.int32) for t in kept]
-        self.parts_of_row = [np.concatenate([start, parts[0]]), *parts[1:]]
+        self.parts_of_row = [np.concatenate([self.start_of_row, parts[0]]), *parts[1:]]
         self.fixed = sum(map(len, self.parts_of_row))
         if self.room < 1:
             raise UsageError(
@@ -96,12 +98,21 @@ class Causal(BackboneEncoder[CausalRecipe]):
         return ended.replace('"', "'").removesuffix("?") + ("." if ended.endswith("?") else "")
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the rows of the texts: the template's parts around the sentence, which is cut where there is no room.
+        """Return the rows of the texts: the filled template, in which a sentence is cut where there is no room.
 
         An empty text leaves the template alone.
         """
-        clean = [self.lead + self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
-        table = MEMORY.tokenise(self.backbone.tokenizer, clean, max_length=self.room, add_special_tokens=False)
+        clean = [self._ended(clean_text(text, i)) for i, text in enumerate(texts)]
+        if self.recipe.pooling == "mean":
+            return self._rows_of_parts(clean)
+        filled = [self.recipe.template.replace(SENTENCE, text) for text in clean]
+        rows = MEMORY.tokenise(self.backbone.tokenizer, filled, max_length=None, add_special_tokens=False)
+        none = np.empty(0, np.int32)
+        return rows.framed(self.start_of_row, none).with_cut(self.length_limit, clean, self._rows_of_parts)
+
+    def _rows_of_parts(self, clean: list[str]) -> TokenTable:
+        texts = [self.lead + text for text in clean]
+        table = MEMORY.tokenise(self.backbone.tokenizer, texts, max_length=self.room, add_special_tokens=False)
         first, *others = self.parts_of_row
         rows = [
             np.concatenate([first, *(piece for part in others for piece in (table.row(i), part))])

@@ -47,7 +47,8 @@ class PaddedTemplate(BoundTemplate):
 
         Sentences of equal length share one row of the forward pass, as in the released code.
         """
-        sizes, which = (attention_mask.sum(1) - len(self)).unique(return_inverse=True)  # type: ignore[no-untyped-call]
+        lengths = (attention_mask.sum(1) - len(self)).clamp(min=0)  # of an empty sentence, quotes may be one token
+        sizes, which = lengths.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         offsets = np.concatenate([[0], sizes.cumsum(0).cpu().numpy()])
         padding = np.full(offsets[-1], self.tokenizer.pad_token_id, np.int32)
         ids, mask = self.fill(TokenTable(padding, offsets, 0)).padded(np.arange(len(sizes)), 0)

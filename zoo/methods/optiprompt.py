@@ -103,6 +103,11 @@ class OptiPrompt(PromptBERT[OptiPromptRecipe]):
         embeddings = token_embeddings(self.backbone.model)
         self.template = TemplateVectors(self.prompt, embeddings, recipe.replace).to(runtime.device)
 
+    @property
+    def whole_rows(self) -> bool:
+        """False where vectors are placed by position: each token of the template keeps its own."""
+        return self.recipe.replace == "last-occurrence"
+
     def make_pooler(self, prompts: tuple[BoundTemplate, ...], denoise: bool, head: nn.Module | None) -> PromptPooler:
         """Return the module that makes vectors of prompted rows."""
         return OptiPooler(self.backbone.model, self.template, self.recipe, head)

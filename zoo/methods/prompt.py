@@ -14,7 +14,7 @@ from zoo.engine.backbone import Backbone, mlm_head
 from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
-from zoo.modules.templates import Template, first_position
+from zoo.modules.templates import Template, first_position, with_period
 from zoo.registry import register_method
 
 
@@ -35,13 +35,21 @@ PromptT = TypeVar("PromptT", bound=PromptFields, default=Any)
 class Prompted(BackboneEncoder[PromptT]):
     """An encoder that puts each text into the recipe's `template`."""
 
+    ended = staticmethod(with_period)  # a sentence under the recipe's `period`
+
     def __init__(self, recipe: PromptT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.put_in(recipe.template)
 
+    @property
+    def whole_rows(self) -> bool:
+        """True: at test the filled template is tokenised, as in the released codes, and not its parts."""
+        return True
+
     def put_in(self, template: str) -> None:
         """Use this template from now on; raises UsageError if it leaves no room for a sentence."""
-        self.prompt = Template.parse(template).bind(self.backbone.tokenizer, period=self.recipe.period)
+        ended = self.ended if self.recipe.period else None
+        self.prompt = Template.parse(template).bind(self.backbone.tokenizer, whole=self.whole_rows, ended=ended)
         self.prompt.room(self.length_limit)
 
     @property

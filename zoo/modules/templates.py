@@ -1,7 +1,7 @@
 """Templates such as `This sentence : "[X]" means [MASK] .`: prompted token rows, the [MASK] state, the template's bias.
 
-PromptBERT (Jiang et al. 2022), sections 4.1 and 4.3. The tokens of a row are [CLS] prefix sentence suffix [SEP]; the
-parts are tokenised separately, so that truncation can cut only the sentence.
+PromptBERT (Jiang et al. 2022), sections 4.1 and 4.3. The released codes tokenise a template's parts and the sentence
+separately in training, and the filled template at test, where a tokenizer may make one token of signs of both.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Counts = TypeVar("Counts", torch.Tensor, NDArray[np.int64])
 SENTENCE, MASK = "[X]", "[MASK]"
 STEP = "[STEP]"  # before [MASK]: a mask token whose state is not read
 
-_ENDS = (".", "?", '"', "'")  # the released test code adds a period unless the sentence ends in one of these
+
+def with_period(text: str) -> str:
+    """Return a text as PromptBERT's test code has it: with a period, unless it ends in . ? " or '."""
+    return text if text.endswith((".", "?", '"', "'")) else f"{text}."
 
 
 @dataclass(frozen=True)
@@ -51,11 +54,19 @@ class Template:
         """Return the template; raises UsageError unless it has exactly one [X] and one [MASK]."""
         return cls(text.strip())
 
-    def bind(self, tokenizer: PreTrainedTokenizerBase, *, period: bool = False, blank: bool = True) -> BoundTemplate:
+    def bind(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        whole: bool = False,
+        blank: bool = True,
+        ended: Callable[[str], str] | None = None,
+    ) -> BoundTemplate:
         """Return the template in the tokens of a tokenizer; raises UsageError when the tokenizer has no mask token.
 
-        `period` adds a period to sentences without an end mark. With `blank` False the blank before [X] is dropped,
-        which matters only to tokenizers that encode blanks.
+        `whole`: the filled template is tokenised, as the released codes do at test, not its parts. With `blank` False
+        the blank before [X] is dropped, which matters only to tokenizers that encode blanks. `ended` adds an end mark
+        to a sentence.
         """
         mask_token, mask_id = tokenizer.mask_token, tokenizer.mask_token_id
         if mask_token is None:
@@ -72,7 +83,8 @@ class Template:
         if alone.count(mask_id) != 1 + self.text.count(STEP):
             raise UsageError(f"template {self.text!r} has {alone.count(mask_id)} mask tokens; it must have one.")
         last = len(alone) - 1 - alone[::-1].index(mask_id)
-        return BoundTemplate(self, tokenizer, tuple(head), tuple(tail), last, lead if blank else "", period)
+        around_text = (before, after) if whole else None
+        return BoundTemplate(self, tokenizer, tuple(head), tuple(tail), last, lead if blank else "", around_text, ended)
 
 
 def _ids(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
@@ -88,8 +100,9 @@ class BoundTemplate:
     head: tuple[int, ...]
     tail: tuple[int, ...]
     mask: int  # the mask token's position in head + tail
-    lead: str  # put before each sentence
-    period: bool
+    lead: str  # put before each sentence that is tokenised alone
+    around_text: tuple[str, str] | None  # what stands before and after a sentence in a row that is tokenised as a whole
+    ended: Callable[[str], str] | None
 
     def __len__(self) -> int:
         """Number of tokens of the template alone."""
@@ -104,12 +117,12 @@ class BoundTemplate:
         self, texts: Sequence[str], max_tokens: int, tokenise: Callable[..., TokenTable] = tokenise
     ) -> TokenTable:
         """Tokenise the sentences alone, each cut to `max_tokens` tokens."""
+        texts = [self.lead + text for text in self._texts(texts)]
+        return tokenise(self.tokenizer, texts, max_length=max_tokens, add_special_tokens=False)
+
+    def _texts(self, texts: Sequence[str]) -> list[str]:
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
-        if self.period:
-            texts = [text if not text or text.endswith(_ENDS) else text + "." for text in texts]
-        return tokenise(
-            self.tokenizer, [self.lead + text for text in texts], max_length=max_tokens, add_special_tokens=False
-        )
+        return texts if self.ended is None else [self.ended(text) if text else text for text in texts]
 
     def fill(self, sentences: TokenTable) -> TokenTable:
         """Return the rows head + sentence + tail for tokenised sentences."""
@@ -133,8 +146,17 @@ class BoundTemplate:
         return max_length - len(self)
 
     def table(self, texts: Sequence[str], max_length: int) -> TokenTable:
-        """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut."""
-        return self.fill(self.sentences(texts, self.room(max_length), MEMORY.tokenise))
+        """Return the prompted rows of texts, at most `max_length` tokens each; only the sentence is cut.
+
+        Where a sentence is cut, the row is made of the template's parts, also under `whole`.
+        """
+        room = self.room(max_length)
+        if self.around_text is None:
+            return self.fill(self.sentences(texts, room, MEMORY.tokenise))
+        before, after = self.around_text
+        filled = [before + text + after for text in self._texts(texts)]
+        rows = MEMORY.tokenise(self.tokenizer, filled, max_length=None)
+        return rows.with_cut(max_length, texts, lambda some: self.fill(self.sentences(some, room, MEMORY.tokenise)))
 
     def mask_positions(self, row_lengths: Counts) -> Counts:
         """Return the mask token's position (n,) in rows with these numbers of tokens (n,)."""

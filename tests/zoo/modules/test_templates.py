@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokeni
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
 from zoo.errors import ContractError, UsageError
-from zoo.modules.templates import MlmTransform, Template, first_position
+from zoo.modules.templates import MlmTransform, Template, first_position, with_period
 
 OF = 'This sentence of "[X]" means [MASK].'
 HEAD, TAIL = [101, 2023, 6251, 1997, 1000], [1000, 2965, 103, 1012, 102]  # [CLS] this sentence of " | " means ...
@@ -68,7 +68,7 @@ def test_truncation_cuts_the_sentence_and_never_the_template(bert: Any) -> None:
 
 
 def test_the_added_period_is_the_released_codes(bert: Any) -> None:
-    prompt = Template.parse(OF).bind(bert, period=True)
+    prompt = Template.parse(OF).bind(bert, ended=with_period)
     texts = ["dog", "dog.", "dog?", 'dog"', "dog'", "dog!", ""]
     sentences = prompt.sentences(texts, 9)
     dog = [[3899, 1012], [3899, 1012], [3899, 1029], [3899, 1000], [3899, 1005], [3899, 999, 1012], []]
