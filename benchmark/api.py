@@ -29,7 +29,6 @@ from benchmark.records.remote import mirrored, send_now, sending
 from benchmark.records.schema import Record
 from benchmark.records.store import Records
 from benchmark.run.executors import Job, executor_of
-from benchmark.run.executors.ranks import follow
 from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions
 from benchmark.run.prepare import Prepared, prepare
@@ -37,7 +36,6 @@ from benchmark.run.runner import Outcome
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.paths import address_of, is_address
 from zoo.progress import Progress
-from zoo.training.team import Team
 
 if TYPE_CHECKING:
     import pandas
@@ -54,7 +52,6 @@ __all__ = [
     "compare",
     "evaluate",
     "export",
-    "follow",
     "for_mteb",
     "leaderboard",
     "prepare",
@@ -62,20 +59,17 @@ __all__ = [
 ]
 
 
-def run(
-    options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = (), team: Team | None = None
-) -> tuple[Prepared, Outcome]:
+def run(options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = ()) -> tuple[Prepared, Outcome]:
     """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
 
-    `team` stands for the processes that torchrun started; this process is the first of them. Raises the errors of
-    `Executor.run` and `prepare`.
+    Raises the errors of `Executor.run` and `prepare`.
     """
-    return _carried_out(Job(options=options, command=tuple(command), plugins=tuple(plugins), team=team))
+    return _carried_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)))
 
 
 def _carried_out(job: Job) -> tuple[Prepared, Outcome]:
     """Let the executor that the job's options name carry it out, for the command and for `evaluate`."""
-    executor = executor_of(job.options, job.team)
+    executor = executor_of(job.options)
     if job.given is not None and not executor.takes_objects:
         raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
     if address_of(job.options.results) is None:

@@ -66,7 +66,7 @@ class Side:
         """Train `count` more steps; returns their time and speed."""
         set_random_state(self.state)
         training = self.training
-        training.model.train()
+        self.objective.train()
         before = training.tokens_after(training.step)
         wall, processor = time.perf_counter(), time.process_time()
         for _ in range(count):

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from accelerate import PartialState
 from torch.utils import backend_registration
 from torch.utils._device import _device_constructors
 from torch.utils._pytree import tree_leaves, tree_map
@@ -161,7 +160,7 @@ def _autocast(library: torch.library.Library, name: str, dtype: torch.dtype) -> 
 
 
 def pretend() -> str:
-    """Give torch the device, make it accelerate's choice, and return its name."""
+    """Give torch the device and return its name."""
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     library = torch.library.Library("_", "IMPL")
     library.fallback(lambda op, *args, **kwargs: _run(op, args, kwargs), "PrivateUse1")
@@ -175,5 +174,4 @@ def pretend() -> str:
     for name in ("tensor", "as_tensor", "eye", "arange", "linspace", "randperm"):
         setattr(torch, name, _moved(getattr(torch, name)))
     torch.inference_mode = torch.no_grad  # type: ignore[misc, assignment]  # wrappers cannot be made in it
-    PartialState.default_device = property(lambda _: torch.device(NAME, 0))  # type: ignore[method-assign, assignment]
     return NAME

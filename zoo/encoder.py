@@ -37,7 +37,6 @@ class Traits:
     untrained: bool = False  # the vectors are a backbone's own states, pooled, and nothing else
     released: bool = False  # the weights are finished and were trained elsewhere, perhaps on labels
     fine_tunes: bool = False  # `forward` of a BackboneEncoder makes the vectors: a task may train all its weights
-    shares_batches: bool = False  # fit() trains in zoo's loop, whose batches several processes may share
     exports: bool = False  # `stock_modules` returns the encoder as modules that sentence-transformers has
     precision: str | None = None  # its own, if it ignores the precision of the run ("fp32" for an ONNX model, say)
 

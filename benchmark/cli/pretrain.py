@@ -70,8 +70,6 @@ def pretrain_command(options: _Options) -> int:
     from zoo.pretraining.pretrain import Wishes, pretrain, score_checkpoint
     from zoo.pretraining.recipe import read_pretrain_recipe, recipe_line
     from zoo.pretraining.setting import find_names
-    from zoo.progress import Progress
-    from zoo.training.processes import own_process
 
     recipe = read_pretrain_recipe(options["recipe"])
     if options["steps"]:
@@ -88,9 +86,6 @@ def pretrain_command(options: _Options) -> int:
     data = DataSource.from_options(options["data"], hub=False)
     find_texts(options["texts"], data)
     runtime = make_runtime(options["device"], options["precision"])
-    main_process = own_process(runtime).is_main_process
-    if not main_process:
-        runtime = replace(runtime, progress=Progress.silent())
     clean = clean_texts(options["texts"], data, runtime.progress)
     if scored is not None:
         held_out = score_checkpoint(recipe, clean.texts, scored, runtime=runtime)
@@ -109,8 +104,6 @@ def pretrain_command(options: _Options) -> int:
     with Stop().listening() as stop:
         run = Run(out / "training", recipe.seed, stop_signal=stop)
         facts = pretrain(recipe, clean.texts, out, runtime=runtime, run=run, wishes=wishes)
-    if not main_process:
-        return 0
     write_json(out / "overlap.json", {"excluded": facts["excluded_sentences"], "data_sets_not_found": clean.missing})
     say(
         f"held-out token accuracy {100 * facts['held_out_accuracy']:.2f} %, "

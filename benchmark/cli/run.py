@@ -32,7 +32,6 @@ from benchmark.run.options import BOUNDS, RunOptions
 from zoo.errors import MissingError, UsageError
 from zoo.paths import address_of
 from zoo.progress import clock
-from zoo.training.team import Team
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.files import Leaderboard
@@ -163,14 +162,11 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         raise UsageError(f"run reads one run file, not {', '.join(files)}; are these methods? --methods {named}")
     file = files[0] if files else None
     options, plugins = _options(ctx, file, chosen)
-    team = Team.found()
-    if team is not None and not team.leads:
-        return 0 if dry_run else api.follow(team, options, lambda: load_plugins(plugins))
     load_plugins(plugins)
     if dry_run:
         _dry_run(api.prepare(options, write=False), options, as_json)
         return 0
-    prepared, outcome = api.run(options, command=typed_command(), plugins=plugins, team=team)
+    prepared, outcome = api.run(options, command=typed_command(), plugins=plugins)
     tell = prepared.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"

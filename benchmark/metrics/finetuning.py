@@ -131,8 +131,6 @@ def _train(
 class CosineRegression(Objective):
     """Mean squared error of cosine(u, v) to a gold score in [0, 1] (SBERT section 3, regression objective)."""
 
-    mean_over_rows = True
-
     def __init__(self, encoder: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -41,21 +40,6 @@ SENTENCES = (
 """Texts whose vectors show how far a fit moved them: eight of any form, and eight more sentences."""
 
 
-class Others(Protocol):
-    """The other processes that fit an encoder together with this one; see benchmark.run.executors.ranks."""
-
-    @property
-    def size(self) -> int:
-        """The number of processes, this one included."""
-        ...
-
-    def fit_too(
-        self, plan: EncoderPlan, fit: Callable[[], FitReport], device: str, stop: Callable[[], int | None]
-    ) -> FitReport:
-        """Return the result of `fit` in this process while the others fit the same encoder."""
-        ...
-
-
 @dataclass(frozen=True)
 class Fitter:
     """Obtains the encoders of a run; it holds what they need beside their plan."""
@@ -65,7 +49,6 @@ class Fitter:
     stop_signal: Callable[[], int | None]
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     trackers: Trackers | None = None
-    others: Others | None = None  # processes that share the batches of a training
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return the encoder saved in `folder`, or fit it and save it there if fitting learned something.
@@ -91,11 +74,7 @@ class Fitter:
     def _fitted(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None) -> Encoder:
         encoder = plan.cls(plan.recipe, self.runtime)
         started = time.perf_counter()
-        if self.others is None or not plan.traits.shares_batches:
-            report = self.fit(encoder, plan, folder)
-        else:
-            own = functools.partial(self.fit, encoder, plan, folder)
-            report = self.others.fit_too(plan, own, self.runtime.device, self.stop_signal)
+        report = self.fit(encoder, plan, folder)
         if not report.fitted:
             return encoder
         if not report.seconds:  # a fit without training steps does not time itself
@@ -150,8 +129,6 @@ class Fitter:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
         result["corpus"] = plan.corpus_identity
         result["dev_task"] = None
-        if self.others is not None and plan.traits.shares_batches:
-            result["processes"] = self.others.size
         if self.dev is not None and self.dev.data is not None and plan.traits.picks_checkpoint:
             result["dev_task"] = self.dev.name
             overlap = self.dev.data.dev_overlap()

@@ -17,7 +17,7 @@ from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.estimate import Remaining
 from benchmark.run.executors.claims import Claims
-from benchmark.run.fit import Fitter, Others
+from benchmark.run.fit import Fitter
 from benchmark.run.marks import begun, mark_of, marked
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured, record_of
 from benchmark.run.options import NamedRunFile
@@ -108,7 +108,6 @@ class Runner:
     run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
     claims: Claims | None = None  # None: this process takes every encoder
-    others: Others | None = None  # processes that share the batches of a training
     compared: bool = False  # whether another process has called `set_aside_changed` for all plans
     number: tuple[int, int] | None = None  # for a part of a run: the first encoder's number, and the whole run's total
 
@@ -132,7 +131,7 @@ class Runner:
         """
         self.environment = cast("Environment", environment(self.runtime.device))
         at_work = nullcontext() if self.remote is None else self.remote.at_work(self.runtime.progress.say)
-        with Stop(launched=self.others is not None).listening() as stop, at_work:
+        with Stop().listening() as stop, at_work:
             self.runtime = replace(self.runtime, stop_signal=stop)
             first, total = self.number or (1, len(plan.encoders))
             waiting = deque(enumerate(self._deadly_last(plan.encoders), first))
@@ -272,7 +271,7 @@ class Runner:
         if not self.compared:
             self.set_aside_changed(plan)
         pending = self.pending(plan, plan.cells)
-        fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers, self.others)
+        fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers)
         self._compare_vectors(plan, fitter)
         if not pending:
             say(f"{head}: already measured")

@@ -18,12 +18,10 @@ from zoo.progress import print_safe
 class Stop:
     """Records whether SIGINT or SIGTERM has arrived; training, encoding and the runner check it after each batch."""
 
-    def __init__(self, *, tell: bool = True, launched: bool = False) -> None:
+    def __init__(self, *, tell: bool = True) -> None:
         self.number: int | None = None
         self.asked = 0  # the number of checks: an encoder that never checks is given few texts at a time
         self.tell = tell  # False: another process prints that the signal arrived
-        # One Ctrl-C reaches a process of torchrun twice: from the terminal and from torchrun, which kills it later.
-        self.launched = launched
 
     def __call__(self) -> int | None:
         self.asked += 1
@@ -38,13 +36,9 @@ class Stop:
 
         def handle(number: int, _: object) -> None:
             self.number = number
-            if self.launched:
-                signal.signal(number, signal.SIG_IGN)
-            else:
-                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             if self.tell:
-                second = "" if self.launched else "; a second signal ends it at once"
-                print_safe(f"zoo-bench: stopping after this batch{second}.", sys.stderr)
+                print_safe("zoo-bench: stopping after this batch; a second signal ends it at once.", sys.stderr)
 
         handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
         before = {n: signal.signal(n, handle) for n in handled}

@@ -31,11 +31,10 @@ class Trackers:
 
         Trackers show it as the run `run` of the project `zoo-bench`, TensorBoard as a folder of that name.
         """
+        from accelerate import PartialState
         from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
-        from zoo.training.processes import own_process
-
-        own_process(runtime)  # accelerate's trackers need its process state: they write only in the first process
+        PartialState(cpu=runtime.device == "cpu")  # accelerate's trackers need its process state
         classes: dict[str, Any] = LOGGER_TYPE_TO_CLASS
         trackers: list[Any] = []
         for name in self.names:

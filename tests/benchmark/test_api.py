@@ -121,9 +121,9 @@ def test_several_processes_are_what_run_makes_them(monkeypatch: pytest.MonkeyPat
     asked: list[int] = []
     inside = api.executor_of
 
-    def executor_of(options: Any, team: Any) -> Any:
+    def executor_of(options: Any) -> Any:
         asked.append(options.workers)
-        return inside(options, team)
+        return inside(options)
 
     monkeypatch.setattr(api, "executor_of", executor_of)
     monkeypatch.setattr("benchmark.run.executors.workers.time_of_processes", lambda *_: (1.0, 2.0))

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 from zoo.engine.dropout import dropout as drop
-from zoo.engine.dropout import measure, packed_size
+from zoo.engine.dropout import packed_size
 from zoo.engine.linear import linear
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
@@ -54,7 +54,6 @@ def token_states(
     (n, k, dim). States of padding are undefined. `embedding` goes to the embedding layer (position_ids, inputs_embeds).
     """
     if not packable(model):
-        measure(attention_mask, attention_mask.numel())
         ids = None if "inputs_embeds" in embedding else input_ids
         output = model(
             input_ids=ids, attention_mask=attention_mask, output_hidden_states=every, return_dict=True, **embedding
@@ -109,7 +108,6 @@ class Rows:
             bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
         tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
         tokens = torch.cat([tokens, padding[: packed_size(len(tokens), mask.numel()) - len(tokens)]])
-        measure(mask, len(tokens))
         return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
 
     def take(self, states: torch.Tensor) -> torch.Tensor:

@@ -111,7 +111,7 @@ class TrainedBiLSTM(Encoder[BiLSTMRecipeT]):
     @classmethod
     def traits(cls, recipe: BiLSTMRecipeT) -> Traits:
         """Trained on labelled pairs; held-out pairs, not dev_score, choose the weights."""
-        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs, shares_batches=True)
+        return Traits(needs_pairs=True, stochastic=True, training_passes=1.0 * recipe.epochs)
 
     def objective(self) -> PairObjective:
         """The BiLSTM and a new classifier."""

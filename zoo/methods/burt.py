@@ -104,7 +104,7 @@ class BURT(SBERT[BURTRecipe]):
         """Trained on labelled pairs of sentences and phrases; half of the batches are of the first objective."""
         traits = super().traits(recipe)
         several = len(recipe.objectives)
-        return replace(traits, training_passes=traits.training_passes * min(several, 2), shares_batches=several == 1)
+        return replace(traits, training_passes=traits.training_passes * min(several, 2))
 
     def tasks(self, corpus: Corpus | None, run: Run) -> list[PairTask]:
         """Return the recipe's objectives; raises TrainingError when the corpus has no pairs for one of them."""

@@ -69,9 +69,8 @@ class ConSERTJointObjective(TwoViewsObjective):
         u, v, second_u, second_v, classes = vectors
         with torch.autocast(u.device.type, enabled=False):
             logits = self.classifier(concatenated(u.float(), v.float(), self.how))
-        views = [self.everyones(part)[0] for part in (u, second_u, v, second_v)]
         t = self.recipe.temperature
-        contrasts = nt_xent(views[0], views[1], t) + nt_xent(views[2], views[3], t)
+        contrasts = nt_xent(u, second_u, t) + nt_xent(v, second_v, t)
         return F.cross_entropy(logits, classes) + self.recipe.loss_weight * contrasts
 
 
@@ -166,7 +165,6 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
             needs_pairs=first.needs_pairs,
             ignores_labels=first.ignores_labels,
             training_passes=first.training_passes + own.training_passes,
-            shares_batches=first.shares_batches and own.shares_batches,
         )
 
     @classmethod

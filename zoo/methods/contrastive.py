@@ -146,7 +146,6 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             picks_checkpoint=True,
             training_passes=2.0 * recipe.epochs,
             fine_tunes=True,
-            shares_batches=recipe.chunk_rows is None,
             exports=POOLINGS[recipe.pooler] in EXPORTED_POOLINGS,
         )
 

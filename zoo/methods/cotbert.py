@@ -61,12 +61,10 @@ class CoTBERTObjective(SimCSEObjective):
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Vectors of the three templates (n, dim) -> scalar loss (Eq. 3)."""
-        positives, first = self.everyones(h_plus)
-        negatives, _ = self.everyones(others[0])
         with torch.autocast(h.device.type, enabled=False):
-            a, b, c, d = (F.normalize(x.float(), dim=-1) for x in (h, h_plus, positives, negatives))
-            logits = torch.cat([a @ c.T, a @ d.T, b @ d.T], dim=1) / self.recipe.temperature
-            return F.cross_entropy(logits, first + torch.arange(len(h), device=h.device))
+            a, b, d = (F.normalize(x.float(), dim=-1) for x in (h, h_plus, others[0]))
+            logits = torch.cat([a @ b.T, a @ d.T, b @ d.T], dim=1) / self.recipe.temperature
+            return F.cross_entropy(logits, torch.arange(len(h), device=h.device))
 
 
 @register_method("cot-bert", family="prompts", paper="CoT-BERT")

@@ -79,7 +79,6 @@ class CTRecipe(TrainedRecipe):
 class CTObjective(Objective):
     """-log s(z) for a positive pair, -log(1 - s(z)) for a negative; z = f1(a) . f2(b), s the logistic function."""
 
-    mean_over_rows = True  # all batches are full, so the sum is the mean times the batch size
     chosen: torch.Tensor
 
     def __init__(self, model: PreTrainedModel, recipe: CTRecipe) -> None:

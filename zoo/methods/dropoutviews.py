@@ -30,8 +30,7 @@ class DropoutViewsObjective(Objective):
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Vectors of both views (n, dim) -> scalar loss."""
-        candidates, first = self.everyones(h_plus)
-        return info_nce(h, candidates, self.recipe.temperature, first=first)
+        return info_nce(h, h_plus, self.recipe.temperature)
 
 
 class DropoutViews(Contrastive[ViewsRecipeT]):

@@ -51,8 +51,6 @@ class FlowRecipe(TransformRecipe):
 class NegativeLogLikelihood(Objective):
     """-log p(u) / (ln 2 * dim): bits per dimension, the mean over the batch."""
 
-    mean_over_rows = True
-
     def __init__(self, glow: Glow) -> None:
         super().__init__()
         self.glow = glow

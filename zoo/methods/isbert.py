@@ -96,15 +96,13 @@ class ISBertObjective(Objective):
 
     def contrast(self, c: torch.Tensor, sentences: torch.Tensor, mask: torch.Tensor, **_: object) -> torch.Tensor:
         """c (n, length, dim), E (n, dim) and mask (n, length) -> scalar loss."""
-        candidates, first = self.everyones(sentences)
-        lengths, _first = self.everyones(mask.sum(1, keepdim=True).float())
-        tokens = lengths.sum() * len(c) / len(lengths)  # divided evenly over processes
+        tokens = mask.sum().float()
         with torch.autocast(c.device.type, enabled=False):
-            scores = c.float() @ candidates.float().T  # (n, length, m)
-            own = F.one_hot(first + torch.arange(len(c), device=c.device), len(candidates)).unsqueeze(1)
+            scores = c.float() @ sentences.float().T  # (n, length, m)
+            own = torch.eye(len(c), dtype=torch.int64, device=c.device).unsqueeze(1)
             real = mask.unsqueeze(-1)
             positives = (F.softplus(-scores) * (own * real)).sum() / tokens
-            negatives = (F.softplus(scores) * ((1 - own) * real)).sum() / (tokens * max(len(candidates) - 1, 1))
+            negatives = (F.softplus(scores) * ((1 - own) * real)).sum() / (tokens * max(len(c) - 1, 1))
         loss: torch.Tensor = positives + negatives
         return loss
 

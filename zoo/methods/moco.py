@@ -133,14 +133,13 @@ class MoCoObjective(Objective):
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *keys: torch.Tensor) -> torch.Tensor:
         """h and h' (n, dim) -> scalar loss."""
-        candidates, first = self.everyones(h_plus)
         if not keys:
-            candidates = self.queue.push(candidates)  # this batch first
+            candidates = self.queue.push(h_plus)  # this batch first
         else:
-            candidates = torch.cat([candidates.float(), self.queue.held().clone()])
-            past = self.everyones(keys[0])[0]
+            candidates = torch.cat([h_plus.float(), self.queue.held().clone()])
+            past = keys[0]
             self.queue.push(past if self.recipe.queue_drops == "last" else past.flip(0))  # the last rows go first
-        return info_nce(h, candidates, self.recipe.temperature, first=first)
+        return info_nce(h, candidates, self.recipe.temperature)
 
     def after_step(self) -> None:
         """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""

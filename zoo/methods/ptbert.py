@@ -161,8 +161,7 @@ class PTBertObjective(Objective):
 
     def contrast(self, h: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """h and keys (n, dim) -> scalar loss against the queue, which this batch is first added to."""
-        keys, first = self.everyones(keys)
-        return info_nce(h, self.queue.push(keys), self.recipe.temperature, first=first)
+        return info_nce(h, self.queue.push(keys), self.recipe.temperature)
 
     def after_step(self) -> None:
         """theta_k <- lambda theta_k + (1 - lambda) theta_q (Eq. 5)."""

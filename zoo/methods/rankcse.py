@@ -79,8 +79,7 @@ class RankCSEObjective(DropoutViewsObjective):
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """The outputs of `embed` -> scalar loss."""
         recipe = self.recipe
-        # Rankings are of the whole batch, so that every process computes the loss of all of it.
-        h, h_plus, *taught = (self.everyones(part)[0].float() for part in (h, h_plus, *others))
+        h, h_plus, *taught = (part.float() for part in (h, h_plus, *others))
         with torch.autocast(h.device.type, enabled=False):
             cosines = F.normalize(h, dim=-1) @ F.normalize(h_plus, dim=-1).T
             logits = cosines / recipe.temperature

@@ -95,7 +95,6 @@ class SBERT(BackboneEncoder[SBERTRecipeT]):
             picks_checkpoint=recipe.eval_every is not None,
             training_passes=1.0 * recipe.epochs,
             fine_tunes=True,
-            shares_batches=True,
             exports=(recipe.test_pooling or recipe.pooling) in EXPORTED_POOLINGS,
         )
 

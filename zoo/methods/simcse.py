@@ -75,15 +75,13 @@ class SimCSEObjective(Objective):
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Vectors of the views (n, dim) -> scalar loss."""
         negatives = others if self.mlm is None else others[:-1]
-        candidates, first = self.everyones(h_plus)
-        bias = None
+        candidates, bias = h_plus, None
         if negatives:
-            hard, _ = self.everyones(negatives[0])
             own = torch.arange(len(h), device=h.device)
-            bias = h.new_zeros(len(h), len(candidates) + len(hard), dtype=torch.float32)
-            bias[own, len(candidates) + first + own] = self.recipe.hard_negative_weight
-            candidates = torch.cat([candidates, hard])
-        loss = info_nce(h, candidates, self.recipe.temperature, first=first, bias=bias)
+            bias = h.new_zeros(len(h), 2 * len(h), dtype=torch.float32)
+            bias[own, len(h) + own] = self.recipe.hard_negative_weight
+            candidates = torch.cat([h_plus, negatives[0]])
+        loss = info_nce(h, candidates, self.recipe.temperature, bias=bias)
         if self.mlm is None:
             return loss
         sums, counts = others[-1].sum(0)

@@ -62,8 +62,7 @@ class SimCSEPlusPlusObjective(DropoutViewsObjective):
 
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Vectors (n, dim) -> scalar loss."""
-        # Correlations are over the batch, so that every process computes the loss of the whole batch.
-        h, h_plus, *rest = (self.everyones(part)[0].float() for part in (h, h_plus, *others))
+        h, h_plus, *rest = (part.float() for part in (h, h_plus, *others))
         with torch.autocast(h.device.type, enabled=False):
             loss = self._negatives(h, h_plus, *rest)
             if self.recipe.dimension_weight:

@@ -49,8 +49,7 @@ class SNCSEObjective(SimCSEObjective):
     def contrast(self, h: torch.Tensor, h_plus: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
         """Vectors of the sentence, its other template and its negation (n, dim) -> scalar loss."""
         recipe, (negation,) = self.recipe, others
-        candidates, first = self.everyones(h_plus)
-        loss = info_nce(h, candidates, recipe.temperature, first=first)
+        loss = info_nce(h, h_plus, recipe.temperature)
         delta = F.cosine_similarity(h.float(), negation.float()) - F.cosine_similarity(h.float(), h_plus.float())
         return loss + recipe.margin_weight * (F.relu(delta + recipe.margin) + F.relu(-delta - recipe.most)).mean()
 

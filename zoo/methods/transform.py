@@ -116,7 +116,6 @@ class Transform(Encoder[TransformRecipeT]):
             transductive=recipe.fit_on == "target",
             picks_checkpoint=base.picks_checkpoint,
             training_passes=base.training_passes,
-            shares_batches=base.shares_batches,
             ignores_labels=not base.supervised,
         )
 

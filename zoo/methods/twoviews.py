@@ -121,9 +121,7 @@ class TwoViewsObjective(Objective):
 
     def contrast(self, first: torch.Tensor, second: torch.Tensor) -> torch.Tensor:
         """Vectors of both views (n, dim) -> scalar loss."""
-        # Every process computes the loss of the whole batch, because each vector is both anchor and negative.
-        loss = nt_xent(self.everyones(first)[0], self.everyones(second)[0], self.recipe.temperature)
-        return self.recipe.loss_weight * loss
+        return self.recipe.loss_weight * nt_xent(first, second, self.recipe.temperature)
 
 
 TwoViewsRecipeT = TypeVar("TwoViewsRecipeT", bound=TwoViewsRecipe, default=TwoViewsRecipe)

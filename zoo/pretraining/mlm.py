@@ -72,8 +72,6 @@ class MLMObjective(Objective):
     targets.
     """
 
-    mean_over_rows = True
-
     def __init__(
         self,
         model: PreTrainedModel,

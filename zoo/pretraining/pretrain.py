@@ -28,9 +28,7 @@ from zoo.pretraining.recipe import PretrainRecipe
 from zoo.pretraining.run import PretrainTraining
 from zoo.pretraining.setting import PlainTexts, Setting
 from zoo.pretraining.starts import start_weights
-from zoo.progress import Progress
 from zoo.training.folder import BEFORE, LAST
-from zoo.training.processes import own_process
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -62,19 +60,15 @@ def pretrain(
 ) -> dict[str, Any]:
     """Train from text files and write the model folder `out`; returns the facts in the model card.
 
-    Several processes share every batch; rank 0 writes. Raises UsageError or MissingError for a wrong recipe
+    Raises UsageError or MissingError for a wrong recipe
     or text, TrainingError and Interrupted as the loop does.
     """
     wishes = wishes or Wishes()
-    process = own_process(runtime)
-    if not process.is_main_process:
-        runtime = replace(runtime, progress=Progress.silent())
     check_writable(out)
     setting = Setting(recipe, texts, runtime)
-    with process.main_process_first():
-        if run.folder is not None and process.is_main_process:
-            check_own(run.folder, recipe, setting.stream.sha256)
-        phase = settled_phase(run.folder, recipe, wishes.finish)
+    if run.folder is not None:
+        check_own(run.folder, recipe, setting.stream.sha256)
+    phase = settled_phase(run.folder, recipe, wishes.finish)
     if wishes.finish is not None:
         recipe = replace(recipe, steps=phase.total, decay_steps=phase.total - phase.decay_from)
     torch.manual_seed(recipe.seed)
@@ -93,7 +87,6 @@ def pretrain(
         command = None if wishes.command is None else wishes.command(made)
         return facts | {
             "command": command,
-            "processes": process.num_processes,
             "device": runtime.device,
             "precision": runtime.precision,
         }
@@ -103,8 +96,7 @@ def pretrain(
         before = now.step <= phase.decay_from
         made = replace(recipe, steps=now.step, decay_steps=0) if before and recipe.decay_steps is not None else recipe
         facts = facts_of(now, made, now.scored(), now.last_loss, now.seconds)
-        if process.is_main_process:
-            _write_folder(folder, model, tokenizer, recipe, facts, now.files.lines)
+        _write_folder(folder, model, tokenizer, recipe, facts, now.files.lines)
         if wishes.keep_state:
             now.save_state(folder / "training")
         runtime.progress.say(f"kept: {folder}")
@@ -127,11 +119,10 @@ def pretrain(
         training.save_at_end()
     final = setting.score(objective)
     facts: dict[str, Any] = facts_of(training, recipe, final, report.final_loss or 0.0, report.seconds)
-    if process.is_main_process:
-        _write_folder(out, model, tokenizer, recipe, facts, training.files.lines)
-        if run.folder is not None and phase.decay_from < phase.total:
-            for name in (LAST, BEFORE):  # the training is finished; it can continue from constant.safetensors
-                (run.folder / name).unlink(missing_ok=True)
+    _write_folder(out, model, tokenizer, recipe, facts, training.files.lines)
+    if run.folder is not None and phase.decay_from < phase.total:
+        for name in (LAST, BEFORE):  # the training is finished; it can continue from constant.safetensors
+            (run.folder / name).unlink(missing_ok=True)
     return facts
 
 

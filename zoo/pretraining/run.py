@@ -108,9 +108,9 @@ class PretrainTraining(Training):
         if step == phase.decay_from and self.recipe.decay_steps is not None:
             folder = self.run_.folder
             begun = folder is None or (folder / DECAY).is_file()
-            if not self._over_processes(begun, "max"):
+            if not begun:
                 self._save()
-                if folder is not None and self.main:
+                if folder is not None:
                     begin_decay(folder, phase)
         number = max(i for i, stage in enumerate(self.stages) if stage.first_step <= step)
         stage = self.stages[number]
@@ -174,9 +174,8 @@ class PretrainTraining(Training):
         if self.step:
             before = read_signed(noted)["steps"] if noted.is_file() else []
             self.resumed_at = [*before, self.step]
-            if self.main:
-                write_signed(noted, {"steps": self.resumed_at})
-        elif self.main:
+            write_signed(noted, {"steps": self.resumed_at})
+        else:
             noted.unlink(missing_ok=True)
 
     def save_at_end(self) -> None:
@@ -189,7 +188,6 @@ class PretrainTraining(Training):
         if own.folder is None:
             return
         self._save()
-        if self.main:
-            for name in (LAST, DECAY):
-                if (own.folder / name).is_file():
-                    copy_file(own.folder / name, folder / name)
+        for name in (LAST, DECAY):
+            if (own.folder / name).is_file():
+                copy_file(own.folder / name, folder / name)

@@ -32,7 +32,6 @@ from zoo.pretraining.text import TokenStream, tokenise_files
 from zoo.pretraining.tokenizers import evenly, kept_tokenizer, train_tokenizer
 from zoo.pretraining.vocabulary import SampledVocabulary
 from zoo.training.checkpoint import undisturbed
-from zoo.training.processes import own_process
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -149,18 +148,17 @@ class Setting:
                 raise MissingError(f"text {path} does not exist.")
         self.recipe, self.runtime = recipe, runtime
         self.names = find_names(recipe)
-        with own_process(runtime).main_process_first():
-            self.tokenizer, identity = self._tokenizer(texts)
-            self.stream: TokenStream = tokenise_files(
-                texts.paths,
-                texts.read,
-                self.tokenizer,
-                identity,
-                texts.cache,
-                exclude=texts.exclude,
-                normalise=texts.normalise,
-                progress=runtime.progress,
-            )
+        self.tokenizer, identity = self._tokenizer(texts)
+        self.stream: TokenStream = tokenise_files(
+            texts.paths,
+            texts.read,
+            self.tokenizer,
+            identity,
+            texts.cache,
+            exclude=texts.exclude,
+            normalise=texts.normalise,
+            progress=runtime.progress,
+        )
         self.rows, held = split_rows(self.stream.rows(recipe.row_length), recipe.held_out_rows)
         self.training_rows = {recipe.row_length: self.rows}
         for length in recipe.row_lengths[1:]:

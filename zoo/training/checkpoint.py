@@ -53,12 +53,8 @@ def save_checkpoint(
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
     facts: dict[str, object],
-    generators: list[dict[str, torch.Tensor]],
 ) -> None:
-    """Write everything that a training needs to resume.
-
-    `facts` are JSON values (step, dev scores, log ...), `generators` the random state of each process.
-    """
+    """Write everything that a training needs to resume; `facts` are JSON values (step, dev scores, log ...)."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     packed = optimizer.state_dict()
     numbers: dict[str, dict[str, object]] = {}
@@ -68,8 +64,7 @@ def save_checkpoint(
                 tensors[f"optimizer/{index}/{name}"] = value
             else:
                 numbers.setdefault(str(index), {})[name] = value
-    for rank, random_tensors in enumerate(generators):
-        tensors |= {f"random/{rank}/{name}": tensor for name, tensor in random_tensors.items()}
+    tensors |= {f"random/0/{name}": tensor for name, tensor in random_state().items()}
     metadata = {
         "facts": json.dumps(facts, allow_nan=False),
         "optimizer_numbers": json.dumps(numbers),
@@ -103,13 +98,8 @@ def restore_checkpoint(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     scheduler: torch.optim.lr_scheduler.LRScheduler,
-    rank: int = 0,
-    dropout: torch.Generator | None = None,
 ) -> dict[str, Any]:
-    """Restore the contents of a checkpoint, for process `rank`, and return its facts; raises CorruptError.
-
-    `dropout` is the generator of masks that all processes have alike.
-    """
+    """Restore the contents of a checkpoint and return its facts; raises CorruptError."""
     try:
         facts: dict[str, object] = json.loads(metadata["facts"])
         groups = json.loads(metadata["param_groups"])
@@ -122,7 +112,7 @@ def restore_checkpoint(
             if kind == "model":
                 weights[name] = tensor
             elif kind == "random":
-                generators[name] = tensor
+                generators[name.removeprefix("0/")] = tensor
             else:
                 index, _, field = name.partition("/")
                 state.setdefault(int(index), {})[field] = tensor
@@ -134,14 +124,9 @@ def restore_checkpoint(
         optimizer.load_state_dict({"state": state, "param_groups": groups})
         _check_schedule(scheduler.state_dict(), scheduler_state)
         scheduler.load_state_dict(scheduler_state)
+        set_random_state(generators)
     except (*WRONG_CONTENT, RuntimeError) as error:
         raise CorruptError(f"{path} does not fit this training ({error}).") from error
-    own = {name.partition("/")[2]: state for name, state in generators.items() if name.startswith(f"{rank}/")}
-    if not {"cpu", *(["dropout"] if dropout else [])} <= own.keys():
-        raise CorruptError(f"{path} holds no random state of process {rank}: it is from fewer processes.")
-    set_random_state(own)
-    if dropout is not None:
-        dropout.set_state(own["dropout"])
     return facts
 
 

@@ -42,10 +42,9 @@ class FoundCheckpoint:
 
 @dataclass
 class TrainingFolder:
-    """Log, checkpoints and best weights in `folder` (None: nothing is written); only the `main` process writes."""
+    """Log, checkpoints and best weights in `folder` (None: nothing is written)."""
 
     folder: Path | None
-    main: bool
     say: Callable[[str], None]
     lines: list[str] = field(default_factory=list)  # of the log
     damaged: list[tuple[Path, str]] = field(default_factory=list)  # (file, reason), filled by `find`
@@ -54,7 +53,7 @@ class TrainingFolder:
     def log(self, values: dict[str, Any]) -> None:
         """Add a line to the log; if that fails, warn and continue."""
         self.lines.append(json.dumps(values))
-        if self.folder is None or not self.main:
+        if self.folder is None:
             return
         try:
             with (self.folder / LOG).open("a", encoding="utf-8") as file:
@@ -64,12 +63,12 @@ class TrainingFolder:
 
     def write_best(self, step: int, weights: Tensors) -> None:
         """Write the weights of the best dev score so far."""
-        if self.folder is not None and self.main:
+        if self.folder is not None:
             write_tensors(self.folder / f"best-{step}.safetensors", weights)
 
     def save(self, write: Callable[[Path], None], best_step: int | None) -> None:
         """Write a checkpoint, keep the one before, and remove best weights that neither of the two refers to."""
-        assert self.folder is not None and self.main
+        assert self.folder is not None
         last, before = self.folder / LAST, self.folder / BEFORE
         if last.exists():
             with contextlib.suppress(OSError):
@@ -114,8 +113,6 @@ class TrainingFolder:
         if self.folder is None:
             return
         self.lines = [] if found is None else found.facts["log"]
-        if not self.main:
-            return
         for path, reason in self.damaged:
             if path.exists():
                 with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The training loop. accelerate handles device and precision; data order, checkpoints and the log are implemented here.
+"""The training loop of one process on one device: data order, precision, checkpoints and the log.
 
 A training that was killed resumes from its last checkpoint. On a CPU in float32 the result is then bit-equal to that of
 an uninterrupted run: the data order is a function of (seed, epoch), and a checkpoint restores weights, optimiser,
@@ -11,36 +11,26 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from accelerate.utils import gather_object
 from numpy.typing import NDArray
 from torch import nn
 
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import out_of_memory
-from zoo.engine.dropout import Share, cheapen_dropout, sharing
-from zoo.errors import CorruptError, Interrupted, TrainingError, UsageError
+from zoo.engine.dropout import cheapen_dropout
+from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb
-from zoo.progress import Progress
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
 from zoo.training.folder import TrainingFolder
 from zoo.training.optimizers import make_optimizer, make_scheduler
-from zoo.training.processes import gather, own_process, own_rank
 from zoo.training.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from accelerate import Accelerator
 
 
 class Objective(nn.Module):
     """A module whose forward(*collated) is the loss of a batch; all its state is in its parameters and buffers."""
-
-    mean_over_rows = False  # True: the loss is a mean over rows, and no row's loss depends on another row
-    spread = False  # set by the loop: True if each process has a share of this batch
 
     def embed(self, *collated: Any, **_: Any) -> tuple[torch.Tensor, ...]:
         """Return the encoder's outputs for the rows, tensors (n, ...); needed for the gradient cache."""
@@ -53,12 +43,6 @@ class Objective(nn.Module):
     def forward(self, *collated: Any, **_: Any) -> torch.Tensor:
         """The tensors of `collate` -> scalar loss."""
         return self.contrast(*self.embed(*collated))
-
-    def everyones(self, vectors: torch.Tensor) -> tuple[torch.Tensor, int]:
-        """Return the rows (m, dim) of all processes, with gradient, and the index of this process's first row."""
-        if not self.spread:
-            return vectors, 0
-        return gather(vectors), own_rank() * len(vectors)
 
     def after_step(self) -> None:
         """Called after each optimiser step (for a momentum update); the default does nothing."""
@@ -104,28 +88,23 @@ class Training:
             raise TrainingError("the training corpus is empty; pass --corpus FILE with one sentence per line.")
         self.objective, self.collate, self.rows, self.settings = objective, collate, rows, settings
         self.runtime, self.run_, self.backbone, self.dev_score = runtime, run, backbone, dev_score
-        self.accelerator = _accelerator(runtime)
-        self.processes, self.rank = self.accelerator.num_processes, self.accelerator.process_index
-        self.main = self.rank == 0  # only this process writes files and shows progress
+        self.device = torch.device(runtime.device)
+        objective.to(self.device)
         cheapen_dropout(objective)
-        self.share: Share | None = None  # of the dropout masks; on a GPU each process draws its own
-        self.progress = runtime.progress if self.main else Progress.silent()
-        if self.processes > 1 and settings.chunk_rows:
-            raise UsageError(f"chunk_rows works in one process; {self.processes} were started.")
+        self.progress = runtime.progress
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
         self.optimizer = self.make_optimizer()
         self.scheduler = self.make_scheduler()
-        self.model, self.prepared_optimizer = self.accelerator.prepare(objective, self.optimizer)
         self.matrix_speed = 0.0
         if settings.flops_per_row and self.progress.enabled:
-            self.matrix_speed = self.processes * matrix_speed(str(self.accelerator.device), runtime.precision)
+            self.matrix_speed = matrix_speed(runtime.device, runtime.precision)
         self.step = 0
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
         self.last_loss = math.nan
         self.seconds_before = 0.0
-        self.files = TrainingFolder(run.folder, self.main, self.progress.say)
+        self.files = TrainingFolder(run.folder, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
     def make_optimizer(self) -> torch.optim.Optimizer:
@@ -144,12 +123,8 @@ class Training:
             note += f", MFU {rows_per_second * settings.flops_per_row / self.matrix_speed:.0%}"
         return note
 
-    def _over_processes(self, value: float, how: Literal["mean", "max"]) -> float:
-        """Combine a value over all processes, so that all of them take the same decision."""
-        if self.processes == 1:
-            return value
-        values: torch.Tensor = self.accelerator.gather(torch.tensor([value], device=self.accelerator.device))
-        return float(values.mean() if how == "mean" else values.max())
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.runtime.precision == "bf16")
 
     def run(self) -> FitReport:
         """Train from the start or from the last checkpoint, to the end."""
@@ -158,7 +133,7 @@ class Training:
         self.resume()
         started = self.started = self.last_saved = time.monotonic()
         first_step = self.step
-        self.model.train()
+        self.objective.train()
         forget_peak_memory(self.runtime.device)
         with self.progress.bar("training", self.total_steps) as bar:
             while self.step < self.total_steps:
@@ -170,7 +145,6 @@ class Training:
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
                 bar.update(self.step, self._note(rate))
                 self.after_step()
-        self.accelerator.wait_for_everyone()
         seconds = self.seconds_before + time.monotonic() - started
         if self.best_step is not None:
             self.backbone.load_state_dict(self.best_weights)
@@ -201,42 +175,34 @@ class Training:
         """Update the weights on these rows; return the loss."""
         try:
             value = 0.0
-            # Gradients are averaged over processes. A batch that is too small to divide goes to every process whole.
-            enough = len(rows) >= self.processes if self.objective.mean_over_rows else len(rows) % self.processes == 0
-            shared = self.processes if enough else 1
-            self.objective.spread = shared > 1
-            own = np.array_split(rows, shared)[self.rank] if shared > 1 else rows  # consecutive: order is kept
-            parts = np.array_split(own, min(self.settings.accumulate, len(own)))
-            for part in parts:
-                tensors = [t.to(self.accelerator.device, non_blocking=True) for t in self.collate(part)]
-                share = len(part) * shared / len(rows)
+            for part in np.array_split(rows, min(self.settings.accumulate, len(rows))):
+                tensors = [t.to(self.device, non_blocking=True) for t in self.collate(part)]
+                share = len(part) / len(rows)
                 if self.settings.chunk_rows is not None:
                     value += self._cached_step(tensors, share, self.settings.chunk_rows)
                     continue
-                with nullcontext() if part is parts[-1] else self.accelerator.no_sync(self.model):
-                    # accelerate runs the forward pass under autocast
-                    with sharing(self.share, spread=shared > 1):
-                        loss = self.model(*tensors) * share
-                    value += self._over_processes(float(loss.detach()), "mean")
-                    if math.isfinite(value):
-                        self.accelerator.backward(loss)
+                with self._autocast():
+                    loss = self.objective(*tensors).float() * share
+                value += float(loss.detach())
+                if math.isfinite(value):
+                    loss.backward()
             if not math.isfinite(value):
                 raise TrainingError(
                     f"the loss is {value} at step {self.step} (batch of sentences {rows[:4].tolist()} ..., learning"
                     f" rate {self.scheduler.get_last_lr()[0]:.2e}); the last good checkpoint is kept. Lower"
                     " learning_rate, or use --precision fp32."
                 )
-            norm = float(self.accelerator.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm))
+            norm = float(nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm))
             if not math.isfinite(norm):  # a step would make every weight NaN, and the next checkpoint would store them
-                self.prepared_optimizer.zero_grad(set_to_none=True)
+                self.optimizer.zero_grad(set_to_none=True)
                 raise TrainingError(
                     f"the gradient's norm is {norm} at step {self.step} though the loss is {value:.4g} (batch of"
                     f" sentences {rows[:4].tolist()} ...); no weight was changed and the last good checkpoint is kept."
                     " Lower learning_rate, or use --precision fp32."
                 )
-            self.prepared_optimizer.step()
+            self.optimizer.step()
             self.scheduler.step()
-            self.prepared_optimizer.zero_grad(set_to_none=True)
+            self.optimizer.zero_grad(set_to_none=True)
         except Exception as error:
             if out_of_memory(error):
                 raise TrainingError(
@@ -252,12 +218,12 @@ class Training:
         """Add the gradient of the whole batch with activations of one chunk at a time (Gao et al. 2021, section 3)."""
         chunks = list(zip(*(torch.split(t, chunk_rows) for t in tensors), strict=True))
         states, embedded = [], []
-        with torch.no_grad(), self.accelerator.autocast():
+        with torch.no_grad(), self._autocast():
             for chunk in chunks:
                 states.append(random_state())
                 embedded.append(self.objective.embed(*chunk))
         vectors = [torch.cat(column).requires_grad_() for column in zip(*embedded, strict=True)]
-        with self.accelerator.autocast():
+        with self._autocast():
             loss = self.objective.contrast(*vectors) * share
         value = float(loss.detach())
         if not math.isfinite(value):
@@ -267,7 +233,7 @@ class Training:
         wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in gradients), strict=True)
         for chunk, state, grads in zip(chunks, states, wanted, strict=True):
             set_random_state(state)  # the same dropout as in the first pass
-            with self.accelerator.autocast():
+            with self._autocast():
                 again = self.objective.embed(*chunk)
             pairs = [(a, g) for a, g in zip(again, grads, strict=True) if a.requires_grad]
             torch.autograd.backward([a for a, _ in pairs], [g.to(a.dtype) for a, g in pairs])
@@ -290,7 +256,7 @@ class Training:
             save = self.step % run.checkpoint_steps == 0
         else:
             save = time.monotonic() - self.last_saved >= run.checkpoint_seconds
-        if self._over_processes(save, "max") and self.step < self.total_steps:
+        if save and self.step < self.total_steps:
             self._save()
 
     def _evaluate(self) -> None:
@@ -321,18 +287,12 @@ class Training:
 
     def _log(self, **values: float) -> None:
         self.files.log({"step": self.step, **values})
-        if self.run_.log_values is not None and self.main:
+        if self.run_.log_values is not None:
             self.run_.log_values(self.step, values)
 
     def _save(self) -> None:
         self.last_saved = time.monotonic()
         if self.run_.folder is None:
-            return
-        state = random_state()
-        if self.share is not None:
-            state["dropout"] = self.share.generator.get_state()
-        generators = gather_object([state]) if self.processes > 1 else [state]
-        if not self.main:
             return
         facts = {
             "step": self.step,
@@ -343,20 +303,15 @@ class Training:
             "seconds": self.seconds_before + time.monotonic() - self.started,
         }
         self.files.save(
-            lambda path: save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts, generators),
+            lambda path: save_checkpoint(path, self.objective, self.optimizer, self.scheduler, facts),
             self.best_step,
         )
 
     def resume(self) -> None:
         """Restore the last undamaged checkpoint, if there is one; damaged files are renamed."""
-        if self.processes > 1 and self.accelerator.device.type == "cpu":
-            self.share = Share(torch.get_rng_state())
         found = self.files.find()
-        self.accelerator.wait_for_everyone()  # no file is renamed before every process has looked
         self.files.begin(found)
         if found is None:
-            if not self.main:
-                torch.manual_seed(torch.initial_seed() + self.rank)  # its own draws, apart from dropout
             return
         try:
             facts = restore_checkpoint(
@@ -366,8 +321,6 @@ class Training:
                 self.objective,
                 self.optimizer,
                 self.scheduler,
-                self.rank,
-                None if self.share is None else self.share.generator,
             )
         except CorruptError as error:  # undamaged, but of another training
             raise CorruptError(f"{error} Delete {found.path} to train from the start.") from error
@@ -379,8 +332,7 @@ class Training:
         self.progress.say(f"resuming at step {self.step} of {self.total_steps} from {found.path}")
 
     def _stop_if_asked(self) -> None:
-        signal_number = int(self._over_processes(self.run_.stop_signal() or 0, "max"))
-        if signal_number:
+        if signal_number := self.run_.stop_signal():
             self._save()
             where = "" if self.run_.folder is None else f" in {self.run_.folder}"
             raise Interrupted(
@@ -388,16 +340,3 @@ class Training:
                 " command goes on from it.",
                 signal_number,
             )
-
-
-def _accelerator(runtime: Runtime) -> Accelerator:
-    from accelerate import Accelerator
-    from accelerate.state import AcceleratorState
-
-    device = torch.device(runtime.device)
-    # One process trains many encoders, and each has its own settings.
-    AcceleratorState._reset_state(reset_partial_state=True)
-    own_process(runtime)
-    return Accelerator(
-        cpu=device.type == "cpu", mixed_precision="bf16" if runtime.precision == "bf16" else "no", device_placement=True
-    )

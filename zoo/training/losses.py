@@ -16,12 +16,11 @@ def info_nce(
     candidates: torch.Tensor,
     temperature: float,
     *,
-    first: int = 0,
     bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """InfoNCE with cosine similarity: the positive of query i is candidate first + i; all others are negatives.
+    """InfoNCE with cosine similarity: the positive of query i is candidate i; all others are negatives.
 
-    queries (n, dim), candidates (m, dim) with m >= first + n, bias (n, m) added to the logits -> scalar mean of
+    queries (n, dim), candidates (m, dim) with m >= n, bias (n, m) added to the logits -> scalar mean of
     -log exp(cos(q_i, c_i)/temperature) / sum_j exp(cos(q_i, c_j)/temperature) (SimCSE Eq. 1; PT-BERT Eq. 4).
     """
     with torch.autocast(queries.device.type, enabled=False):  # in bfloat16, similar candidates would get equal logits
@@ -29,7 +28,7 @@ def info_nce(
         logits = F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T / temperature
         if bias is not None:
             logits = logits + bias
-        return F.cross_entropy(logits, first + torch.arange(len(queries), device=queries.device))
+        return F.cross_entropy(logits, torch.arange(len(queries), device=queries.device))
 
 
 def nt_xent(first: torch.Tensor, second: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -17,7 +17,7 @@ from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable
-from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.errors import ContractError, TrainingError
 from zoo.labels import hash_fraction
 from zoo.training.loop import Collate, Objective, Training
 from zoo.training.settings import TrainSettings
@@ -127,8 +127,6 @@ class FastLinear(nn.Linear):
 class PairObjective(Objective):
     """Cross-entropy of softmax(head([u; v; |u - v|])), one head per task; the same encoder encodes both texts."""
 
-    mean_over_rows = True
-
     def __init__(self, encoder: nn.Module, heads: Sequence[nn.Module], how: Concatenation) -> None:
         super().__init__()
         self.encoder, self.heads, self.how = encoder, nn.ModuleList(heads), how
@@ -226,14 +224,9 @@ def train_in_turn(
     backbone: nn.Module,
     dev_score: Callable[[], float | Mapping[str, float]] | None,
 ) -> FitReport:
-    """Train as `train` does, on alternating batches of several tasks; the report counts both texts of a pair.
-
-    Raises UsageError for several tasks in several processes.
-    """
+    """Train as `train` does, on alternating batches of several tasks; the report counts both texts of a pair."""
     rows, collate = sum(len(task) for task in tasks), pair_batches(tasks, table, pad_id)
     training = _AlternatingTraining(objective, collate, rows, settings, runtime, run, backbone, dev_score)
-    if training.processes > 1 and len(tasks) > 1:
-        raise UsageError(f"several objectives are trained in one process; {training.processes} were started.")
     training.sizes, training._orders = tuple(len(task) for task in tasks), {}
     report = training.run()
     texts = 2 * training.pairs_seen()

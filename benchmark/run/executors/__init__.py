@@ -1,7 +1,7 @@
 """Executors: where the encoders of a plan are trained and measured, for the command and for `evaluate` alike.
 
-Built in are this process (`here`), processes of this machine (`processes`: --workers N), a Ray cluster (`ray`) and the
-processes of torchrun. A package's entry point in the group `zoo_bench.executors`, or a plugin file, adds another one,
+Built in are this process (`here`), processes of this machine (`processes`: --workers N) and a Ray cluster (`ray`). A
+package's entry point in the group `zoo_bench.executors`, or a plugin file, adds another one,
 which `--executor NAME` takes. `--shard I/N` gives any of them a part of the plan. Imports no torch.
 """
 
@@ -21,7 +21,6 @@ from zoo.registry import METHODS, Registered, Registry, load_plugin_file
 if TYPE_CHECKING:
     from benchmark.run.prepare import Inputs, Prepared
     from benchmark.run.runner import Outcome
-    from zoo.training.team import Team
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +33,6 @@ class Job:
     progress: Progress | None = None  # None: standard error
     given: tuple[tuple[str | None, object], ...] | None = None  # encoders that replace the methods, with their names
     version: str | None = None  # of the encoders that are objects
-    team: Team | None = None  # the processes that torchrun started; this one is the first of them
 
     def prepare(
         self,
@@ -75,7 +73,7 @@ class Executor(ABC):
         """
 
 
-_BUILTIN = {"here": "here:Here", "processes": "workers:Processes", "ray": "cluster:Ray", "torchrun": "ranks:Torchrun"}
+_BUILTIN = {"here": "here:Here", "processes": "workers:Processes", "ray": "cluster:Ray"}
 EXECUTORS: Registry[type[Executor]] = Registry(
     "executor",
     base="benchmark.run.executors:Executor",
@@ -84,11 +82,9 @@ EXECUTORS: Registry[type[Executor]] = Registry(
 )
 
 
-def executor_of(options: RunOptions, team: Team | None = None) -> Executor:
-    """Return the executor that options name, or that of torchrun's processes; raises UsageError for an unknown name."""
+def executor_of(options: RunOptions) -> Executor:
+    """Return the executor that options name; raises UsageError for an unknown name."""
     chosen = options.executor or ("processes" if options.workers > 1 else "here")
-    if team is not None:
-        chosen = "torchrun"
     name, sign, address = chosen.partition("://")
     if name not in EXECUTORS:
         known = f"Known: {', '.join(EXECUTORS.names())}; packages and --plugin add others."

@@ -213,7 +213,7 @@ def test_a_cluster_with_nothing_to_compute_with_is_refused() -> None:
 @pytest.mark.parametrize(
     ("executor", "told"),
     [
-        ("slurm", "--executor slurm: there is none of this name. Known: here, processes, ray, torchrun;"),
+        ("slurm", "--executor slurm: there is none of this name. Known: here, processes, ray;"),
         ("ray://", "give ray, or ray://HOST:PORT"),
         ("ray:1", "--executor ray:1: there is none of this name. Did you mean 'ray'?"),
         ("", "executor is empty"),

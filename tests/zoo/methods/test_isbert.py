@@ -15,7 +15,6 @@ from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import Interrupted, UsageError
 from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
 from zoo.recipe import all_recipes
-from zoo.training.loop import Objective
 
 GOLDEN = {"isbert": {"version": 1, "values": [0.9841, 0.7958, 1.0, -0.8492, 0.8046, -0.1895, 1.0, -0.3686]}}
 
@@ -106,26 +105,6 @@ def test_a_batch_of_one_sentence_has_its_own_pairs_only(tiny_bert: Path) -> None
     with torch.no_grad():
         loss = float(objective(IDS[:1], MASK[:1]))
     assert loss == pytest.approx(numpy_loss([features]), abs=1e-6)
-
-
-def test_processes_that_share_a_batch_average_to_the_whole_loss(
-    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    objective = objective_of(tiny_bert, "relu")
-    ids, mask = torch.cat([IDS, IDS.flip(0)[:1]]), torch.cat([MASK, MASK.flip(0)[:1]])
-    with torch.no_grad():
-        parts = objective.embed(ids, mask)
-        whole = float(objective.contrast(*parts))
-        losses = []
-        for rank in (0, 1):
-
-            def everyones(self: Objective, v: torch.Tensor, rank: int = rank) -> tuple[torch.Tensor, int]:
-                return (mask.sum(1, keepdim=True) if v.shape[1] == 1 else parts[1]), 2 * rank
-
-            monkeypatch.setattr(ISBertObjective, "everyones", everyones)
-            losses.append(float(objective.contrast(*(part[2 * rank : 2 * rank + 2] for part in parts))))
-    assert np.mean(losses) == pytest.approx(whole, abs=1e-6)
-    assert abs(losses[0] - losses[1]) > 1e-4
 
 
 def test_the_test_vector_is_the_mean_of_the_trained_features(tiny_bert: Path, pocket_sentences: list[str]) -> None:

@@ -25,7 +25,7 @@ def setting(seed: int) -> tuple[nn.Module, torch.optim.Optimizer, Any]:
 
 
 def load_checkpoint(path: Path, *parts: Any) -> dict[str, Any]:
-    """Read and restore what `save_checkpoint` wrote; `parts` may end with the number of the process."""
+    """Read and restore what `save_checkpoint` wrote."""
     return restore_checkpoint(path, *read_tensors(path, unsigned=False), *parts)
 
 
@@ -45,7 +45,7 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
     """Weights, buffers, moments, step counts, schedule and random state: had one been lost, the losses would differ."""
     first = setting(0)
     steps(*first, 3)
-    save_checkpoint(tmp_path / "c.safetensors", *first, {"step": 3, "note": "ρ"}, [random_state()])
+    save_checkpoint(tmp_path / "c.safetensors", *first, {"step": 3, "note": "ρ"})
     wanted = steps(*first, 4)
     second = setting(99)
     assert load_checkpoint(tmp_path / "c.safetensors", *second) == {"step": 3, "note": "ρ"}
@@ -56,7 +56,7 @@ def test_training_goes_on_bit_equal_in_fresh_objects(tmp_path: Path) -> None:
 def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
     model, optimizer, scheduler = setting(0)
     steps(model, optimizer, scheduler, 1)
-    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, scheduler, {"step": 1}, [random_state()])
+    save_checkpoint(tmp_path / "c.safetensors", model, optimizer, scheduler, {"step": 1})
     with safe_open(tmp_path / "c.safetensors", framework="pt") as file:
         assert torch.equal(file.get_tensor("model/0.weight"), model[0].weight)
         assert torch.equal(file.get_tensor("random/0/cpu"), torch.get_rng_state())
@@ -67,7 +67,7 @@ def test_the_file_is_plain_safetensors(tmp_path: Path) -> None:
 
 def test_facts_that_are_no_standard_json_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="JSON"):
-        save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")}, [random_state()])
+        save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"loss": float("nan")})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -91,19 +91,6 @@ def test_random_state_comes_back() -> None:
     assert all(torch.equal(a, b) for a, b in zip(first, (torch.rand(3), torch.randperm(5)), strict=True))
 
 
-def test_each_process_gets_its_own_random_state_back(tmp_path: Path) -> None:
-    states = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        states.append(random_state())
-    save_checkpoint(tmp_path / "c.safetensors", *setting(0), {"step": 1}, states)
-    for rank in (0, 1):
-        load_checkpoint(tmp_path / "c.safetensors", *setting(0), rank)
-        assert torch.equal(torch.get_rng_state(), states[rank]["cpu"])
-    with pytest.raises(CorruptError, match="fewer processes"):
-        load_checkpoint(tmp_path / "c.safetensors", *setting(0), 2)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -119,7 +106,7 @@ def test_each_process_gets_its_own_random_state_back(tmp_path: Path) -> None:
 )
 def test_a_schedule_of_another_kind_is_refused(name: str, value: Any, tmp_path: Path) -> None:
     path = tmp_path / "c.safetensors"
-    save_checkpoint(path, *setting(0), {"step": 1}, [random_state()])
+    save_checkpoint(path, *setting(0), {"step": 1})
     tensors, metadata = read_tensors(path)
     for content in ({**json.loads(metadata["scheduler"]), name: value}, {}):
         write_tensors(path, tensors, {**metadata, "scheduler": json.dumps(content)})
@@ -134,7 +121,7 @@ def test_a_schedule_of_another_kind_is_refused(name: str, value: Any, tmp_path: 
 def test_settings_of_another_kind_are_refused(name: str, value: Any, tmp_path: Path) -> None:
     """The optimizer would take them, and fail in its next step."""
     path = tmp_path / "c.safetensors"
-    save_checkpoint(path, *setting(0), {"step": 1}, [random_state()])
+    save_checkpoint(path, *setting(0), {"step": 1})
     tensors, metadata = read_tensors(path)
     groups = [{**group, name: value} for group in json.loads(metadata["param_groups"])]
     write_tensors(path, tensors, {**metadata, "param_groups": json.dumps(groups)})

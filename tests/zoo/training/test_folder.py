@@ -27,8 +27,6 @@ Y = X @ torch.tensor([[1.0], [-2.0], [0.5]]) + 0.3
 class Regression(Objective):
     """A line through points, with dropout so that the random state matters."""
 
-    mean_over_rows = True
-
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)

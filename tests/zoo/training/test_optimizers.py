@@ -48,8 +48,6 @@ def test_biases_and_layer_norms_do_not_decay() -> None:
 
 
 class Line(Objective):
-    mean_over_rows = True
-
     def __init__(self) -> None:
         super().__init__()
         self.layer = nn.Linear(2, 1)

@@ -14,7 +14,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import TokenTable
-from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
+from zoo.errors import ContractError, Interrupted, TrainingError
 from zoo.labels import hash_fraction
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
@@ -221,24 +221,6 @@ def test_resumed_training_is_bit_equal_and_keeps_its_turn(monkeypatch: pytest.Mo
     assert rest.groups == spy.groups[9:]
     for a, b in zip(whole.parameters(), again.parameters(), strict=True):
         assert torch.equal(a, b)
-
-
-def test_several_heads_are_trained_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    import zoo.training.loop as loop
-
-    class Two:
-        num_processes = 2
-
-        def __init__(self, runtime: Runtime) -> None:
-            self.real = one(runtime)
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.real, name)
-
-    one = loop._accelerator
-    monkeypatch.setattr(loop, "_accelerator", Two)
-    with pytest.raises(UsageError, match="one process; 2 were started"):
-        trained(monkeypatch)
 
 
 def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
