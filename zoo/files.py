@@ -95,7 +95,10 @@ def iterate_lines(path: Path, encoding: str = "utf-8", what: str = "") -> Iterat
         try:
             yield line.decode(encoding)
         except UnicodeDecodeError as error:
-            raise CorruptError(f"{path}:{number}: byte {line[error.start]:#x} is not {encoding}.") from error
+            hint = "" if encoding != "utf-8" else " Save it as UTF-8; it may be of Windows (such as cp1252)."
+            if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                hint = " It is UTF-16; save it as UTF-8."
+            raise CorruptError(f"{path}:{number}: byte {line[error.start]:#x} is not {encoding}.{hint}") from error
 
 
 def read_text(path: Path, what: str = "") -> str:

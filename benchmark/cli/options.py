@@ -135,6 +135,11 @@ precision_option = click.option("--precision", type=click.Choice(["auto", "bf16"
 limit_option = click.option(
     "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
 )
+columns_option = click.option(
+    "--columns",
+    metavar="NAME,NAME,...",
+    help="Columns of the table that --pairs names, else --corpus: texts in order, a score or label; names or numbers.",
+)
 train_pairs_option = click.option(
     "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
 )

@@ -14,6 +14,7 @@ from benchmark.cli.options import (
     PATH,
     Listed,
     allow_pickle_option,
+    columns_option,
     data_option,
     device_option,
     json_option,
@@ -75,12 +76,12 @@ if TYPE_CHECKING:
 @click.option("--revision", help="Revision of the hub backbone.")
 @click.option(
     "--corpus",
-    help="Text to train on: a catalog name, a file with one sentence per line, or `target`, the texts of the tasks"
-    " themselves (transductive) [default: the suite's].",
+    help="Text to train on: a catalog name, a file with one sentence per line, a table (csv, tsv, jsonl, parquet), or"
+    " `target`, the texts of the tasks themselves (transductive) [default: the suite's].",
 )
 @click.option(
     "--pairs",
-    help="Labelled pairs to train on: catalog names, files of premise, hypothesis, label, PPDB packs; joined by +"
+    help="Labelled pairs to train on: catalog names, tables (csv, tsv, jsonl, parquet), PPDB packs; joined by +"
     " [default: the suite's].",
 )
 @click.option(
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     type=PATH,
     help="Folder of trackers that write files [default: trackers in the results].",
 )
+@columns_option
 @train_pairs_option
 @click.option(
     "--train-sentences",

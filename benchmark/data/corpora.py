@@ -6,25 +6,18 @@ import hashlib
 import random
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
-from benchmark.data.readers.pairs import (
-    iterate_text,
-    read_hub_rows,
-    read_pairs,
-    read_stsb,
-    sample_documents,
-    sample_text,
-)
+from benchmark.data.readers.pairs import Pairs, lines_of, read_hub_rows, read_stsb, sample_documents, sample_text
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
+from benchmark.data.readers.tables import Table, read
 from benchmark.data.sources import DataSource
 from zoo.encoder import Corpus
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.labels import NLI_LABELS, PHRASE_LABELS
+from zoo.labels import PHRASE_LABELS
 from zoo.paths import is_dir, is_file, user_path
 from zoo.progress import print_safe
 
@@ -44,7 +37,11 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
     known += [SCORED] if kinds == PAIRS else []
     for part in [name] if kinds == CORPUS else name.split("+"):
         if part not in known and not _readable(part):
-            what = "is a folder" if is_dir(user_path(part)) else "is no file"
+            what = "is no file"
+            if is_dir(user_path(part)):
+                what = "is a folder"
+            elif _is_pipe(user_path(part)):
+                what = "is a named pipe, which may wait for ever; give a file or <(COMMAND);"
             raise MissingError(
                 f"{'--corpus' if kinds == CORPUS else '--pairs'} {part}: it {what} and none of"
                 f" {', '.join(known)}.{did_you_mean(part, known)}"
@@ -54,12 +51,30 @@ def check_texts(name: str | None, kinds: Collection[str]) -> None:
 def _readable(name: str) -> bool:
     path = user_path(name)
     with suppress(OSError):  # the name is too long for a file
-        return is_file(path) or path.is_fifo()
+        return is_file(path) or (path.is_fifo() and not _is_pipe(path))
     return False
 
 
-def load_corpus(name: str, data: DataSource, count: int | None, *, documents: bool = False) -> Corpus:
-    """Return the sentences of a catalog corpus or of a text file (.xz and .gz too), `count` of them drawn by seed 0.
+def _is_pipe(path: Path) -> bool:
+    """Return whether a path is a named pipe; the pipe of <(COMMAND) has a writer already and is none."""
+    return path.is_fifo() and not str(path).startswith(("/dev/fd/", "/proc/"))
+
+
+Say = Callable[[str], None]
+
+
+def load_corpus(
+    name: str,
+    data: DataSource,
+    count: int | None,
+    *,
+    documents: bool = False,
+    columns: str | None = None,
+    say: Say | None = None,
+) -> Corpus:
+    """Return the sentences of a catalog corpus, a text file or a table, `count` of them drawn by seed 0.
+
+    `columns` are those of a table (see `tables.read`); `say` gets the report on it.
 
     With `documents` the draw keeps neighbours together: an empty line ends a document, and where the catalog says that
     a corpus is in order, all its lines are one. Raises MissingError or CorruptError when it cannot be read, UsageError
@@ -73,13 +88,14 @@ def load_corpus(name: str, data: DataSource, count: int | None, *, documents: bo
     else:
         path = user_path(name)
     starts: list[int] | None = None
+    lines = lines_of(path, columns, say)
     if documents:
-        sentences, starts, ended = sample_documents(path, count)
+        sentences, starts, ended = sample_documents(lines, count)
         starts = starts if ended or (entry is not None and entry.ordered) else None
     else:
-        sentences = sample_text(path, count)
+        sentences = sample_text(lines, count)
     if not sentences:
-        raise UsageError(f"corpus {path} has no sentence; give a text file with one sentence per line.")
+        raise UsageError(f"corpus {path} has no sentence; give text with one sentence per line, or a table.")
     corpus = Corpus(name if entry is not None else path.name, sentences, documents=starts)
     if documents:
         corpus.document_ends()  # raises MissingError
@@ -98,15 +114,19 @@ def target_corpus(texts: Iterable[str], count: int | None) -> Corpus:
     return Corpus(TARGET, found)
 
 
-def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
-    """Return labelled pairs from the catalog, a tab-separated file (premise, hypothesis, label ...) or a PPDB pack.
+def load_pairs(
+    name: str, data: DataSource, count: int | None, *, columns: str | None = None, say: Say | None = None
+) -> Corpus:
+    """Return pairs to train on: of the catalog, of a table (see `tables.read`), or of a PPDB pack.
 
-    Scored pairs are the training split of STSBenchmark, or a file of a header line and lines of score 0-5, sentence 1,
-    sentence 2. Several labelled sources are joined by +, as in nli+ppdb2-human; `count` limits each. Raises
-    MissingError or CorruptError when they cannot be read, UsageError for scored pairs joined with others.
+    A table has two texts and a label or a score 0-5 in each row, or a text, an equal and an opposite one. Scored pairs
+    of the catalog are the training split of STSBenchmark. Several labelled sources are joined by +, as in
+    nli+ppdb2-human; `count` limits each. Raises MissingError or CorruptError when they cannot be read, UsageError for
+    scored pairs joined with others.
     """
     whole = is_file(user_path(name))  # the name of a file may contain a +
-    parts = [_load_part(part, data, count) for part in ([name] if whole else name.split("+"))]
+    check_texts(name, PAIRS)
+    parts = [_load_part(part, data, count, columns, say) for part in ([name] if whole else name.split("+"))]
     sentences = [text for part in parts for text in part.sentences]
     if any(part.scores is not None for part in parts):
         if len(parts) > 1:
@@ -116,10 +136,13 @@ def load_pairs(name: str, data: DataSource, count: int | None) -> Corpus:
     return Corpus("+".join(part.name for part in parts), sentences, labels)
 
 
-def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
+def _load_part(name: str, data: DataSource, count: int | None, columns: str | None, say: Say | None) -> Corpus:
     entry = catalog().get(name)
-    if name == SCORED or (entry is None and _is_scored(user_path(name))):
-        return _scored(name, data, count)
+    if name == SCORED:
+        located = data.locate(name, "tokenised")
+        hub = located.files.get("train.jsonl")
+        pairs = read_stsb(located.files["sts-train.csv"]) if hub is None else read_hub_rows(hub)
+        return _scored(name, pairs.head(count))
     if entry is not None and entry.kind in PAIRS:
         files = list(data.locate(name, "plain").files.values())
     else:
@@ -132,38 +155,51 @@ def _load_part(name: str, data: DataSource, count: int | None) -> Corpus:
         rows = ppdb_training_rows(files[0], report, per_class or PER_CLASS)
         print_safe(f"{files[0].name}: {report}", sys.stderr)
     else:
-        rows = _nli_rows(files[0], count)
+        table = read(files[0], columns)
+        if say is not None and entry is None:
+            say(table.report)
+        if not len(table.frame):
+            raise CorruptError(f"{table.report}: there is no pair to train on.")
+        if "score" in table.frame:
+            return _scored(files[0].name, _pairs(table, files[0]).head(count))
+        rows = _labelled(table, files[0], count)
     texts = [text for first, second, _ in rows for text in (first, second)]
     return Corpus(name if entry is not None else files[0].name, texts, [label for *_, label in rows])
 
 
-def _is_scored(path: Path) -> bool:
-    """Return whether a file has three columns, of which the first is a number below its header."""
-    lines = [line.split("\t") for line in islice(iterate_text(path), 2)] if is_file(path) else []
-    return [len(line) for line in lines] == [3, 3] and bool(re.fullmatch(r"[\d.]+", lines[1][0]))
+def _pairs(table: Table, path: Path) -> Pairs:
+    scores = table.frame["score"]
+    wrong = scores[(scores < 0) | (scores > 5)]
+    if len(wrong):
+        raise CorruptError(f"{path}:{wrong.index[0]}: score {wrong.iloc[0]} is outside 0..5; scale them to 0..5.")
+    return Pairs(table.frame["first"].tolist(), table.frame["second"].tolist(), scores.to_numpy())
 
 
-def _scored(name: str, data: DataSource, count: int | None) -> Corpus:
-    if name != SCORED:
-        pairs = read_pairs(user_path(name))
-    else:
-        located = data.locate(name, "tokenised")
-        rows = located.files.get("train.jsonl")
-        pairs = read_stsb(located.files["sts-train.csv"]) if rows is None else read_hub_rows(rows)
-    pairs = pairs.head(count)
+def _scored(name: str, pairs: Pairs) -> Corpus:
     texts = [" ".join(text.split()) for pair in zip(pairs.first, pairs.second, strict=True) for text in pair]
-    name = name if name == SCORED else user_path(name).name
     return Corpus(name, texts, scores=pairs.gold.tolist())
 
 
-def _nli_rows(path: Path, count: int | None) -> list[tuple[str, str, str]]:
-    rows = []
-    for number, line in enumerate(islice(iterate_text(path), count), 1):
-        fields = line.split("\t")
-        if len(fields) < 3 or fields[2] not in NLI_LABELS:
-            raise CorruptError(f"{path}:{number}: expected premise, hypothesis and one of {', '.join(NLI_LABELS)}.")
-        rows.append((fields[0], fields[1], fields[2]))
-    return rows
+def _labelled(table: Table, path: Path, count: int | None) -> list[tuple[str, str, str]]:
+    """Return rows of two texts and a label; a triple is a pair of each label, an unlabelled pair is of equal texts."""
+    frame = table.frame.head(count) if count is not None else table.frame
+    if "second" not in frame:
+        raise CorruptError(
+            f"{table.report}: training pairs are two texts and a label or a score in each row; fields are separated by"
+            " commas in .csv, by tabs in .tsv and .txt."
+        )
+    firsts, seconds = frame["first"].tolist(), frame["second"].tolist()
+    if "label" in frame:
+        return list(zip(firsts, seconds, frame["label"].tolist(), strict=True))
+    positives = [(first, second, "entailment") for first, second in zip(firsts, seconds, strict=True)]
+    if "negative" not in frame:
+        return positives
+    negatives = zip(firsts, frame["negative"].tolist(), strict=True)
+    return [
+        row
+        for one, (first, other) in zip(positives, negatives, strict=True)
+        for row in (one, (first, other, "contradiction"))
+    ]
 
 
 def normalised(text: str) -> str:

@@ -53,6 +53,7 @@ class EvaluateOptions(TypedDict, total=False):
     revision: str | None
     corpus: str | Path | None
     pairs: str | Path | None
+    columns: str | None
     dev: str | None
     train_sentences: int | None
     train_pairs: int | None
@@ -94,6 +95,7 @@ class RunOptions:
     revision: str | None = None
     corpus: str | None = None
     pairs: str | None = None
+    columns: str | None = None  # of the file of `pairs`, else of `corpus`; comma-separated
     dev: str | None = None  # the task whose development pairs pick checkpoints
     train_sentences: int | None = None
     train_pairs: int | None = None

@@ -93,7 +93,11 @@ def prepare(
             check_texts(text, allowed)
     if progress is not None:
         runtime = replace(runtime, progress=progress)
-    loaded = inputs.tasks = inputs.tasks or load_tasks(names, data, options.limit)
+    if not inputs.tasks:
+        inputs.tasks = load_tasks(names, data, options.limit)
+        for report in filter(None, (task.data.report for task in inputs.tasks if task.data is not None)):
+            runtime.progress.say(report)
+    loaded = inputs.tasks
     if given is not None:
         from benchmark.run.objects import methods_of  # imports torch
 
@@ -159,13 +163,14 @@ def _texts(
     runtime: Runtime,
 ) -> dict[str, TrainingTexts]:
     """Return the texts of each kind that a method is trained on; one that is not there, and not named, is missing."""
-    texts = {}
+    texts, say = {}, runtime.progress.say
     for kind in sorted(kinds - {""}):
         option = "pairs" if kind == "pairs" else "corpus"
         named = getattr(options, option)
         try:
             if option == "pairs":
-                text = load_pairs(named or suite.pairs, data, options.train_pairs)
+                columns = options.columns if named else None
+                text = load_pairs(named or suite.pairs, data, options.train_pairs, columns=columns, say=say)
                 told = f"training pairs: {len(text.sentences) // 2:,} of {text.name}"
             elif kind == "target" or named == TARGET:
                 if kind == "neighbours":
@@ -175,7 +180,9 @@ def _texts(
                 told = f"training text: {len(text.sentences):,} texts of the tasks themselves"
             else:
                 documents = kind == "neighbours"
-                text = load_corpus(named or suite.corpus, data, options.train_sentences, documents=documents)
+                columns, count = options.columns if named and not options.pairs else None, options.train_sentences
+                name = named or suite.corpus
+                text = load_corpus(name, data, count, documents=documents, columns=columns, say=say)
                 kept = f", with their neighbours, in {len(text.documents):,} stretches" if text.documents else ""
                 told = f"training text: {len(text.sentences):,} sentences of {text.name}{kept}"
         except MissingError as error:
@@ -184,7 +191,7 @@ def _texts(
             what = "text with --corpus" if option == "corpus" else "file with --pairs"
             texts[kind] = TrainingTexts(missing=f"{error} Or name a {what}.")  # other methods do without it
             continue
-        runtime.progress.say(told)
+        say(told)
         texts[kind] = TrainingTexts(text)
     return texts
 

@@ -71,6 +71,7 @@ class TaskData(ABC):
 
     located: Located
     rows: int
+    report: str = ""  # which columns of a user's file were read
     device: str = "cpu"  # where scoring may compute; the runner sets it
     trains_encoder: ClassVar[bool] = False  # True: the runner calls `score_encoder`, which trains the encoder itself
 
@@ -190,6 +191,7 @@ class PairsData(TaskData):
         self.dev = None if dev is None else dev.head(limit)
         self.dev_in_test: Sequence[int] | None = None  # rows of `dev` that are test pairs; None: not measured
         self.others = list(others)
+        self.report = "; ".join(filter(None, (pairs.report for pairs in subsets.values())))
         self.rows = sum(len(pairs) for pairs in self.subsets.values())
 
     def texts(self) -> list[str]:

@@ -9,7 +9,7 @@ from benchmark.tasks import register_task
 from benchmark.tasks.base import PairsData, Task
 from zoo.files import sha256_file
 
-PAIRS = Path(__file__).with_name("my_task") / "pairs.tsv"  # a header, then score, sentence1, sentence2 between tabs
+PAIRS = Path(__file__).with_name("my_task") / "pairs.tsv"  # score, sentence1, sentence2; csv, jsonl and parquet too
 
 
 @register_task("my-task")

@@ -6,7 +6,7 @@ import heapq
 import json
 import random
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -14,7 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.errors import CorruptError
+from benchmark.data.readers.cells import check_text, is_table
+from benchmark.data.readers.tables import read
+from zoo.errors import CorruptError, UsageError
 from zoo.files import iterate_lines
 
 
@@ -26,13 +28,14 @@ class Pairs:
     second: list[str]
     gold: NDArray[np.float64]
     blank: int = 0  # unscored rows of the file, left out
+    report: str = ""  # which columns of a user's file were read
 
     def __len__(self) -> int:
         return len(self.first)
 
     def head(self, limit: int | None) -> Pairs:
         """Return the first `limit` pairs (all with None)."""
-        return Pairs(self.first[:limit], self.second[:limit], self.gold[:limit], self.blank)
+        return Pairs(self.first[:limit], self.second[:limit], self.gold[:limit], self.blank, self.report)
 
     def without(self, rows: Collection[int]) -> Pairs:
         """Return the pairs except those in `rows`."""
@@ -94,9 +97,13 @@ def read_sick(path: Path) -> Pairs:
     return _read_columns(path, 2, (5, 5), first=1, gold=3, least=1)
 
 
-def read_pairs(path: Path) -> Pairs:
-    """Read pairs of one's own: a header line, then score 0-5, sentence 1, sentence 2, separated by tabs."""
-    return _read_columns(path, 2, (3, 3), first=1, gold=0, least=0)
+def read_pairs(path: Path, columns: str | None = None) -> Pairs:
+    """Read pairs of one's own from a table (see `tables.read`): two texts and a score; higher is more similar."""
+    table = read(path, columns, take="scores")
+    if "score" not in table.frame:
+        raise CorruptError(f"{table.report}: a task of scored pairs needs two texts and a score in each row.")
+    first, second, gold = (table.frame[role].tolist() for role in ("first", "second", "score"))
+    return Pairs(first, second, np.array(gold, dtype=np.float64), report=table.report)
 
 
 def _read_columns(path: Path, start: int, count: tuple[int, int], *, first: int, gold: int, least: float) -> Pairs:
@@ -132,19 +139,30 @@ def read_table(path: Path, header: list[str]) -> list[list[str]]:
     return [_fields(line, len(header), len(header), f"{path}:{n}") for n, line in enumerate(lines[1:], 2)]
 
 
+def lines_of(path: Path, columns: str | None = None, say: Callable[[str], None] | None = None) -> Iterator[str]:
+    """Yield the lines of a text file (.xz and .gz are read directly), or the texts of a table, which `say` reports."""
+    check_text(path)
+    if not is_table(path):
+        if columns is not None:
+            raise UsageError(f"{path} is plain text, without columns; leave out --columns {columns}.")
+        yield from iterate_lines(path, what="corpus")
+        return
+    table = read(path, columns, take="texts")
+    if say is not None:
+        say(table.report)
+    yield from table.texts()
+
+
 def iterate_text(path: Path) -> Iterator[str]:
-    """Yield the non-empty lines of a text file; .xz and .gz are read directly."""
-    for line in iterate_lines(path, what="corpus"):
-        text = line.strip()
-        if text:
-            yield text
+    """Yield the non-empty lines of a text file, or the texts of a table."""
+    return (text for line in lines_of(path) if (text := line.strip()))
 
 
 _RUN = 100  # sentences of a document that are drawn together
 
 
-def sample_documents(path: Path, count: int | None, seed: int = 0) -> tuple[list[str], list[int], bool]:
-    """Return sentences in the file's order, the number of each document's first one, and if an empty line ended one.
+def sample_documents(lines: Iterable[str], count: int | None, seed: int = 0) -> tuple[list[str], list[int], bool]:
+    """Return sentences in their order, the number of each document's first one, and if an empty line ended one.
 
     With `count`, runs of up to 100 consecutive sentences of one document are drawn until there are so many (same seed,
     same runs); each run is then a document, the last one drawn being cut short.
@@ -153,7 +171,7 @@ def sample_documents(path: Path, count: int | None, seed: int = 0) -> tuple[list
     kept: list[tuple[float, int, list[str]]] = []  # a heap; its first run is the one that makes room
     total = number = 0
     blank = False
-    for run, ended in _runs(path, sys.maxsize if count is None else _RUN):
+    for run, ended in _runs(lines, sys.maxsize if count is None else _RUN):
         heapq.heappush(kept, (-generator.random(), number, run))
         total, number, blank = total + len(run), number + 1, blank or ended
         while count is not None and total - len(kept[0][2]) >= count:
@@ -165,10 +183,10 @@ def sample_documents(path: Path, count: int | None, seed: int = 0) -> tuple[list
     return [text for run in runs for text in run], starts, blank
 
 
-def _runs(path: Path, most: int) -> Iterator[tuple[list[str], bool]]:
+def _runs(lines: Iterable[str], most: int) -> Iterator[tuple[list[str], bool]]:
     """Yield the consecutive sentences of each document, at most `most` at a time, and if an empty line ends them."""
     run: list[str] = []
-    for line in iterate_lines(path, what="corpus"):
+    for line in lines:
         if text := line.strip():
             run.append(text)
         if run and (not text or len(run) == most):
@@ -178,17 +196,16 @@ def _runs(path: Path, most: int) -> Iterator[tuple[list[str], bool]]:
         yield run, False
 
 
-def sample_text(path: Path, count: int | None, seed: int = 0) -> list[str]:
-    """Return all lines, or `count` of them drawn without replacement (reservoir sampling; same seed, same lines)."""
-    if count is None:
-        return list(iterate_text(path))
+def sample_text(lines: Iterable[str], count: int | None, seed: int = 0) -> list[str]:
+    """Return all lines with text, or `count` of them drawn without replacement (same seed, same lines)."""
+    texts = (text for line in lines if (text := line.strip()))
     generator = random.Random(seed)
     kept: list[str] = []
-    for index, line in enumerate(iterate_text(path)):
-        if index < count:
-            kept.append(line)
+    for index, text in enumerate(texts):
+        if count is None or index < count:
+            kept.append(text)
         else:
             slot = generator.randrange(index + 1)
             if slot < count:
-                kept[slot] = line
+                kept[slot] = text
     return kept

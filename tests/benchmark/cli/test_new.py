@@ -92,9 +92,9 @@ def test_a_new_task_has_a_row_after_three_commands(cli: Cli, here: Path) -> None
     assert "licence: yours" in cli("tasks", "ten-pairs", "--show", "--plugin", "ten_pairs.py").out
     pairs = here / "ten_pairs" / "pairs.tsv"
     assert len(read_pairs(pairs)) == 10
-    pairs.write_text(pairs.read_text(encoding="utf-8") + "6\tone\tother\n", encoding="utf-8")
+    pairs.write_text(pairs.read_text(encoding="utf-8") + "six\tone\tother\n", encoding="utf-8")
     answer = cli("check", "ten-pairs", "--plugin", "ten_pairs.py")
-    assert answer.code == 1 and "pairs.tsv:12: score 6.0 is outside 0..5. (ten_pairs.py:" in answer.out
+    assert answer.code == 1 and "pairs.tsv:12: 'six' is not a score. (ten_pairs.py:" in answer.out
 
 
 @pytest.mark.slow

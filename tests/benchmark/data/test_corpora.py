@@ -132,8 +132,8 @@ def test_labelled_pairs_are_read_flat_with_their_labels(tmp_path: Path) -> None:
 
 def test_a_pair_without_a_known_label_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "nli.tsv"
-    path.write_text("a\tb\tentailment\na\tb\t-\n")
-    with pytest.raises(CorruptError, match=r"nli\.tsv:2"):
+    path.write_text("\n\na\tb\tentailment\na\tb\tentailed\n\na\tb\tneutral\n")
+    with pytest.raises(CorruptError, match=r"nli\.tsv:4: 'entailed'"):
         load_pairs(str(path), HERE, None)
     with pytest.raises(MissingError, match="absent"):
         load_pairs(str(tmp_path / "absent.tsv"), HERE, None)

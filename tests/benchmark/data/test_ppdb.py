@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmark.data.catalog import catalog
-from benchmark.data.readers.pairs import iterate_text
+from benchmark.data.readers.pairs import read_lines
 from benchmark.data.readers.ppdb import (
     HumanPair,
     PPDBPair,
@@ -226,7 +226,7 @@ def test_the_scored_pairs_are_as_the_catalog_says(data_dir: Path) -> None:
     if not paths[0].is_file():
         pytest.skip(f"no {paths[0]}")
     pairs = [pair for path in paths for pair in read_ppdb_human(path)]
-    raters = [text.split("\t")[4] for path in paths for text in iterate_text(path)]
+    raters = [text.split("\t")[4] for path in paths for text in read_lines(path)]
     means = [statistics.fmean(map(float, scores.split(","))) for scores in raters]
     assert max(abs(pair.score - mean) for pair, mean in zip(pairs, means, strict=True)) < 0.006
     train, test = split_ppdb_human(pairs)

@@ -15,6 +15,7 @@ from benchmark.data.catalog import dataset
 from benchmark.data.readers.pairs import (
     Pairs,
     iterate_text,
+    lines_of,
     read_lines,
     read_sick,
     read_sts,
@@ -245,20 +246,20 @@ def test_sampling_is_repeatable_and_without_replacement(tmp_path: Path) -> None:
     lines = [f"sentence {i}" for i in range(500)]
     plain = write_corpus(tmp_path / "c.txt", "\n".join(lines))
     packed = write_corpus(tmp_path / "c.txt.xz", "\n\n".join(lines) + "\n")
-    drawn = sample_text(plain, 100)
-    assert drawn == sample_text(plain, 100) == sample_text(packed, 100)
+    drawn = sample_text(iterate_text(plain), 100)
+    assert drawn == sample_text(iterate_text(plain), 100) == sample_text(lines_of(packed), 100)
     assert len(set(drawn)) == 100
     assert set(drawn) <= set(lines)
     assert set(drawn) != set(lines[:100])
-    assert set(sample_text(plain, 100, seed=1)) != set(drawn)
-    assert sample_text(plain, None) == sample_text(plain, 500) == sample_text(plain, 9999) == lines
+    assert set(sample_text(lines, 100, seed=1)) != set(drawn)
+    assert sample_text(lines, None) == sample_text(lines, 500) == sample_text(lines, 9999) == lines
 
 
-def test_sampling_is_fair(tmp_path: Path) -> None:
+def test_sampling_is_fair() -> None:
     """Every line is drawn about equally often (chi-squared over 20 lines, 2000 seeds)."""
     from scipy.stats import chisquare
 
-    path = write_corpus(tmp_path / "c.txt", "\n".join(f"s{i}" for i in range(20)))
-    counts = Counter(line for seed in range(2000) for line in sample_text(path, 5, seed))
+    lines = [f"s{i}" for i in range(20)]
+    counts = Counter(line for seed in range(2000) for line in sample_text(lines, 5, seed))
     assert len(counts) == 20
     assert chisquare(list(counts.values())).pvalue > 1e-4
