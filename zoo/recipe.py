@@ -4,7 +4,8 @@ A recipe is one published configuration of a method. Its file has the keys `meth
 `parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
 `method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
 those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
-`updates` is the number of updates of the published training, which a row's own number is given as a share of. What a
+`updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
+has what `zoo-bench tune` may change: a list of values, or a text LOW..HIGH or LOW..HIGH:log, for each key. What a
 paper describes first states it as `citation`, with the keys of `zoo.card.Paper`; `paper` of any recipe may name it.
 """
 
@@ -209,7 +210,19 @@ class _RecipeFile:
     updates: int | None = None
 
 
-_RECIPE_KEYS = ("method", "extends", "summary", "paper", "citation", "control", "updates", "parameters")
+_RECIPE_KEYS = tuple("method extends summary paper citation control updates parameters space tuned".split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """How the settings of a tuned recipe were chosen; `zoo-bench tune` writes it."""
+
+    trials: int
+    dev: str  # the task that scored the trials
+    backbone: str
+    corpus: str
+    sentences: int
+    study: str  # sha256 of the trials' settings and scores
 
 
 OVERRIDE = "command line"
@@ -230,6 +243,8 @@ class RecipeSpec:
     stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
     citation: Paper | None = None  # of the paper that describes it first
     updates: int | None = None  # of the published training: its corpus, batch size and epochs; None: not stated
+    space: Mapping[str, Any] = field(default_factory=dict)  # what `tune` may change, and between which bounds
+    tuned: Tuned | None = None  # None: the settings are the paper's, or were chosen by hand
 
     def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
         """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
@@ -306,6 +321,10 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         raise UsageError(f"{path}: `parameters` must be a mapping.")
     cited = content.pop("citation", None)
     citation = None if cited is None else build(Paper, cited, f"{path}: citation")
+    space, study = content.pop("space", None) or {}, content.pop("tuned", None)
+    if not isinstance(space, dict):
+        raise UsageError(f"{path}: `space` must be a mapping of settings to LOW..HIGH, LOW..HIGH:log or a list.")
+    tuned = None if study is None else build(Tuned, study, f"{path}: tuned")
     head = build(_RecipeFile, content, str(path))
     if bool(head.method) == bool(head.extends):
         raise UsageError(
@@ -317,6 +336,7 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         method, parameters = parent.method, {**parent.parameters, **parameters}
         stated_by = {**parent.stated_by, **stated_by}
         updates = parent.updates if updates is None else updates
+        space = {**parent.space, **space}
     known[path] = RecipeSpec(
         path.stem,
         method,
@@ -329,6 +349,8 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
         stated_by,
         citation,
         updates,
+        space,
+        tuned,
     )
     return known[path]
 
@@ -368,6 +390,11 @@ def all_recipes() -> dict[str, RecipeSpec]:
             )
         recipes[name] = RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
     return recipes
+
+
+def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
+    """Return the recipes that `tune` has written into a results folder, by name."""
+    return {path.stem: read_recipe(path) for path in sorted((results / "tuned").glob("*.yaml"))}
 
 
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")

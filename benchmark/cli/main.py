@@ -36,6 +36,7 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "reproduce": "Measure a table or figure of the papers, theirs beside ours.",
     "run": "Train, evaluate and record methods; then print the table.",
     "search-templates": "Search a prompt's template by its score on STS-B dev.",
+    "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
 OTHER_NAMES = {  # what people type instead of a command -> what they want

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from benchmark.data.corpora import TARGET
-from benchmark.leaderboard.conditions import changed_settings, setting
+from benchmark.leaderboard.conditions import changed_settings, setting, tuned
 from benchmark.leaderboard.rows import About, ChosenOn
 from benchmark.records.schema import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 
@@ -116,6 +116,7 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "supervised": learns == "supervised",
         "setting": learns,
         "changed_settings": ", ".join(changed_settings(first["method"])),
+        "tuned": tuned(first["method"]),
         "train_seconds": _mean(trainings, "seconds"),
         "train_sentences_per_second": _mean(trainings, "sentences_per_second"),
         "updates_share": _updates_share(trainings),

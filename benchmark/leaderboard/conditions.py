@@ -88,6 +88,12 @@ def changed_settings(method: MethodPart) -> list[str]:
     ]
 
 
+def tuned(method: MethodPart) -> str:
+    """Return the budget and the task that chose a record's settings; "" where the recipe states its own."""
+    study = method.get("tuned")
+    return "" if study is None else f"{study['trials']} trials on {study['dev']}"
+
+
 def _same_setting(recorded: object, stated: object) -> bool:
     """Return whether a record's setting equals that of a YAML file, where `3e-5` is text and a tuple is a list."""
     if isinstance(recorded, list | tuple) and isinstance(stated, list | tuple):
@@ -158,7 +164,7 @@ def comparable(row: Row) -> tuple[object, ...]:
     about = row.about
     backbone = (about["backbone"], about["backbone_sha256"])
     learned = (about["corpus"], about["corpus_sentences"], about["corpus_pairs"])
-    return (group(row), backbone, learned, about["precision"], about["protocol"], about["limit"])
+    return (group(row), backbone, learned, about["precision"], about["protocol"], about["limit"], about["tuned"])
 
 
 def conditions(row: Row) -> str:
@@ -167,7 +173,13 @@ def conditions(row: Row) -> str:
     parts = [role(row), backbone_of(about), about["precision"], learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
-    parts += [trained(about), contamination(about), chosen_on(about), redefined(about)]
+    parts += [
+        trained(about),
+        f"tuned ({about['tuned']})" if about["tuned"] else "",
+        contamination(about),
+        chosen_on(about),
+        redefined(about),
+    ]
     parts.append(row.missing_seeds or (f"{about['seeds']} seeds" if about["seeds"] > 1 else ""))
     return ", ".join(filter(None, parts))
 

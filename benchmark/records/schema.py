@@ -52,12 +52,24 @@ class MethodTraits(TypedDict):
     released: NotRequired[bool]
 
 
+class TunedPart(TypedDict):
+    """What `zoo.recipe.Tuned` says of the recipe's settings."""
+
+    trials: int
+    dev: str
+    backbone: str
+    corpus: str
+    sentences: int
+    study: str
+
+
 # The functional form, because `class` is a keyword.
 MethodPart = TypedDict(
     "MethodPart",
     {
         "name": str,
         "recipe_name": NotRequired[str],  # the recipe's own name, where `name` is a label
+        "tuned": NotRequired[TunedPart],  # how its settings were chosen; absent: the recipe's are not tuned
         "class": str,
         "recipe": dict[str, Any],
         "sources": dict[str, Source],

@@ -22,7 +22,6 @@ from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
 from zoo.progress import Progress
-from zoo.recipe import all_recipes, split_overrides
 from zoo.registry import METHODS
 from zoo.saved import check_files, save
 
@@ -141,8 +140,7 @@ class Fitter:
 
         Each is None where it is not known: no recipe states the updates, or the start has vectors of another width.
         """
-        recipe = all_recipes().get(split_overrides(plan.recipe_name or plan.name, "row")[0])
-        found: dict[str, object] = {"paper_updates": recipe.updates if recipe else None, "cosine_to_start": None}
+        found: dict[str, object] = {"paper_updates": plan.updates, "cosine_to_start": None}
         if (start := plan.cls.start(plan.recipe)) is not None:
             untrained = METHODS.get(start.method)(start.recipe, self.runtime)
             before, after = (np.asarray(one.encode(SENTENCES), np.float64) for one in (untrained, encoder))

@@ -29,6 +29,7 @@ from benchmark.records.schema import (
     ScoresPart,
     Status,
     TrainingPart,
+    TunedPart,
 )
 from benchmark.run.cache import EmbeddingCache, Entry
 from benchmark.run.fit import Fitter, read_fit
@@ -189,9 +190,6 @@ class EncoderMeasurement:
         coverage = vectors.coverage(data.texts())
         if self.plan.traits.needs_every_text and (without := coverage["texts"] - coverage["covered"]):
             return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
-        if without := coverage["texts"] - coverage["covered"]:
-            texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"
-            self._fitter.runtime.progress.say(f"{self.plan.label} on {cell.task.name}: {texts}")
         own = (
             self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
         )  # a task that trains the encoder resumes from here
@@ -278,6 +276,8 @@ def record_of(
     }
     if plan.recipe_name is not None:
         method["recipe_name"] = plan.recipe_name
+    if plan.tuned is not None:
+        method["tuned"] = cast("TunedPart", dataclasses.asdict(plan.tuned))
     if plan.unstated:
         method["unstated"] = list(plan.unstated)
     return {

@@ -18,7 +18,7 @@ from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
 from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
 from zoo.identity import code_digest
-from zoo.recipe import RecipeSpec
+from zoo.recipe import RecipeSpec, Tuned
 from zoo.registry import METHODS
 
 
@@ -36,6 +36,8 @@ class ResolvedMethod:
     failed: str | None = None  # the error that asking for its recipe, traits or start raised
     start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
     control: bool = False  # added to the run, so that the others are compared with it
+    updates: int | None = None  # of the recipe's published training; None: not stated
+    tuned: Tuned | None = None  # how its settings were tuned
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,8 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
         except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
             failed = f"its {asked}: {said(error)}"
         left = unstated(cls, traits)
-        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, failed=failed, start=start))
+        method = ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, failed=failed, start=start)
+        resolved.append(replace(method, updates=spec.updates, tuned=spec.tuned))
     return resolved
 
 

@@ -21,7 +21,7 @@ from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
 from zoo.hardware import make_runtime
 from zoo.progress import Progress
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes, parse_methods, tuned_recipes
 
 
 @dataclass
@@ -68,7 +68,7 @@ def prepare(
     options.trackers()  # raises before any work if one is not installed
     suites = suites_for(options.suites, options.tasks)
     suite = merged(suites)
-    recipes, methods = all_recipes(), []
+    recipes, methods = all_recipes() | tuned_recipes(options.results), []
     if given is None:
         if options.backbone in recipes:
             raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
