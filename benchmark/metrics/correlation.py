@@ -8,25 +8,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.errors import ContractError
-
 
 def cosine(u: NDArray[Any], v: NDArray[Any]) -> NDArray[np.float64]:
-    """Row-wise cosine of u and v (n, dim) -> (n,) float64; raises ContractError for a zero vector."""
+    """Row-wise cosine of u and v (n, dim) -> (n,) float64; 0 where one is the zero vector."""
     u, v = np.asarray(u, dtype=np.float64), np.asarray(v, dtype=np.float64)
     norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
-    if not norms.all():
-        raise ContractError(f"{int((norms == 0).sum())} pairs have a zero vector, so their cosine is undefined.")
     # Equal texts have cosine 1 up to the last bits, which would break their tie in the ranking by chance (STS12 has 61
     # such pairs, worth 0.003 of Spearman x100); 1e-9 is far above float64 noise and far below any real difference.
-    result: NDArray[np.float64] = np.round(np.einsum("ij,ij->i", u, v) / norms, 9)
+    result: NDArray[np.float64] = np.round(np.einsum("ij,ij->i", u, v) / np.where(norms == 0, 1, norms), 9)
     return result
 
 
+def undefined(predicted: NDArray[np.float64], gold: NDArray[np.float64], *, known: int | None = None) -> str | None:
+    """Return why a correlation of scores (n,) is undefined, or None; `known` counts pairs without a zero vector."""
+    if len(gold) < 2:
+        return "no pair" if not len(gold) else "one pair, and a correlation needs two"
+    if np.ptp(gold) == 0:
+        return f"all gold scores are {gold[0]:g}"
+    if known == 0:
+        return "no pair with two known texts: every pair has a zero vector"
+    return "constant_scores" if np.ptp(predicted) <= 1e-12 * np.abs(predicted).max() else None
+
+
 def correlations(predicted: NDArray[np.float64], gold: NDArray[np.float64]) -> dict[str, float | None]:
-    """Return `spearman` and `pearson`; both None where one side is constant or there is only one pair."""
-    constant = len(gold) < 2 or np.ptp(gold) == 0 or np.ptp(predicted) <= 1e-12 * np.abs(predicted).max()
-    if constant:
+    """Return `spearman` and `pearson`; both None where they are `undefined`."""
+    if undefined(predicted, gold):
         return {"spearman": None, "pearson": None}
     return {
         "spearman": float(np.corrcoef(ranks(predicted), ranks(gold))[0, 1]),

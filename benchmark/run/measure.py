@@ -190,6 +190,9 @@ class EncoderMeasurement:
         coverage = vectors.coverage(data.texts())
         if self.plan.traits.needs_every_text and (without := coverage["texts"] - coverage["covered"]):
             return Measured(cell, "n/a", f"{without:,} of its {coverage['texts']:,} texts have no vector in the file")
+        if without := coverage["texts"] - coverage["covered"]:
+            texts = f"{without:,} of {coverage['texts']:,} texts have the zero vector; their cosines are 0"
+            self._fitter.runtime.progress.say(f"{self.plan.label} on {cell.task.name}: {texts}")
         own = (
             self.folder / f"{slug(cell.task.name)}-{cell.key[:16]}"
         )  # a task that trains the encoder resumes from here

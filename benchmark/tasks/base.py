@@ -168,10 +168,7 @@ def _compare(vectors: Lookup, pairs: Pairs) -> tuple[NDArray[np.float64], NDArra
     from benchmark.metrics.correlation import cosine
 
     first, second = vectors(pairs.first), vectors(pairs.second)
-    covered = np.asarray(first.any(axis=1) & second.any(axis=1))
-    cosines = np.zeros(len(pairs))
-    cosines[covered] = cosine(first[covered], second[covered])
-    return cosines, covered
+    return cosine(first, second), np.asarray(first.any(axis=1) & second.any(axis=1))
 
 
 class PairsData(TaskData):
@@ -210,7 +207,7 @@ class PairsData(TaskData):
         A pair with a zero vector (a text that the encoder does not cover) has cosine 0 and stays in every score;
         `covered` is `all` without such pairs.
         """
-        from benchmark.metrics.correlation import aggregate, correlations
+        from benchmark.metrics.correlation import aggregate, correlations, undefined
 
         compared = [(*_compare(vectors, pairs), pairs.gold) for pairs in self.subsets.values()]
         result = aggregate({name: (cos, gold) for name, (cos, _, gold) in zip(self.subsets, compared, strict=True)})
@@ -218,11 +215,11 @@ class PairsData(TaskData):
         predicted, gold = (np.concatenate(side) for side in zip(*known, strict=True))
         result["covered"] = {"pairs": len(gold), **correlations(predicted, gold)}
         main = result["all"]["spearman"]
-        reason = None if main is not None else "constant_scores"
         kept: PairScores = (
             np.concatenate([cos for cos, _, _ in compared]),
             np.concatenate([gold for _, _, gold in compared]),
         )
+        reason = undefined(*kept, known=len(gold))
         return {"main": main, "main_metric": "all_spearman", "reason": reason, **result, "pairs": kept}  # type: ignore[typeddict-item]
 
     def score_dev(self, vectors: Lookup) -> float:

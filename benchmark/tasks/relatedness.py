@@ -44,7 +44,7 @@ class RegressorData(TaskData):
 
     def score(self, vectors: Lookup) -> Scores:
         """Return Spearman (`main`, of `pairs`), Pearson and mean squared error of test, and Pearson of dev."""
-        from benchmark.metrics.correlation import correlations
+        from benchmark.metrics.correlation import correlations, undefined
         from benchmark.metrics.probe.protocol import pair_features
         from benchmark.metrics.relatedness import regress
 
@@ -57,7 +57,7 @@ class RegressorData(TaskData):
         return {
             "main": result["spearman"],
             "main_metric": "spearman",
-            "reason": "constant_scores" if result["spearman"] is None else None,
+            "reason": undefined(fit.predicted, gold[2]),
             **result,  # type: ignore[typeddict-item]
             "mse": float(np.mean((fit.predicted - gold[2]) ** 2)),
             "dev_pearson": fit.dev_pearson,
