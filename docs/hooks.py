@@ -41,6 +41,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     return _LINK.sub(lambda found: _outside(found, folder, page.file.src_uri), markdown)
 
 
+def on_page_content(html: str, **_: Any) -> str:
+    """Return a page without click's mark of an option that has no default."""
+    return html.replace("<code>Sentinel.UNSET</code>", "")
+
+
 def _outside(found: re.Match[str], folder: Path, page: str) -> str:
     """Return a link as it is inside docs/; text and path for a file elsewhere in the project, which no site has."""
     target = (folder / found[3]).resolve()

@@ -64,6 +64,7 @@ def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
     """A missing link, anchor or page of the menu would be an error; each method's page says what its card says."""
     done = build(ROOT / "mkdocs.yml", tmp_path / "site")
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "Sentinel" not in (tmp_path / "site/reference/commands/index.html").read_text(encoding="utf-8")
     recipes = all_recipes()
     for spec in recipes.values():
         if METHODS.is_builtin(spec.method):
