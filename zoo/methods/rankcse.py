@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -16,7 +17,7 @@ from zoo.identity import method_identity
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
-from zoo.recipe import all_recipes, parse_methods, portable_recipe
+from zoo.recipe import added, all_recipes, parse_methods, portable_recipe
 from zoo.registry import register_method
 
 
@@ -25,12 +26,13 @@ class RankCSERecipe(ContrastiveRecipe):
     """The defaults are those of the community's code for BERT-base with ListMLE."""
 
     teachers: tuple[str, ...] = ("diffcse", "simcse")  # recipes, or name:key=value, of this backbone; trained first
-    teacher_weight: float = 1 / 3  # of the first of two teachers; the second has the rest
+    teacher_weight: float = 1 / 3  # of the first of two teachers; the second has the rest. The code: 0.33
     ranking: Literal["listmle", "listnet"] = "listmle"
     consistency_weight: float = 1.0  # beta
     ranking_weight: float = 1.0  # gamma
     student_temperature: float = 0.05  # tau_2
     teacher_temperature: float = 0.025  # tau_3, half of tau_2; only for ListNet, as ListMLE reads the order alone
+    ranking_epsilon: float = added(0.0)  # inside ListMLE's logarithm; the code: 1e-7
     divergence: Literal["js", "negative-entropy"] = "js"  # between the rankings of both views; the latter: the code
     batch_size: int = 128
     eval_every: int = 125
@@ -38,6 +40,8 @@ class RankCSERecipe(ContrastiveRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "student_temperature", "teacher_temperature")
+        if self.ranking_epsilon < 0:
+            raise ValueError(f"ranking_epsilon must not be below 0, not {self.ranking_epsilon}")
         if not 1 <= len(self.teachers) <= 2 or not 0 <= self.teacher_weight <= 1:
             raise ValueError("teachers names one or two recipes, and teacher_weight is between 0 and 1")
         if self.consistency_weight < 0 or self.ranking_weight < 0:
@@ -54,10 +58,16 @@ def disagreement(p: torch.Tensor, q: torch.Tensor, *, clamped: bool) -> torch.Te
     return ((p * (p.log() - middle)).sum(-1) + (q * (q.log() - middle)).sum(-1)).mean() / 2
 
 
-def list_mle(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """Mean of -log of the Plackett-Luce probability that the student's logits (n, m) give the teacher's order."""
+def list_mle(student: torch.Tensor, teacher: torch.Tensor, epsilon: float = 0.0) -> torch.Tensor:
+    """Mean of -log of the Plackett-Luce probability that the student's logits (n, m) give the teacher's order.
+
+    `epsilon`, as in the community's code, is added to a row's sums of exponentials, the largest of which is 1.
+    """
     ordered = student.gather(1, teacher.argsort(1, descending=True))
-    return (ordered.flip(1).logcumsumexp(1).flip(1) - ordered).sum(1).mean()
+    tails = ordered.flip(1).logcumsumexp(1).flip(1)
+    if epsilon:
+        tails = torch.logaddexp(tails, ordered.amax(1, keepdim=True) + math.log(epsilon))
+    return (tails - ordered).sum(1).mean()
 
 
 def list_net(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
@@ -88,8 +98,11 @@ class RankCSEObjective(DropoutViewsObjective):
             loss = loss + recipe.consistency_weight * disagreement(p, q, clamped=recipe.divergence != "js")
             weights = (1.0,) if len(taught) == 1 else (recipe.teacher_weight, 1 - recipe.teacher_weight)
             mixed = sum((w * (t @ t.T) for w, t in zip(weights, taught, strict=True)), start=torch.zeros_like(cosines))
-            rank = list_mle if recipe.ranking == "listmle" else list_net
-            ranked = rank(cosines / recipe.student_temperature, mixed / recipe.teacher_temperature)
+            students, teachers = cosines / recipe.student_temperature, mixed / recipe.teacher_temperature
+            if recipe.ranking == "listmle":
+                ranked = list_mle(students, teachers, recipe.ranking_epsilon)
+            else:
+                ranked = list_net(students, teachers)
             return loss + recipe.ranking_weight * ranked
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -27,6 +28,7 @@ class SNCSERecipe(PromptBERTRecipe):
     template: str = 'This sentence : " [X] " means [MASK] .'
     second_template: str | None = 'This sentence of " [X] " means [MASK] .'  # of the positive and the negation
     denoise: bool = False
+    period: bool = True  # at test, too, " ." ends a sentence without a punctuation mark
     train_max_length: int = 22  # 32 with the template
     negation: Literal["rules", "not"] = "not"  # rules need spaCy (extra srl); "not" writes "Not " before the sentence
     margin: float = 0.1  # alpha: the negation is to be at least so much less similar than the positive
@@ -54,9 +56,9 @@ class SNCSEObjective(SimCSEObjective):
         return loss + recipe.margin_weight * (F.relu(delta + recipe.margin) + F.relu(-delta - recipe.most)).mean()
 
 
-def ended(sentence: str) -> str:
-    """Return a sentence that ends in a punctuation mark, as in the released code: else " ." is added."""
-    return sentence if sentence and not sentence[-1].isalnum() else f"{sentence} ."
+def ended(text: str) -> str:
+    """Return a text that ends in one of ASCII's punctuation marks, as in the released code: else " ." is added."""
+    return text if text.rstrip().endswith(tuple(string.punctuation)) else f"{text} ."
 
 
 @register_method("sncse", family="prompts", paper="SNCSE")
@@ -71,6 +73,8 @@ class SNCSE(PromptBERT[SNCSERecipe]):
     """
 
     Recipe: ClassVar[type] = SNCSERecipe
+    version = 2
+    ended = staticmethod(ended)
 
     def __init__(self, recipe: SNCSERecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)

@@ -27,6 +27,7 @@ GOLDEN = {
     "matryoshka": {"version": 1, "values": [-0.7078, 0.548, -0.0909, 1.0, 0.3533, -0.0641, 0.1977, 1.0]},
 }
 
+ROOT = Path(__file__).parents[3]
 WORDS = "cat dog tree house river stone cloud bird".split()
 SENTENCES = [f"the {a} sees a {b} near the {a}" for a in WORDS for b in WORDS]
 SCORED = Corpus("scored", SENTENCES, scores=[i % 5 + 0.2 * (i % 3) for i in range(32)])
@@ -57,11 +58,21 @@ def library_matryoshka(objective: Any, ids: torch.Tensor, mask: torch.Tensor, gr
     return sum(losses.CoSENTLoss(None).compute_loss_from_embeddings(pair, grades) for pair in cut)
 
 
+def released_in_batch(rows: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """in_batch_negative_loss on u_1, v_1, ...: texts of one product of place and truncated score are positives."""
+    score, n = scores.repeat_interleave(2)[:, None].int(), torch.arange(len(rows)).int()
+    own = n[None, :] * score.T + (score.T == 0).int() * -2
+    other = (n + 1 - n % 2 * 2)[:, None] * score + (score == 0).int() * -1
+    unit = F.normalize(rows, dim=1)
+    logits = 20 * (unit @ unit.T - torch.eye(len(rows)) * 1e12)
+    return -(F.log_softmax(logits, 1) * (own == other).float()).sum(1).mean()
+
+
 def released_angle(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades: torch.Tensor) -> torch.Tensor:
     """AngleLoss of SeanLee97/AnglE on rows u_1, v_1, u_2, v_2 ..., labels 0 and 1, or scores with the STS-B weights."""
     recipe = objective.recipe
     u, v = sides(objective, ids, mask)
-    rows, n = torch.stack([u, v], 1).flatten(0, 1), len(u)
+    rows = torch.stack([u, v], 1).flatten(0, 1)
 
     def ranked(similarity: torch.Tensor) -> torch.Tensor:
         lower = (grades[:, None] < grades[None, :]).float()
@@ -73,12 +84,7 @@ def released_angle(objective: Any, ids: torch.Tensor, mask: torch.Tensor, grades
     ratio = (a**2 + b**2).sum(1, keepdim=True) ** 0.5 / size**0.5
     parts = torch.cat([(a * c + b * d) / size / ratio, (b * c - a * d) / size / ratio], 1)
     unit = F.normalize(rows, dim=1)
-    logits = 20 * (unit @ unit.T - torch.eye(2 * n) * 1e12)
-    target = torch.zeros(2 * n, 2 * n)
-    for i, grade in enumerate(grades):
-        if int(grade) == 1:
-            target[2 * i, 2 * i + 1] = target[2 * i + 1, 2 * i] = 1
-    contrast = -(F.log_softmax(logits, 1) * target).sum(1).mean()
+    contrast = released_in_batch(rows, grades)
     cosines = (unit[::2] * unit[1::2]).sum(1)
     angles = parts.sum(1).abs()
     weights = recipe.cosine_weight, recipe.in_batch_weight, recipe.angle_weight
@@ -116,6 +122,19 @@ def test_the_losses_by_hand() -> None:
     assert float(angle_similarity(u, v)) == pytest.approx(abs(quotient.real + quotient.imag))
     same = torch.eye(4)[:2]
     assert float(in_batch_loss(same, same, torch.tensor([1.0, 0.5]), 0.05)) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_scores_from_0_to_5_have_more_positives_in_the_released_code() -> None:
+    """The figures that angle.yaml states; for scores 0 and 1 both losses are equal."""
+    rows = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
+    rows[1::2] = rows[::2] + 0.7 * rows[1::2]
+    scores = torch.tensor([5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 5.0, 2.5])
+    ours = [in_batch_loss(rows[::2], rows[1::2], grades, 0.05) for grades in (scores / 5, (scores >= 4).float())]
+    theirs = released_in_batch(rows, scores), released_in_batch(rows, (scores >= 4).float())
+    assert (round(float(theirs[0]), 3), round(float(ours[0]), 3)) == (8.957, 0.001)
+    torch.testing.assert_close(ours[1], theirs[1])
+    said = (ROOT / "configs" / "methods" / "angle.yaml").read_text(encoding="utf-8")
+    assert "8.957 there, 0.001 here" in said
 
 
 def test_the_library_s_angle_similarity() -> None:

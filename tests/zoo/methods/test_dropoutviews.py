@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def rankcse_code(objective: Any, ids: torch.Tensor, mask: torch.Tensor, *taught:
     z, recipe = vectors(objective, ids, mask), objective.recipe
     logits = cosines(z, z) / 0.05
     first, second = (cosines(t, t) / 0.05 for t in taught)
-    teacher = first / 3 + (1 - 1 / 3) * second
+    teacher = 0.33 * first + (1.0 - 0.33) * second
     p, q = (x.softmax(-1).clamp(min=1e-7) for x in (logits, logits.T))
     middle = (0.5 * (p + q)).log().clamp(min=1e-7)
     kl = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)
@@ -86,7 +87,7 @@ def rankcse_code(objective: Any, ids: torch.Tensor, mask: torch.Tensor, *taught:
     ordered = logits.gather(1, teacher.sort(descending=True, dim=-1)[1])
     ordered = ordered - ordered.max(1, keepdim=True)[0]
     tails = ordered.exp().flip([1]).cumsum(1).flip([1])
-    return loss + (torch.log(tails) - ordered).sum(1).mean()
+    return loss + (torch.log(tails + 1e-7) - ordered).sum(1).mean()
 
 
 @pytest.mark.parametrize("name", ["simcse-plus-plus", "simcse-off-dropout", "simcse-dcl", "mixcse-repo"])
@@ -145,6 +146,8 @@ def test_rankings_by_hand() -> None:
     e = np.exp([2.0, 3.0, 1.0])  # in the teacher's order
     likelihood = e[0] / e.sum() * e[1] / e[1:].sum()
     assert float(list_mle(student, teacher)) == pytest.approx(-np.log(likelihood), abs=1e-5)
+    low = torch.tensor([[0.0, 40.0]])  # the worse one first: the last tail is e^-40 of the largest
+    assert float(list_mle(low, torch.tensor([[0.0, 1.0]]), 1e-7)) == pytest.approx(40 + math.log(1e-7), abs=1e-3)
     assert float(list_net(torch.zeros(3, 3), torch.randn(3, 3))) == pytest.approx(np.log(2), abs=1e-6)
 
 

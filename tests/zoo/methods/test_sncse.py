@@ -16,7 +16,7 @@ from zoo.methods.sncse import ended
 from zoo.srl.negation import negated, soft_negatives
 from zoo.srl.parse import Parse
 
-GOLDEN = {"sncse": {"version": 1, "values": [-1.0, 0.4355, 0.1023, 0.2313, -0.0471, -1.0, -0.802, 0.787]}}
+GOLDEN = {"sncse": {"version": 2, "values": [-1.0, 0.4017, 0.1226, 0.1871, -0.2009, -1.0, -0.6788, 0.6348]}}
 
 
 def port(objective: Any, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -44,6 +44,15 @@ def test_a_row_is_two_templates_and_a_negation(tiny_bert: Path) -> None:
         '[CLS] this sentence of " not the dog runs. " means [MASK]. [SEP]',
     ]
     assert ended("is it here?") == "is it here?" and ended("yes") == "yes ."
+    assert ended("“yes”") == "“yes” .", "its list of marks is ASCII's"
+
+
+def test_at_test_too_a_sentence_has_an_end_mark(tiny_bert: Path) -> None:
+    """As the texts of bert_evaluation.py of the released code."""
+    encoder = encoder_of("sncse:negation=not", tiny_bert)
+    table, decode = encoder.token_table(["the dog runs", "is it here ?"]), encoder.backbone.tokenizer.decode
+    assert decode(table.row(0)) == '[CLS] this sentence : " the dog runs. " means [MASK]. [SEP]'
+    assert decode(table.row(1)) == '[CLS] this sentence : " is it here? " means [MASK]. [SEP]'
 
 
 def parse(words: str, tags: str, relations: str, heads: list[int], lemmas: str = "") -> Parse:
