@@ -96,8 +96,8 @@ def labelled() -> Corpus:
     return Corpus("fixed", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
 
 
-def golden_values(name: str, backbone: Path, **settings: Any) -> list[float]:
-    """Return eight numbers that all texts and dimensions are in: four of the vectors, four of their differences."""
+def golden_vectors(name: str, backbone: Path, **settings: Any) -> np.ndarray:
+    """Return the vectors (n, dim), float64, of a method with small settings, trained if it is a trained one."""
     cls = METHODS.get(name)
     fields = {field.name: field for field in dataclasses.fields(cls.Recipe)}
     chosen: dict[str, Any] = {k: v for k, v in SMALL.items() if k in fields and isinstance(fields[k].default, int)}
@@ -118,7 +118,12 @@ def golden_values(name: str, backbone: Path, **settings: Any) -> list[float]:
         encoder.fit(corpus, run=Run(seed=0))
     if traits.transductive:
         encoder = encoder.adapt(sentences())  # type: ignore[assignment]
-    vectors = encoder.encode(list(PROBES)).astype(np.float64)
+    return encoder.encode(list(PROBES)).astype(np.float64)
+
+
+def golden_values(name: str, backbone: Path, **settings: Any) -> list[float]:
+    """Return eight numbers that all texts and dimensions are in: four of the vectors, four of their differences."""
+    vectors = golden_vectors(name, backbone, **settings)
     n, dim = vectors.shape
     wave = np.cos(np.arange(n) ** 2)
     texts = np.stack([wave, wave - wave.mean()])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime
@@ -269,9 +270,8 @@ def test_steady_state_candidates_at_batch_64(
     seen: list[tuple[torch.Tensor, torch.Tensor]] = []
     original = module.info_nce
 
-    def spy(h: torch.Tensor, keys: torch.Tensor, temperature: float, *, first: int) -> torch.Tensor:
+    def spy(h: torch.Tensor, keys: torch.Tensor, temperature: float) -> torch.Tensor:
         seen.append((h.detach(), keys.detach()))
-        assert temperature == 0.05 and first == 0
         return original(h, keys, temperature)
 
     monkeypatch.setattr(module, "info_nce", spy)
@@ -286,6 +286,14 @@ def test_steady_state_candidates_at_batch_64(
             ids, mask, made.key_branch.attention if variant == "ptbert" else made.query_branch.attention
         )
         torch.testing.assert_close(keys[:64], own)
+
+
+def test_the_loss_has_the_recipe_s_temperature(tiny_bert: Path) -> None:
+    made = objective(tiny_bert, "ptbert", temperature=0.3)
+    h, keys = (F.normalize(torch.randn(4, made.queue.keys.shape[1]), dim=-1) for _ in range(2))
+    logits = (h @ keys.T).double().numpy() / 0.3
+    wanted = np.mean([np.log(np.exp(row).sum()) - row[i] for i, row in enumerate(logits)])
+    assert float(made.contrast(h, keys)) == pytest.approx(wanted, abs=1e-4)
 
 
 def test_momentum_update_is_the_convex_sum_of_eq_5() -> None:

@@ -1,0 +1,116 @@
+"""Every key of every recipe changes the vectors: a number that is written into the code instead of read is noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+import pytest
+from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors
+
+from zoo.registry import METHODS
+
+EVERYWHERE = ("temperature",)  # each loss reads it for itself; other shared keys are read in one place
+UNSEEN = {  # why a key cannot, or must not, change the vectors of a training without a development set
+    "backbone": "names files, which are part of a cell's key",
+    "model": "names files",
+    "path": "names a file",
+    "revision": "names a version of files on the hub",
+    "vocabulary": "names files",
+    "frequencies": "names a file",
+    "generator": "names files",
+    "start": "names another recipe",
+    "eval_every": "of the development scores",
+    "eval_within_epochs": "of the development scores",
+    "patience": "of the development scores",
+    "select_like_training": "of the development scores",
+    "test_encoder": "of the development scores",
+    "least_rate": "ends a training of many epochs",
+    "chunk_rows": "gives the same gradient in less memory, which test_simcse compares",
+    "srl": "needs spaCy; test_moco",
+    "ppmi_tokens": "a bound on a corpus of millions of tokens; test_static_contrastive",
+    "most_words": "a bound on millions of words; test_wordvectors",
+}
+TRIPLES = {"supervised": True, "second_template": None}
+# By key: the value to set, and the settings under which the key is read.
+CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
+    "accumulate": (2, {"batch_size": 16}),
+    "adam_betas": ((0.5, 0.6), {}),
+    "augment": (("delete:0.3:word",), {}),
+    "base": ("avg-first-last", {}),
+    "bias_correction": (False, {"optimizer": "transformers-adamw"}),
+    "blank_in_training": (False, {}),
+    "cutoff": ((0.5, 0.0), {}),
+    "dropout": (0.3, {}),
+    "frequent": (1, {"remove": "freq"}),
+    "keeps": (3, {"augment": ("delete:0.3:word",)}),
+    "layers": ("top2", {}),
+    "max_length": (5, {}),
+    "nested": ((1.0, 0.5), {}),
+    "noise": ("delete:0.2:word", {}),
+    "optimizer": ("transformers-adamw", {}),
+    "pooler": ("avg", {}),
+    "rates": ((1e-3,), {"rate_steps": ()}),
+    "shuffle": ((True, False), {}),
+    "mlp_only_train": (False, {"pooler": "cls"}),
+    "neutral": (0.1, {"neutral": 0.9}),
+    "sif_a": (0.5, {"pooler": "sif"}),
+    "avg.sif_a": (0.5, {"layers": "sif"}),
+    "test_pooling": ("max", {}),
+    "teachers": (("simcse",), {}),
+    "token_cutoff": ((0.5, 0.0), {}),
+    "top_k": (3, {}),
+    "train_max_length": (4, {}),
+    "train_pooler": ("max", {}),
+    "weights": ((5.0, 1.0), {"nested": (1.0, 0.5)}),
+}
+
+
+@pytest.fixture(scope="module")
+def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fixed_bert(tmp_path_factory.mktemp("fixed") / "bert")
+
+
+@functools.cache
+def vectors(name: str, backbone: Path, settings: tuple[tuple[str, Any], ...]) -> np.ndarray:
+    return golden_vectors(name, backbone, **dict(settings))
+
+
+def keys() -> list[tuple[str, str]]:
+    """A method and a key: each once, with the first method that has it, but those that every loss reads by itself."""
+    found: dict[tuple[str, ...], tuple[str, str]] = {}
+    for name in BUILT_IN:
+        recipe: Any = METHODS.get(name).Recipe
+        for field in dataclasses.fields(recipe):
+            owner = next(c for c in reversed(recipe.__mro__) if field.name in vars(c).get("__annotations__", {}))
+            own = (name,) if field.name in EVERYWHERE else ()
+            if field.name not in UNSEEN:
+                found.setdefault((owner.__name__, field.name, *own), (name, field.name))
+    return list(found.values())
+
+
+def changed(recipe: Any, field: str, now: Any) -> Any:
+    """Another value of a key: of two words the other one, of numbers the double."""
+    if isinstance(now, bool):
+        return not now
+    if isinstance(now, (int, float)):
+        return now * 2 if now else type(now)(1)
+    words = [word for word in get_args(get_type_hints(recipe)[field]) if isinstance(word, str) and word != now]
+    return words[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "key"), keys())
+def test_a_key_changes_the_vectors(name: str, key: str, backbone: Path) -> None:
+    recipe: Any = METHODS.get(name).Recipe
+    fields = {field.name: field for field in dataclasses.fields(recipe)}
+    value, needed = CHANGES.get(f"{name}.{key}", CHANGES.get(key, (None, {})))
+    now = needed.get(key, SMALL.get(key, fields[key].default))
+    if key not in CHANGES and f"{name}.{key}" not in CHANGES:
+        value = changed(recipe, key, now)
+    before = vectors(name, backbone, tuple(needed.items()))
+    after = vectors(name, backbone, tuple({**needed, key: value}.items()))
+    assert before.shape != after.shape or not np.array_equal(before, after), (name, key, value)
