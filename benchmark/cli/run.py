@@ -184,7 +184,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         sent = all(what != address_of(options.results) for what, _ in outcome.failed)
         made = api.leaderboard(options.results, suites=suites, out=None if sent else options.results)
     except MissingError:
-        tell(f"no table: no task of {suites} has a record in {options.results}")
+        tell(f"no table: no task of {suites} has a score in {options.results}")
     code = exit_code(outcome, allow_missing=options.allow_missing)
     if as_json:
         say_json(_as_values(options, outcome, made, code))

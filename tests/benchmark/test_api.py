@@ -111,7 +111,7 @@ def test_the_function_and_the_package_of_one_name(tmp_path: Path) -> None:
     for first in ("", "import benchmark.leaderboard.rows", "from benchmark.leaderboard import write"):
         code = f"import sys, zoo.errors\n{first}\nimport benchmark\n{call}\nimport benchmark.leaderboard.page as page"
         answer = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-        assert (answer.returncode, "no records in" in answer.stdout) == (0, True), answer.stderr
+        assert (answer.returncode, "no scores in" in answer.stdout) == (0, True), answer.stderr
 
 
 def test_several_processes_are_what_run_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:

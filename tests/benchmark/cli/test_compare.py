@@ -244,10 +244,10 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
         (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
         (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
         (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),
-        (("good", "old", "--task", "MEN"), 1, "old on MEN: no pair scores beside"),
+        (("good", "old", "--task", "MEN"), 1, "old on MEN: the record has no pair scores"),
         (("good", "cut", "--task", "MEN"), 2, "different pairs"),
         (("good", "bad", "--task", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
-        (("good", "old"), 1, "has no score of SimLex-999"),
+        (("good", "old"), 1, "has no score of SCWS"),
         (("good", "alone"), 1, "no suite in common"),
         (("good", "cut"), 1, "left out"),
     ):
@@ -314,3 +314,39 @@ def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, c
         task = line["task"]
         assert line["b"] == pytest.approx(100 * rho(scores_of("bad", task, None), GOLD[task]))
     assert "several conditions" in cli("compare", "good", "bad", "--results", store.folder).err
+
+
+def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
+    """One setting changed: the noise of each seed is in both rows. Two settings, or other texts: independent seeds."""
+    store = Records(tmp_path)
+    generator = np.random.default_rng(3)
+    noise = generator.normal(size=(3, SIZES["MEN"]))
+    more = {"one": {"width": 65}, "two": {"width": 65, "depth": 2}, "base": {}}
+    for name, seed in itertools.product(more, range(3)):
+        predicted = GOLD["MEN"] + (1 + 0.2 * seed) * noise[seed]
+        predicted[: len(more[name])] = 2.5
+        record = make_record(name, "MEN", seed, main=rho(predicted, GOLD["MEN"]))
+        record["method"]["recipe"] = {"width": 64, "depth": 1, **more[name]}
+        store.write(record, (np.float32(predicted), GOLD["MEN"]))
+    lines = {
+        other: compared(cli, "base", other, "--tasks", "MEN", "--results", tmp_path)["comparisons"][0]["lines"][0]
+        for other in ("one", "two")
+    }
+    assert [lines[name]["seed_by_seed"] for name in ("one", "two")] == [True, False]
+    assert lines["one"]["seeds_error"] < 0.2 * lines["two"]["seeds_error"]
+    assert lines["one"]["seeds_sd"][0] > 1
+    said = cli("compare", "base", "two", "--tasks", "MEN", "--results", tmp_path).out
+    assert "takes" in said and "seeds" in said.split("takes")[1]
+
+
+def test_a_part_of_a_suite_is_compared(tmp_path: Path, cli: Cli) -> None:
+    """Two of the suite's tasks were run: they are compared, on their mean, also where the suite is named."""
+    store = Records(tmp_path)
+    for name, task in itertools.product(("good", "bad"), ("MEN", "SCWS")):
+        predicted = scores_of(name, task, None)
+        store.write(make_record(name, task, main=rho(predicted, GOLD[task])), (predicted, GOLD[task]))
+    for words in ((), ("--suite", "words")):
+        found = compared(cli, "good", "bad", "--results", tmp_path, *words)["comparisons"][0]
+        assert [line["task"] for line in found["lines"]] == ["MEN", "SCWS"]
+        assert found["title"].startswith("MEN, SCWS (of ")
+        assert found["average"]["difference"] == pytest.approx(np.mean([one["difference"] for one in found["lines"]]))
