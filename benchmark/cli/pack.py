@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmark.cli.complete import METHODS_LIST, SUITES_LIST, TASKS_LIST
-from benchmark.cli.options import PATH, Listed, complain, results_only_option, say
+from benchmark.cli.options import Listed, complain, results_only_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 @click.command("pack")
-@click.argument("before", metavar="", required=False, type=PATH)
 @results_only_option
 @click.option(
     "--methods", cls=Listed, type=METHODS_LIST, help="Only records of these methods: names or globs, comma-separated."
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 @click.option("--replace", is_flag=True, help="A loose record takes the place of a packed one with another score.")
 @click.option("--keep", is_flag=True, help="Leave the loose files where they are.")
 def command(
-    before: Path | None,
     results: Path,
     methods: str | None,
     tasks: str | None,
@@ -64,9 +62,6 @@ def command(
     from benchmark.records.packed import RECORDS
     from benchmark.records.remote import refuse_address
 
-    if before is not None:
-        complain("the folder is now named with --results; a folder without it still works.")
-        results = before
     refuse_address(results, "pack")
     done = pack(results, _chooser(methods, tasks, suites), pairs=pairs, keep=keep, replace=replace)
     for reason in done.left:

@@ -148,7 +148,7 @@ if TYPE_CHECKING:
 @plugin_option
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_json: bool, **chosen: Any) -> int:
-    """Train, evaluate and record methods; then print the table, what it says, and what to do next.
+    """Train, evaluate and record methods; then print the table and what it says.
 
     Beside them stand the controls that the tasks can score: random, bag-of-words, and the untrained vectors that each
     trained method starts from.
@@ -190,8 +190,7 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         say_json(_as_values(options, outcome, made, code))
     elif made is not None:
         made.show({plan.row_key for plan in prepared.plan.encoders})
-        complete = not (outcome.failed or outcome.missing)
-        show_closing(options, plugins, prepared, made, complete=complete)
+        show_closing(options, prepared, made)
     return code
 
 

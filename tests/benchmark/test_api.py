@@ -81,7 +81,7 @@ def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) 
     compared = benchmark.compare(one, two, tasks="pocket-words", resamples=200)
     for results in (one, two):
         results.save(tmp_path)
-    words = ("--results", tmp_path, "--task", "pocket-words", "--resamples", 200)
+    words = ("--results", tmp_path, "--tasks", "pocket-words", "--resamples", 200)
     assert json.loads(cli("compare", "avg-last", "cls", *words, "--json").out) == compared.as_dict()
     named = benchmark.compare("avg-last", "cls", results=tmp_path, tasks="pocket-words", resamples=200)
     assert named.as_dict() == compared.as_dict()

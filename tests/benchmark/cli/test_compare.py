@@ -111,7 +111,7 @@ def _expected(line: dict[str, Any], pairs_error: float, by_seed: np.ndarray) -> 
 
 def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
     """A method and itself: no difference, no interval, p is 1."""
-    (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--task", "MEN")["comparisons"]
+    (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--tasks", "MEN")["comparisons"]
     (line,) = comparison["lines"]
     assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, 0, 0, 1, 1)
     assert comparison["average"] is None
@@ -128,7 +128,7 @@ def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
     seeds["two", None] = generator.normal(size=n)
     for (name, seed), values in seeds.items():
         store.write(make_record(name, "pocket-pairs", seed), (values, pairs.gold))
-    words = ("one", "two", "--results", tmp_path, "--task", "pocket-pairs", "--pairs", 5)
+    words = ("one", "two", "--results", tmp_path, "--tasks", "pocket-pairs", "--pairs", 5)
     lines = compared(cli, *words)["pairs"]["pocket-pairs"]
     places = {key: 100 * (stats.rankdata(np.float32(values)) - 0.5) / n for key, values in seeds.items()}
     off = (places["one", 0] + places["one", 1]) / 2 - places["two", None]
@@ -166,7 +166,7 @@ def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
 def test_one_seed_has_no_p(store: Records, cli: Cli) -> None:
     """Trained once: no interval and no p in any form, and the output says why."""
     _once(store, "once", (0,))
-    words = ("once", "bad", "--results", store.folder, "--task", "MEN")
+    words = ("once", "bad", "--results", store.folder, "--tasks", "MEN")
     content = compared(cli, *words)
     (line,) = content["comparisons"][0]["lines"]
     assert content["seeds"]["a"] == "one"
@@ -183,7 +183,7 @@ def test_the_noise_of_other_rows_is_borrowed(store: Records, cli: Cli) -> None:
     """The pooled variance of the rows of the same backbone that have seeds; without such rows there is none."""
     backbone = {"backbone": {"name": "small"}}
     _once(store, "once", (0,), backbone)
-    words = ("once", "bad", "--results", store.folder, "--task", "MEN", "--borrow-seed-noise")
+    words = ("once", "bad", "--results", store.folder, "--tasks", "MEN", "--borrow-seed-noise")
     (line,) = compared(cli, *words)["comparisons"][0]["lines"]
     assert line["p"] is None
     seeds = {"several": (1, 2), "more": (3, 4, 5)}
@@ -218,7 +218,7 @@ def test_shared_pairs_are_said(data_dir: Path, cli: Cli, tmp_path: Path) -> None
         for name, noise in (("a", 1.0), ("b", 1.5)):  # the same for the same pair, wherever it stands
             predicted = gold + [np.random.default_rng([len(name), int(2 * noise), *salt]).normal() for salt in salts]
             folder.write(make_record(name, task.name, main=rho(predicted, gold)), (predicted, gold))
-    words = ("a", "b", "--results", tmp_path, "--task", "STS16,STS-B", "--resamples", "2000")
+    words = ("a", "b", "--results", tmp_path, "--tasks", "STS16,STS-B", "--resamples", "2000")
     (comparison,) = compared(cli, *words)["comparisons"]
     assert [line["shared"] for line in comparison["lines"]] == [285, 285]
     errors = [line["pairs_error"] for line in comparison["lines"]]
@@ -243,10 +243,10 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
         (("good", "bad", "--tasks", ","), 2, "--tasks names no task"),
         (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
         (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
-        (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),
-        (("good", "old", "--task", "MEN"), 1, "old on MEN: the record has no pair scores"),
-        (("good", "cut", "--task", "MEN"), 2, "different pairs"),
-        (("good", "bad", "--task", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
+        (("good", "old", "--tasks", "SCWS"), 1, "no data for SCWS here"),
+        (("good", "old", "--tasks", "MEN"), 1, "old on MEN: the record has no pair scores"),
+        (("good", "cut", "--tasks", "MEN"), 2, "different pairs"),
+        (("good", "bad", "--tasks", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
         (("good", "old"), 1, "has no score of SCWS"),
         (("good", "alone"), 1, "no suite in common"),
         (("good", "cut"), 1, "left out"),
@@ -275,7 +275,7 @@ def test_a_suite_with_an_accuracy_is_compared_on_its_pairs(tmp_path: Path, cli: 
 
 def test_a_cell_that_had_no_data_at_first_is_no_conflict(store: Records, cli: Cli) -> None:
     """Its record, of another key, stays beside the one that was measured once the data was there."""
-    words = ("good", "bad", "--results", store.folder, "--task", "MEN")
+    words = ("good", "bad", "--results", store.folder, "--tasks", "MEN")
     before = compared(cli, *words)
     store.write(failed(make_record("bad", "MEN", data_sha256="0" * 64), "no data for MEN here", "n/a"))
     assert compared(cli, *words) == before
@@ -287,7 +287,7 @@ def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
     """What it lacks is not only "not run"; looking moves no file."""
     (path,) = (store.folder / "records" / "bad").glob("men-*.json")
     path.write_text("{", encoding="utf-8")
-    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--tasks", "MEN")
     assert answer.code == 1
     assert "record left out: " in answer.err and path.name in answer.err
     assert path.exists()
@@ -296,11 +296,11 @@ def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
 def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -> None:
     """Two rows called alike need the key that the tables show."""
     store.write(make_record("bad", "MEN", main=0.1, row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
-    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--tasks", "MEN")
     assert answer.code == 2
     key = make_record("bad", "MEN", row="other")["row_key"][:8]
     assert f"'bad [{key}]'" in answer.err
-    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--task", "MEN")["comparisons"]
+    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--tasks", "MEN")["comparisons"]
     assert comparison["lines"][0]["b"] == pytest.approx(10)
 
 
@@ -308,7 +308,7 @@ def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -
 def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
     """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
     store.write(make_record("bad", "STS12", row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
-    for words in (("--task", "MEN"), ("--suite", "words")):
+    for words in (("--tasks", "MEN"), ("--suite", "words")):
         (comparison,) = compared(cli, "good", "bad", "--results", store.folder, *words)["comparisons"]
         line = comparison["lines"][-1]
         task = line["task"]

@@ -182,7 +182,6 @@ MISTAKES = [
     ("pack --results nowhere", 1, "name a results folder with --results"),
     ("pack --results a-file", 2, "give a results folder"),
     ("pack --results kept --methods nowhere", 1, "It has other records, of bad, good."),
-    ("report nowhere --results kept", 1, "`zoo-bench run --methods nowhere`"),
     ("search-templates --dev nowhere", 2, "`zoo-bench tasks` lists them all"),
 ]
 

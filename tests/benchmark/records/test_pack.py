@@ -47,7 +47,7 @@ def test_tables_are_the_same_bytes(form: str, loose: Path, results: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_commands_read_it(form: str, loose: Path, results: Path, cli: Cli, tmp_path: Path) -> None:
-    """compare, report, analyze and the MTEB files say the same of packed records as of loose ones."""
+    """compare, analyze and the MTEB files say the same of packed records as of loose ones."""
     FORMS[form](results)
     for folder in (loose, results):
         out = tmp_path / "said" / ("loose" if folder == loose else "packed")
@@ -55,7 +55,7 @@ def test_commands_read_it(form: str, loose: Path, results: Path, cli: Cli, tmp_p
             "compare",
             "one",
             "two:x=1",
-            "--task",
+            "--tasks",
             ",".join(TASKS),
             "--results",
             folder,
@@ -69,7 +69,6 @@ def test_commands_read_it(form: str, loose: Path, results: Path, cli: Cli, tmp_p
         assert compared.code == 0
         out.mkdir(parents=True)
         (out / "compare.json").write_text(compared.out)
-        assert cli("report", "one", "--results", folder, "--out", out / "one.html").code == 0
         assert cli("analyze", "worst", "--methods", "one", "--tasks", TASKS[0], "--results", folder, "--out",
                    out / "worst", "--no-plots").code == 0  # fmt: skip
     said = files(tmp_path / "said" / "packed")

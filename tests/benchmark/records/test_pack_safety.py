@@ -178,8 +178,8 @@ def test_a_damaged_pack_stops_what_would_be_wrong(results: Path, cli: Cli, tmp_p
     path.write_bytes(whole[RECORDS][:-5])
     for arguments in (
         ("leaderboard", "--results", results, "--out", tmp_path / "out"),
-        ("run", "--methods", "random", "--tasks", TASKS[0], "--out", results),
-        ("run", "--methods", "random", "--tasks", TASKS[0], "--out", results, "--dry-run"),
+        ("run", "--methods", "random", "--tasks", TASKS[0], "--results", results),
+        ("run", "--methods", "random", "--tasks", TASKS[0], "--results", results, "--dry-run"),
         ("pack", results),
         ("compare", "one", "two:x=1", "--results", results),
     ):

@@ -147,7 +147,6 @@ def test_whatever_passes_the_schema_can_be_shown(tmp_path: Path, cli: Cli) -> No
         out = ("--out", tmp_path / "out")
         for arguments in (
             ("leaderboard", "--results", folder, *out, "--suite", "sts,other", "--mteb", tmp_path / "mteb"),
-            ("report", name, "--results", folder, "--out", tmp_path / "page.html", "--data", tmp_path),
             ("compare", "pairs", name, "--results", folder, "--resamples", 100),
         ):
             answer = cli(*arguments)  # anything but an error of this project ends the test
@@ -186,8 +185,7 @@ def test_reading_commands_change_nothing(tmp_path: Path, cli: Cli) -> None:
     there = snapshot(folder)
     for arguments in (
         ("leaderboard", "--results", folder, "--out", out),
-        ("report", "bag", "--results", folder, "--out", out / "page.html"),
-        ("compare", "bag", "bag", "--results", folder, "--task", "pocket-pairs"),
+        ("compare", "bag", "bag", "--results", folder, "--tasks", "pocket-pairs"),
         ("export", "bag", out / "exported", "--results", folder),
         ("analyze", "worst", "--methods", "bag", "--tasks", "pocket-pairs", "--results", folder, "--out", out,
          "--no-plots"),
