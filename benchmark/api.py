@@ -24,10 +24,10 @@ from benchmark.interop.export import Exported, export_encoder
 from benchmark.leaderboard.files import Leaderboard, tables_of, write_leaderboard
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
+from benchmark.records.folder import Records
 from benchmark.records.query import label
+from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
-from benchmark.records.schema import Record
-from benchmark.records.store import Records
 from benchmark.run.executors import Job, executor_of
 from benchmark.run.marks import forget
 from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions

@@ -20,30 +20,29 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmark.records.pack import write_pack
-from benchmark.records.packed import Pack, read_pack
+from benchmark.records.packed import Packed, read_packed, write_records
 from speed.script import run
 from speed.startup import measure
 from speed.table import conditions, median_times, write_csv
 from zoo.errors import UsageError
 
 
-def copy(source: Pack, count: int, folder: Path) -> int:
-    """Pack `count` records of a pack, row by row, into a folder; returns how many of them have pair scores.
+def copy(source: Packed, count: int, folder: Path) -> int:
+    """Pack `count` records of packed ones, row by row, into a folder; returns how many of them have pair scores.
 
-    Raises UsageError where the pack has too few records.
+    Raises UsageError where there are too few records.
     """
-    if len(source.lines) < count:
-        raise UsageError(f"{source.path} has {len(source.lines):,} records; name fewer with --records.")
+    if len(source.texts) < count:
+        raise UsageError(f"{source.path} has {len(source.texts):,} records; name fewer with --records.")
     rows: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in range(len(source.lines)):
+    for number in range(len(source.texts)):
         record = source.record(number)
         rows[record["method"]["name"], record["row_key"]].append(number)
     listed = list(rows.values())
     order = np.random.default_rng(0).permutation(len(listed))
-    chosen = [number for row in order for number in listed[row]][:count]
-    pairs = ((task, source.pair_bytes(task)) for task in source.pairs)
-    write_pack(folder, pairs, [source.lines[number] for number in sorted(chosen)])
+    chosen = sorted([number for row in order for number in listed[row]][:count])
+    write_records(folder, [(source.texts[number], source.record(number)) for number in chosen])
+    shutil.copyfile(source.pairs_path, folder / source.pairs_path.name)
     return sum(source.record(number).get("pairs") is not None for number in chosen)
 
 
@@ -54,7 +53,7 @@ def copy(source: Pack, count: int, folder: Path) -> int:
 @click.option("--out", type=click.Path(path_type=Path), help="CSV file for every single measurement.")
 def main(results: Path, count: int, rounds: int, out: Path | None) -> None:
     """Measure and print the medians."""
-    source = read_pack(results)
+    source = read_packed(results)
     if source is None:
         raise UsageError(f"{results} has no packed records; make them with `zoo-bench pack`.")
     with tempfile.TemporaryDirectory() as temporary:

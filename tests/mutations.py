@@ -225,7 +225,7 @@ def _not_copied(folder: str, names: list[str]) -> list[str]:
     """Return what of a folder the tests named here do not need: history, caches, and the leaderboards' records."""
     left_out = {".git", "__pycache__"}
     if Path(folder).parent.name == "leaderboards":
-        left_out |= {"records", "records.zip"}
+        left_out |= {"records", "records.parquet", "pairs.parquet"}
     return [name for name in names if name in left_out or name.endswith("_cache")]
 
 

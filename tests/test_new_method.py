@@ -35,7 +35,7 @@ PASSED = """test_golden.py::test_vectors_are_those_of_this_version[my-method]
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree with the files that `zoo-bench new method` writes, where CONTRIBUTING.md says."""
     tree = tmp_path_factory.mktemp("tree") / "project"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "models", "records.zip", "site"))
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "models", "*.parquet", "site"))
     (tree / "zoo" / "models").symlink_to(ROOT / "zoo" / "models")
     shutil.copy(ROOT / "configs" / "new" / "my_method.py", tree / "zoo" / "methods")
     shutil.copy(ROOT / "configs" / "new" / "my-method.yaml", tree / "configs" / "methods")

@@ -32,7 +32,7 @@ def read(options: RunOptions) -> object:
     return options.{name}
 """,
     "record_key": """
-from benchmark.records.schema import Record
+from benchmark.records.record import Record
 def read(record: Record) -> object:
     return record["{name}"]
 """,

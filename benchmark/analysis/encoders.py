@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
+from benchmark.records.record import Record
 from benchmark.records.remote import fetch_encoder
-from benchmark.records.schema import Record
-from benchmark.records.store import Records, read_records
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods

@@ -19,9 +19,9 @@ from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
 from benchmark.data.readers.pairs import Pairs
 from benchmark.metrics.correlation import ranks
 from benchmark.metrics.significance import differences, sample
+from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, RowScores, row_scores, spearman
-from benchmark.records.schema import Record, pairs_of
-from benchmark.records.store import Records
+from benchmark.records.record import Record, pairs_of
 from zoo.errors import MissingError, ZooError
 
 FEWEST = 50  # pairs: with fewer, the standard error of a correlation is above 14 points

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.leaderboard.markdown import markdown_row
-from benchmark.records.schema import plain
+from benchmark.records.record import plain
 from zoo import __version__
 
 

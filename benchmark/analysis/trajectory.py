@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from benchmark.analysis.result import Analysis, AnalysisTable, Points, Scatter
-from benchmark.records.schema import Record
+from benchmark.records.record import Record
 from zoo.errors import MissingError
 
 FEWEST = 5  # evaluations of a training; fewer do not show its course

@@ -13,9 +13,9 @@ import numpy as np
 
 from benchmark.analysis.result import Analysis, AnalysisTable
 from benchmark.data.readers.pairs import Pairs
+from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, Ranks, RowScores, row_scores
-from benchmark.records.schema import Record
-from benchmark.records.store import Records
+from benchmark.records.record import Record
 from zoo.errors import ZooError
 
 _TEXTS = ("First", "Second")

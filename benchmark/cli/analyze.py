@@ -29,8 +29,8 @@ from zoo.engine.named import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
     from benchmark.analysis.result import Analysis
-    from benchmark.records.schema import Record
-    from benchmark.records.store import Records
+    from benchmark.records.folder import Records
+    from benchmark.records.record import Record
     from zoo.encoder import Runtime
 
 OUT = "zoo-bench-analysis"
@@ -348,9 +348,9 @@ def _out(options: _RowOptions) -> Path:
 def _start_rows(options: _RowOptions) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check the options before any work, and return the rows by name, the tasks and the records."""
     from benchmark.analysis.plots import check_plots
+    from benchmark.records.folder import Records, read_records
     from benchmark.records.names import printed_names
     from benchmark.records.query import label, rows_named
-    from benchmark.records.store import Records, read_records
     from benchmark.tasks.suites import suite, tasks_named
     from zoo.errors import UsageError
     from zoo.files import check_writable

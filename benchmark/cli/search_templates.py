@@ -9,6 +9,7 @@ import click
 from benchmark.cli.complete import TASK
 from benchmark.cli.options import (
     PATH,
+    Renamed,
     allow_pickle_option,
     data_option,
     device_option,
@@ -26,6 +27,8 @@ from zoo.engine.named import DEFAULT_BACKBONE
 @click.option(
     "--dev",
     "task",
+    cls=Renamed,
+    before=["--task"],
     default="STS-B",
     type=TASK,
     help="Task whose development pairs score a template.",

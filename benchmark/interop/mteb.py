@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmark.records.folder import Records
 from benchmark.records.names import printed_names
-from benchmark.records.schema import Record, main_score, scores_of
-from benchmark.records.store import Records
+from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
 from zoo.errors import UsageError
 from zoo.files import slug, write_json

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from benchmark.data.corpora import TARGET
 from benchmark.leaderboard.conditions import changed_settings, setting, tuned
 from benchmark.leaderboard.rows import About, ChosenOn
-from benchmark.records.schema import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
+from benchmark.records.record import CorpusPart, Encoding, Environment, Record, Source, TrainingPart
 
 
 def _mean(parts: Sequence[Mapping[str, object]], name: str) -> float | None:

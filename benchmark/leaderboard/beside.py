@@ -13,7 +13,7 @@ from benchmark.leaderboard.papers import Item, PaperOptions, Reading, Step, fill
 from benchmark.leaderboard.published import BesidePublished, PublishedRow, beside, plain_backbone
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import all_suites
 from zoo.files import read_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from benchmark.leaderboard.conditions import conditions, contamination, group, learned_from, role
@@ -11,7 +11,7 @@ from benchmark.leaderboard.links import links_of
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import DIGITS, Value, score_text, seed_order
 from benchmark.records.names import short_name
-from benchmark.records.schema import Record, plain
+from benchmark.records.record import Record, plain
 from benchmark.tasks import plain_name
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError, did_you_mean, said
@@ -138,7 +138,6 @@ def _trained(row: Row) -> str:
 _BUILTIN = (
     Column("rank", lambda row: row.rank, "#", "rank", (*_PRINTED, "csv", "page"), lower_is_better=True),
     Column("among best", lambda row: row.among_best),
-    Column("mark", lambda row: row.mark, outputs=("csv", "details")),
     Column("method", lambda row: row.name, "Method", outputs=(*_EVERYWHERE, "cost")),
     Column("row key", lambda row: row.row_key, outputs=()),
     Column("control", role, outputs=("csv", "details")),
@@ -179,6 +178,7 @@ _BUILTIN = (
     *map(Column, ("limit", "protocol", "version")),
     Column("environments", outputs=()),
     Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
+    Column("may be best", lambda row: bool(row.mark), outputs=("details",)),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
     Column("recipe", lambda row: short_name(row.recipe) if row.recipe else "", outputs=("details",)),
     Column("papers", lambda row: links_of(row).papers, outputs=("details",)),
@@ -245,8 +245,6 @@ def columns_of(table: Table, output: Output) -> list[Column]:
     known, scores = COLUMNS.in_order(), score_columns(table.suite)
     at = [column.name for column in known].index("average") + (output == "page")
     known[at:at] = scores  # before their average, on the page behind it
-    titled = replace(COLUMNS.get("average"), title=table.suite.average_title)
-    known = [titled if column.name == "average" else column for column in known]
     known = [column for column in known if table.suite.average or column.name != "average"]
     own = [column for column in known if output in column.outputs]
     if table.chosen is None or output == "cost":

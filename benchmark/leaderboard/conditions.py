@@ -11,7 +11,7 @@ from zoo.recipe import SOURCES, all_recipes, split_overrides
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.rows import About, Row
-    from benchmark.records.schema import MethodPart
+    from benchmark.records.record import MethodPart
     from zoo.recipe import RecipeSpec
 
 HARDLY_MOVED = 0.999  # mean cosine of vectors after and before training

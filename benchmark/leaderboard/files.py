@@ -16,8 +16,8 @@ from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.leaderboard.table import AGGREGATED, build_tables, read_completed
 from benchmark.leaderboard.verdicts import ledger
 from benchmark.leaderboard.write import print_table, table_files
-from benchmark.records.schema import Record, scores_of
-from benchmark.records.store import Records, pause_garbage_collection
+from benchmark.records.folder import Records, pause_garbage_collection
+from benchmark.records.record import Record, scores_of
 from benchmark.tasks.suites import Suite, all_suites, suites_named
 from zoo.errors import MissingError, UsageError
 from zoo.files import write_text
@@ -67,7 +67,7 @@ def leaderboard_files(
         if not named:
             of, suites = ("", "") if suite_names is None else (f" of {suite_names}", f"--suite {suite_names} ")
             raise MissingError(
-                f"no scores{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
+                f"no records{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
                 " a folder with --results."
             )
         if columns is not None:

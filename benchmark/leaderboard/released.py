@@ -11,7 +11,7 @@ from benchmark.leaderboard.papers import Item, PaperOptions, filled
 from benchmark.leaderboard.published import AVERAGE, PublishedRow, published
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.table import build_tables
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import merged, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import well_formed

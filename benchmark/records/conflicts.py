@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from benchmark.identity import without_times
-from benchmark.records.schema import Record, main_score
+from benchmark.records.record import Record, main_score
 
 Cell = tuple[str, str, str]  # method, task, key
 _Digest = str | tuple[str | None, int]  # sha256 of the gold scores; or of a task's data, with the task's version
@@ -23,7 +23,7 @@ class StoredRecord(NamedTuple):
 
     record: Record
     place: str
-    digest: str = ""  # sha256 of its line in the pack; "" for a loose record
+    digest: str = ""  # sha256 of a packed record's JSON; "" for a loose one
 
 
 def cell_of(record: Record) -> Cell:
@@ -89,26 +89,6 @@ def _gold(record: Record) -> str | None:
     return pairs["gold_sha256"] if pairs else None
 
 
-def _scorer_in(records: Sequence[Record]) -> Callable[[Record], str | None]:
-    """Return what names a record's scorer; scorers that gave the same scores wherever both scored a cell are one."""
-    verdicts: dict[tuple[str, str], set[bool]] = defaultdict(set)
-    for record in records:
-        code = record.get("code", {})
-        for other, same in code.get("scorers", {}).items():
-            verdicts[min(other, code["scorer"]), max(other, code["scorer"])].add(same)
-    first: dict[str, str] = {}
-    for pair, told in verdicts.items():
-        if told == {True}:
-            names = {first.get(one, one) for one in pair}
-            first |= dict.fromkeys([*pair, *(one for one, name in first.items() if name in names)], min(names))
-
-    def name(record: Record) -> str | None:
-        scorer = record.get("code", {}).get("scorer")
-        return None if scorer is None else first.get(scorer, scorer)
-
-    return name
-
-
 def _damaged_since(records: Sequence[Record]) -> dict[int, str]:
     """Return, by the record's id(), why a score is not current: a later run found the data of its task damaged."""
     damaged = {
@@ -126,11 +106,11 @@ def _damaged_since(records: Sequence[Record]) -> dict[int, str]:
 
 
 def one_digest(records: Sequence[Record]) -> list[Record]:
-    """Return the records; where a task's data or scorer differs from that of most rows, a record becomes n/a.
+    """Return the records; where a task's data differs from that of most rows, a record becomes n/a.
 
-    Compared are the sha256 of the files with the task's version, then the gold scores where they are known, then the
-    scorers that records state. A row that has several digests of its data is returned unchanged; its table has no value
-    for it. Trials (--limit) are compared separately. A score whose data was found damaged later is n/a as well.
+    Compared are the sha256 of the files with the task's version, then the gold scores where they are known. A row that
+    has several digests of its data is returned unchanged; its table has no value for it. Trials (--limit) are compared
+    separately. A score whose data was found damaged later is n/a as well.
     """
     by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
     for record in records:
@@ -141,11 +121,10 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
         digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (
             (_data, "was measured on other data"),
             (_gold, "was measured on other gold scores"),
-            (_scorer_in(mine), "was scored by other code"),
         )
         for digest, what in digests:
             left = [r for r in mine if id(r) not in refused]
-            refused |= _others(task, left, digest, what, each=digest is digests[2][0])
+            refused |= _others(task, left, digest, what)
     return [
         {**record, "status": "n/a", "reason": refused[id(record)], "scores": None} if id(record) in refused else record
         for record in records
@@ -153,28 +132,24 @@ def one_digest(records: Sequence[Record]) -> list[Record]:
 
 
 def _others(
-    task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str, each: bool
+    task: str, records: Sequence[Record], digest: Callable[[Record], _Digest | None], what: str
 ) -> dict[int, str]:
-    """Return, by the record's id(), how it differs from most rows; {} where all agree.
-
-    `each`: of a row with several digests, those records are returned that differ from most rows.
-    """
+    """Return, by the record's id(), how it differs from most rows; {} where all agree."""
     rows: dict[tuple[str, str], set[_Digest]] = defaultdict(set)
     latest: dict[_Digest, str] = {}
     for record in records:
         if (value := digest(record)) is not None:
             rows[record["method"]["name"], record["row_key"]].add(value)
             latest[value] = max(latest.get(value, ""), record["started"])
-    votes = Counter(value for values in rows.values() if each or len(values) == 1 for value in values)
+    votes = Counter(value for values in rows.values() if len(values) == 1 for value in values)
     if len(votes) < 2:
         return {}
     most = max(votes, key=lambda value: (votes[value], latest[value], str(value)))
     reasons = {}
     for record in records:
         values, own = rows.get((record["method"]["name"], record["row_key"]), set()), digest(record)
-        if own not in (None, most) and (each or len(values) == 1):
-            remedy = "; `run --remeasure` scores it again" if each else ""
-            reasons[id(record)] = f"conflict: {task} {what} ({_short(own)}) than in most rows ({_short(most)}){remedy}"
+        if own not in (None, most) and len(values) == 1:
+            reasons[id(record)] = f"conflict: {task} {what} ({_short(own)}) than in most rows ({_short(most)})"
     return reasons
 
 

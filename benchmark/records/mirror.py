@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmark.records.schema import Record, pairs_of, parse_record
+from benchmark.records.record import Record, pairs_of, parse_record
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import atomic_path, read_json, write_json
 

@@ -1,198 +1,73 @@
-"""Reads packed results: records.zip, whose members are the records and, for each task, their pair scores.
+"""Packed results: records.parquet has one row per record, pairs.parquet one row per record with pair scores.
 
-The first line of the member records.jsonl.xz names the tasks with pair scores and the sha256 of their members; each
-further line is a record as JSON. pair_scores/<task>.xz is xz around safetensors: for each gold standard (known by the
-sha256 of its float32 values) the gold scores once, and one row of predictions per record, known by the sha256 of the
-record's own pair file. Predictions are stored as byte planes (all first bytes, then all second bytes and so on),
-because xz compresses that better; places are stored as differences from those of an earlier, similar row. The zip
-itself does not compress, so that a reader reads only the members that it needs.
+pandas, polars and DuckDB open both. The column `record` is the record's JSON; the others repeat what is often asked
+for. Every page has a checksum. Predictions of older measurements are places: the order of a row's scores, from 0.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import json
-import lzma
-import re
-import struct
-import zipfile
+import itertools
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
-from benchmark.records.schema import MOST_BYTES, Record, pairs_of, parse_record
+from benchmark.records.record import Record, pairs_of, parse_record
 from zoo.errors import CorruptError, MissingError
-from zoo.files import reading, slug
+from zoo.files import atomic_path
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from benchmark.tasks.base import PairScores
 
-RECORDS = "records.zip"
-LINES = "records.jsonl.xz"  # the member that holds the records
-PAIRS = "pair_scores"
-PACK_VERSION = 1
-FORM = "zoo-bench pack"  # the header's key for the format's version
-
-MOST_RECORDS_BYTES = 1 << 30  # unpacked; ten thousand records have 30 MB
-MOST_PAIRS_BYTES = 1 << 29  # unpacked, per task
-_CACHED_BYTES = 1 << 28  # of unpacked pair scores that stay in memory
-_MEMORY = 1 << 27  # bytes that xz may use for its dictionary
-_KEY = re.compile(rb'"key":"([0-9a-f]{64})"')
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-
-# The errors of zipfile for bytes that are not a readable zip file.
-_ZIP_ERRORS = (zipfile.BadZipFile, struct.error, EOFError, RuntimeError, ValueError, LookupError, OverflowError)
-
-# How predictions are kept: as float32, or as each pair's place among the row's distinct scores (all that
-# Spearman's correlation, intervals and ties are made of).
-SCORES, ORDER = "scores", "order"
+RECORDS, PAIRS = "records.parquet", "pairs.parquet"
+LEVEL = 9  # of zstd
+_PAGE = 1 << 26  # bytes: a page holds a column of a task, so that similar rows are compressed together
 
 
-def member_of(task: str) -> str:
-    """Return the name of the member that holds a task's pair scores."""
-    return f"{PAIRS}/{slug(task)}.xz"
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
+    """Turn what pyarrow raises for a damaged file into CorruptError, which names it."""
+    import pyarrow as pa
 
-
-def _member(path: Path, name: str, most_bytes: int) -> bytes:
-    """Return the bytes of one member of a pack; raises MissingError where the pack is absent, else CorruptError."""
     try:
-        with reading(path), zipfile.ZipFile(path) as file:
-            said = file.getinfo(name)
-            if said.compress_type != zipfile.ZIP_STORED or max(said.file_size, said.compress_size) > most_bytes:
-                raise CorruptError(f"{path}: {name} is compressed or larger than zoo-bench writes it.")
-            return file.read(said)
-    except _ZIP_ERRORS as error:
+        yield
+    except (OSError, pa.ArrowException, ValueError, LookupError, TypeError, AttributeError) as error:
         detail = " ".join(str(error).split())[:200]
-        raise CorruptError(f"{path} is damaged ({type(error).__name__}: {detail}); restore it from a copy.") from error
+        raise CorruptError(f"{path} is damaged ({detail}); restore it from a copy.") from error
 
 
-def unpack(content: bytes, most_bytes: int, where: str) -> bytes:
-    """Return the content of one complete xz stream; raises CorruptError where it is damaged or too large."""
-    decoder = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_MEMORY)
-    try:
-        unpacked = decoder.decompress(content, max_length=most_bytes + 1)
-    except lzma.LZMAError as error:
-        raise CorruptError(f"{where} is damaged ({error}); restore it from a copy.") from error
-    if len(unpacked) > most_bytes:
-        raise CorruptError(f"{where} unpacks to more than {most_bytes:,} bytes, which no pack of records does.")
-    if not decoder.eof or decoder.unused_data:
-        raise CorruptError(f"{where} is damaged (not one whole xz stream); restore it from a copy.")
-    return unpacked
+class Packed:
+    """The packed records of a folder; `read_packed` makes it."""
 
+    def __init__(self, folder: Path) -> None:
+        import pyarrow.parquet as pq
 
-def key_in(line: bytes) -> str:
-    """Return the first key in a line: a pack's writer puts the record's key first."""
-    found = _KEY.search(line)
-    return found[1].decode() if found else ""
-
-
-@dataclass
-class PairFile:
-    """The unpacked pair scores of one task."""
-
-    golds: dict[str, NDArray[np.float32]]  # by sha256
-    values: dict[tuple[str, str], NDArray[Any]]  # kind, gold -> (rows, pairs): float32 scores, or places
-    rows: dict[str, tuple[str, str, int]]  # sha256 of a record's pair file -> kind, gold, row
-    size: int = 0
-
-    def scores(self, sha256: str) -> PairScores:
-        """Return predicted and gold scores (n,), float32, of a row; raises KeyError for an unknown sha256."""
-        kind, gold, row = self.rows[sha256]
-        return self.values[kind, gold][row].astype(np.float32), self.golds[gold]
-
-
-def parse_pairs(content: bytes, where: str) -> PairFile:
-    """Return the pair scores in a member's bytes; raises CorruptError where they are damaged."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    unpacked = unpack(content, MOST_PAIRS_BYTES, where)
-    try:
-        arrays: dict[str, NDArray[Any]] = dict(load(unpacked))
-        golds = {name[5:]: array for name, array in arrays.items() if name.startswith("gold.")}
-        values: dict[tuple[str, str], NDArray[Any]] = {}
-        rows: dict[str, tuple[str, str, int]] = {}
-        for name, array in arrays.items():
-            kind, _, gold = name.partition(".")
-            if kind in (SCORES, ORDER):
-                values[kind, gold] = _numbers(kind, array, golds[gold], arrays.get(f"bases.{gold}"))
-                keys = arrays[f"keys.{kind}.{gold}"]
-                if keys.shape != (len(values[kind, gold]), 32) or keys.dtype != np.uint8:
-                    raise ValueError(f"{kind} of {gold[:8]} have other rows than they are named for")
-                rows |= {key.tobytes().hex(): (kind, gold, row) for row, key in enumerate(keys)}
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise CorruptError(f"{where} holds no pair scores ({error}); restore it from a copy.") from error
-    for name, gold_scores in golds.items():
-        if hashlib.sha256(gold_scores.tobytes()).hexdigest() != name:
-            raise CorruptError(f"{where}: gold {name[:8]} is not what it is called; restore it from a copy.")
-    return PairFile(golds, values, rows, sum(array.nbytes for array in values.values()))
-
-
-def _numbers(kind: str, planes: NDArray[Any], gold: NDArray[Any], bases: NDArray[Any] | None) -> NDArray[Any]:
-    """Return predictions (rows, pairs) from byte planes (bytes per number, rows, pairs); raises ValueError."""
-    widths = {SCORES: (4,), ORDER: (2, 4)}[kind]
-    if planes.dtype != np.uint8 or planes.ndim != 3 or planes.shape[0] not in widths or gold.dtype != np.float32:
-        raise ValueError(f"{kind} of the shape {planes.shape}")
-    if (planes.shape[2],) != gold.shape:
-        raise ValueError(f"{kind} of {planes.shape[2]} pairs, gold scores of {gold.shape}")
-    width = planes.shape[0]
-    numbers = np.ascontiguousarray(np.moveaxis(planes, 0, -1)).view(f"<{'f' if kind == SCORES else 'u'}{width}")[..., 0]
-    if kind == SCORES:
-        return numbers
-    indices = np.arange(1, len(numbers))
-    if bases is None or bases.dtype != np.uint32 or bases.shape != (len(numbers),) or (bases[1:] >= indices).any():
-        raise ValueError("places without the rows that they are differences from")
-    places = (numbers >> 1).astype(np.int32) ^ -(numbers & 1).astype(np.int32)  # even: above, odd: below
-    for row in range(1, len(places)):
-        places[row] += places[bases[row]]
-    return places
-
-
-def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
-    """Raise CorruptError unless pair scores (n,) are finite and their gold scores are those that the record states."""
-    what = f"{path}: {record['method']['name']} on {record['task']['name']}"
-    if hashlib.sha256(gold.tobytes()).hexdigest() != pairs_of(record)["gold_sha256"]:
-        raise CorruptError(f"{what}: its pair scores have another gold than the record says; measure it again.")
-    if not (np.isfinite(predicted).all() and np.isfinite(gold).all()):
-        raise CorruptError(f"{what}: its pair scores are not all finite; measure it again.")
-
-
-@dataclass
-class Pack:
-    """A packed results folder, as `read_pack` returns it."""
-
-    folder: Path
-    pairs: dict[str, str]  # task -> sha256 of its member
-    lines: list[bytes]  # one record per line
-    _by_key: dict[str, list[int]] = field(default_factory=dict)
-    _parsed: list[Record | CorruptError | None] = field(default_factory=list)
-    _files: dict[str, PairFile] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        by_key = defaultdict(list)
-        for number, line in enumerate(self.lines):
-            by_key[key_in(line)].append(number)
-        self._by_key, self._parsed = dict(by_key), [None] * len(self.lines)
-        self._where = str(self.path)
-
-    @functools.cached_property
-    def path(self) -> Path:
-        """The file of the records."""
-        return self.folder / RECORDS
+        self.path, self.pairs_path = folder / RECORDS, folder / PAIRS
+        with _whole(self.path):
+            columns = pq.read_table(self.path, columns=["key", "record"], page_checksum_verification=True)
+            self.texts: list[str] = columns["record"].to_pylist()
+            keys: list[str] = columns["key"].to_pylist()
+        self._numbers: dict[str, list[int]] = defaultdict(list)
+        for number, key in enumerate(keys):
+            self._numbers[key].append(number)
+        self._parsed: dict[int, Record | CorruptError] = {}
+        self._pairs: dict[str, dict[tuple[str, str], PairScores]] = {}
 
     def record(self, number: int) -> Record:
-        """Return a record by its number; raises CorruptError naming its line."""
-        found = self._parsed[number]
+        """Return a record by its number; raises CorruptError naming it."""
+        found = self._parsed.get(number)
         if found is None:
             try:
-                found = parse_record(self.lines[number], f"{self._where}:{number + 2}")
+                found = parse_record(self.texts[number], f"{self.path}, record {number}")
             except CorruptError as error:
                 found = error
             self._parsed[number] = found
@@ -201,95 +76,156 @@ class Pack:
         return found
 
     def digest(self, number: int) -> str:
-        """Return the sha256 of a record's line."""
-        return hashlib.sha256(self.lines[number]).hexdigest()
+        """Return the sha256 of a record's JSON."""
+        return hashlib.sha256(self.texts[number].encode()).hexdigest()
 
     def with_key(self, key: str) -> Iterator[tuple[Record, str]]:
-        """Yield the records of a cell's key, each with the sha256 of its line; raises CorruptError."""
-        for number in self._by_key.get(key, ()):
+        """Yield the records of a cell's key, each with the sha256 of its JSON; raises CorruptError."""
+        for number in self._numbers.get(key, ()):
             yield self.record(number), self.digest(number)
 
+    def rows(self, task: str) -> pa.Table | None:
+        """Return the rows of a task's pair scores, or None where there are none; raises CorruptError."""
+        import pyarrow.parquet as pq
+
+        if not self.pairs_path.is_file():
+            return None
+        with _whole(self.pairs_path):
+            found = pq.read_table(self.pairs_path, filters=[("task", "==", task)], page_checksum_verification=True)
+            return found if len(found) else None
+
+    def pairs(self, task: str) -> Mapping[tuple[str, str], PairScores]:
+        """Return predicted and gold scores of a task's rows, by method and key; raises CorruptError."""
+        if task not in self._pairs:
+            rows = self.rows(task)
+            with _whole(self.pairs_path):
+                self._pairs[task] = {} if rows is None else _scores(rows)
+        return self._pairs[task]
+
     def has_pairs(self, record: Record) -> bool:
-        """Return whether the pack holds the pair scores that a record names."""
-        said = record.get("pairs")
-        if not said or record["task"]["name"] not in self.pairs:
+        """Return whether the folder has packed pair scores of a record; a damaged file has them."""
+        if not record.get("pairs"):
             return False
         try:
-            return said["sha256"] in self._file(record["task"]["name"]).rows
+            return (record["method"]["name"], record["key"]) in self.pairs(record["task"]["name"])
         except CorruptError:
             return True  # `pair_scores` reports what is wrong with them
 
     def pair_scores(self, record: Record) -> PairScores:
         """Return predicted and gold scores (n,) of a record's pairs; raises MissingError or CorruptError."""
-        task, said = record["task"]["name"], pairs_of(record)
-        try:
-            predicted, gold = self._file(task).scores(said["sha256"])
-        except KeyError as error:
-            raise MissingError(
-                f"{record['method']['name']} on {task}: {self.path} has no scores of it; measure it again."
-            ) from error
-        check_pairs(predicted, gold, record, self.path)
-        return predicted, gold
-
-    def _file(self, task: str) -> PairFile:
-        """Return the pair scores of a task; raises KeyError where there are none, or CorruptError."""
-        found = self._files.pop(task, None)
+        name, task = record["method"]["name"], record["task"]["name"]
+        found = self.pairs(task).get((name, record["key"]))
         if found is None:
-            found = parse_pairs(self.pair_bytes(task), f"{self.path}: {member_of(task)}")
-        while self._files and found.size + sum(one.size for one in self._files.values()) > _CACHED_BYTES:
-            del self._files[next(iter(self._files))]
-        self._files[task] = found
+            raise MissingError(f"{name} on {task}: {self.pairs_path} has no scores of it; measure it again.")
+        check_pairs(*found, record, self.pairs_path)
         return found
 
-    def file(self, task: str) -> PairFile | None:
-        """Return the pair scores of a task, or None where there are none; raises CorruptError."""
-        return self._file(task) if task in self.pairs else None
 
-    def pair_bytes(self, task: str) -> bytes:
-        """Return the bytes of a task's member; raises CorruptError unless they have the sha256 that the pack says."""
-        name, said = member_of(task), self.pairs[task]
-        try:
-            content = _member(self.path, name, MOST_PAIRS_BYTES)
-        except MissingError as error:
-            raise CorruptError(str(error)) from error
-        if hashlib.sha256(content).hexdigest() != said:
-            raise CorruptError(f"{self.path} is damaged ({name} has another sha256); restore it from a copy.")
-        return content
+def read_packed(folder: Path) -> Packed | None:
+    """Return the packed records of a folder, read again when a file has changed; raises CorruptError for damage."""
+    states = state_of(folder / RECORDS), state_of(folder / PAIRS)
+    return _packed(folder, states) if states[0] else None
 
 
-def read_pack(folder: Path) -> Pack | None:
-    """Return the pack of a results folder, or None where there is none; raises CorruptError where it is damaged."""
-    path = folder / RECORDS
+@functools.lru_cache(maxsize=2)
+def _packed(folder: Path, _: object) -> Packed:
+    return Packed(folder)
+
+
+def state_of(path: Path) -> tuple[int, ...]:
+    """Return what tells a changed file from the one that was read: size, times, inode; () where it cannot be read."""
     try:
-        content = _member(path, LINES, MOST_RECORDS_BYTES)
-    except MissingError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):
-            raise CorruptError(str(error)) from error
-        if (folder / LINES).exists():
-            raise CorruptError(
-                f"{folder / LINES} has a form from before version 0.1.0, which nothing reads now; take {RECORDS} of the"
-                " same results, or their loose records, instead."
-            ) from error
-        return None
-    head, *lines = unpack(content, MOST_RECORDS_BYTES, str(path)).split(b"\n")
-    pairs = _header(head, path)
-    if lines and not lines[-1]:
-        lines.pop()
-    too_long = next((number for number, line in enumerate(lines, 2) if len(line) > MOST_BYTES), None)
-    if too_long is not None:
-        raise CorruptError(f"{path}:{too_long}: no record is longer than {MOST_BYTES:,} bytes.")
-    return Pack(folder, pairs, lines)
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
-def _header(line: bytes, path: Path) -> dict[str, str]:
-    try:
-        head = json.loads(line)
-        version, pairs = head[FORM], head["pairs"]
-        if version == PACK_VERSION:
-            if not all(_SHA256.fullmatch(sha256) for sha256 in pairs.values()):
-                raise ValueError("pair scores without a sha256")
-            return dict(pairs)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"{path} does not begin as a pack of records does ({error}).") from error
-    by = head.get("version")
-    raise CorruptError(f"{path} is a pack of form {version!r:.20}; zoo-bench {by!r:.40}, which wrote it, reads it.")
+def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
+    """Raise CorruptError unless pair scores (n,) are finite and their gold scores are those that the record states."""
+    what = f"{path}: {record['method']['name']} on {record['task']['name']}"
+    if hashlib.sha256(gold.tobytes()).hexdigest() != pairs_of(record)["gold_sha256"]:
+        raise CorruptError(f"{what}: its pair scores have another gold than the record says; measure it again.")
+    if predicted.shape != gold.shape or not (np.isfinite(predicted).all() and np.isfinite(gold).all()):
+        raise CorruptError(f"{what}: its pair scores are not all finite; measure it again.")
+
+
+def _scores(rows: pa.Table) -> dict[tuple[str, str], PairScores]:
+    predicted, gold = (_arrays(rows[side].combine_chunks()) for side in ("predicted", "gold"))
+    names = zip(rows["method"].to_pylist(), rows["key"].to_pylist(), strict=True)
+    return dict(zip(names, zip(predicted, gold, strict=True), strict=True))
+
+
+def _arrays(lists: Any) -> list[NDArray[np.float32]]:
+    values, ends = lists.values.to_numpy(), lists.offsets.to_numpy()
+    return [values[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def write_records(folder: Path, records: Sequence[tuple[str, Record]]) -> None:
+    """Write records.parquet of (JSON, record)."""
+    import pyarrow as pa
+
+    columns: dict[str, list[Any]] = {
+        "key": [r["key"] for _, r in records],
+        "row": [r["row_key"][:8] for _, r in records],
+        "method": [r["method"]["name"] for _, r in records],
+        "task": [r["task"]["name"] for _, r in records],
+        "seed": [r["seed"] for _, r in records],
+        "status": [r["status"] for _, r in records],
+        "score": [r["scores"]["main"] if r["scores"] else None for _, r in records],
+        "metric": [r["scores"]["main_metric"] if r["scores"] else None for _, r in records],
+        "record": [text for text, _ in records],
+    }
+    types = {"seed": pa.int64(), "score": pa.float64()}
+    table = pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()})
+    _write(folder / RECORDS, table.schema, [table])
+
+
+def write_pairs(folder: Path, tasks: Iterable[pa.Table]) -> None:
+    """Write pairs.parquet, a table of `pair_rows` after the other: readers take only the tasks that they need."""
+    _write(folder / PAIRS, pair_rows([]).schema, tasks)
+
+
+def pair_rows(scores: Sequence[tuple[Record, PairScores]]) -> pa.Table:
+    """Return the rows of pairs.parquet for records and their pair scores."""
+    import pyarrow as pa
+
+    def lists(side: int) -> pa.Array:
+        sides = [np.asarray(pair[side], np.float32) for _, pair in scores]
+        ends = np.cumsum([0, *map(len, sides)], dtype=np.int32)
+        return pa.ListArray.from_arrays(ends, pa.array(np.concatenate([np.empty(0, np.float32), *sides])))
+
+    names = {
+        "key": [record["key"] for record, _ in scores],
+        "method": [record["method"]["name"] for record, _ in scores],
+        "task": [record["task"]["name"] for record, _ in scores],
+    }
+    strings = {name: pa.array(values, pa.string()) for name, values in names.items()}
+    return pa.table({**strings, "predicted": lists(0), "gold": lists(1)})
+
+
+def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+    import pyarrow.parquet as pq
+
+    lists = [f"{name}.list.element" for name in ("predicted", "gold") if name in schema.names]
+    with (
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(
+            temporary,
+            schema,
+            compression="zstd",
+            compression_level=LEVEL,
+            data_page_size=_PAGE,
+            use_dictionary=[name for name in ("row", "method", "task", "status", "metric") if name in schema.names],
+            use_byte_stream_split=lists,
+            write_page_checksum=True,
+            write_statistics=["task"],
+        ) as writer,
+    ):
+        for table in tables:
+            writer.write_table(table.cast(schema), row_group_size=max(1, len(table)))
+
+
+def text_of(record: Record) -> str:
+    """Return a record as one line of JSON."""
+    return msgspec.json.encode(record).decode()

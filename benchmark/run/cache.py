@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmark.identity import cache_key
-from benchmark.records.schema import plain
+from benchmark.records.record import plain
 from zoo.encoder import Vectors
 from zoo.errors import UsageError, ZooError
 from zoo.files import atomic_path

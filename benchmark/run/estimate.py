@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.run.plan import EncoderPlan, Plan
 from zoo.encoder import Runtime
 from zoo.errors import ZooError

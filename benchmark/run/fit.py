@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.records.schema import plain
+from benchmark.records.record import plain
 from benchmark.run.plan import EncoderPlan
 from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore

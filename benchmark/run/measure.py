@@ -15,7 +15,7 @@ from typing import Any, cast
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.identity import PROTOCOL_VERSION, SKETCHED, sketch
 from benchmark.metrics.geometry import simplex
-from benchmark.records.schema import (
+from benchmark.records.record import (
     SCHEMA_VERSION,
     Adapt,
     Coverage,

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmark.identity import SAME, SKETCHED, cell_key, libraries, sketch, sketch_difference, without_times
+from benchmark.records.folder import Records
+from benchmark.records.record import Environment, Record, plain, scores_of
 from benchmark.records.remote import remote_of
-from benchmark.records.schema import Environment, Record, plain, scores_of
-from benchmark.records.store import Records
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.estimate import Remaining
 from benchmark.run.executors.claims import Claims
@@ -357,13 +357,6 @@ class Runner:
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, *, bare: bool = False) -> None:
-        if measured.status == "n/a" and measured.cell.task.data is None:  # there is nothing to keep, or to say twice
-            reason = measured.reason or "?"
-            if reason not in [known for _, known in self.outcome.missing]:
-                self.runtime.progress.say(f"n/a: {reason}")
-            if not plan.control:
-                self.outcome.missing.append((f"{plan.label} on {measured.cell.task.name}", reason))
-            return
         record: Record = record_of(
             plan,
             measured,

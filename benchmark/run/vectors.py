@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.records.schema import plain
+from benchmark.records.record import plain
 from benchmark.run.cache import Entry
 from zoo.conformance import check_vectors
 from zoo.encoder import Encoder, Vectors

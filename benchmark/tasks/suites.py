@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -29,33 +30,33 @@ class Suite:
     note: str = ""
     aliases: tuple[str, ...] = ()  # other names that people type
     means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
-    average: bool = True  # False: the tasks together have no mean, because it would mix measures
-    average_title: str = "Avg."
+    average: bool = True  # False: the tasks together have no mean, because it would mix measures or lack tasks
 
     def narrowed(self, tasks: Collection[str]) -> Suite:
-        """Return the suite with those of its columns that `tasks` names, and their mean, which is named as theirs."""
+        """Return the suite with those of its columns that `tasks` names: without a mean, unless all are there."""
         kept = {task: column for task, column in zip(self.tasks, self.columns, strict=True) if task in tasks}
         if len(kept) in (0, len(self.tasks)):
             return self
         means = {name: some for name, some in self.means.items() if kept.keys() >= set(some)}
         title = f"{', '.join(kept.values())} (of {self.title})"
         columns = tuple(kept.values())
-        average = f"Avg. of {', '.join(columns)}" if len(columns) < 4 else f"Avg. of {len(columns)}"
-        return replace(self, title=title, tasks=tuple(kept), columns=columns, means=means, average_title=average)
+        return replace(self, title=title, tasks=tuple(kept), columns=columns, means=means, average=False)
 
 
 def all_suites() -> dict[str, Suite]:
     """Return every shipped suite by name, in the order of the page: the papers' main tables first."""
-    folder = resource_folder("benchmark", "configs") / "suites"
-    suites = {}
-    for path in folder.glob("*.yaml"):
-        suites[path.stem] = _suite(read_yaml(path), path)
+    suites = _shipped(resource_folder("benchmark", "configs") / "suites").copy()
     for task in filter(TASKS.is_builtin, TASKS.names()):
         row = TASKS.get(task)
         for name, column in row.suites.items() if isinstance(row, TaskRow) else ():
             one = suites[name]
             suites[name] = replace(one, tasks=(*one.tasks, task), columns=(*one.columns, column))
     return dict(sorted(suites.items(), key=lambda item: (item[1].place, item[0])))
+
+
+@functools.cache
+def _shipped(folder: Path) -> dict[str, Suite]:
+    return {path.stem: _suite(read_yaml(path), path) for path in folder.glob("*.yaml")}
 
 
 def _suite(content: object, path: Path) -> Suite:

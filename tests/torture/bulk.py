@@ -27,7 +27,7 @@ def _cases(folder: Path, rows: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     from benchmark.data.readers import pairs, transfer, words
     from benchmark.data.readers.ppdb import PPDBReport, read_ppdb
     from benchmark.data.sources import DataSource
-    from benchmark.records.store import Records
+    from benchmark.records.folder import Records
     from zoo.files import read_json
     from zoo.formats import text_vectors, word_vectors
     from zoo.recipe import read_yaml

@@ -175,7 +175,7 @@ def _pack(folder: Path, out: Path, model: Path) -> Kind:
 
 def _kept(place: Path, name: str) -> Kind:
     def read() -> Any:
-        from benchmark.records.store import Records
+        from benchmark.records.folder import Records
 
         store = Records(place)
         found = {record["key"]: record for record in store.all()}

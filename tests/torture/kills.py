@@ -73,7 +73,7 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
     kept = folder / "rehearsal"
 
     def packed(out: Path) -> Any:
-        from benchmark.records.store import Records
+        from benchmark.records.folder import Records
 
         store = Records(out)
         records = store.all()

@@ -5,12 +5,9 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import importlib
-import io
 import json
-import lzma
 import os
 import shutil
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,10 +47,9 @@ def own_files(folder: Path) -> Iterator[Reader]:
 def _records(folder: Path) -> Iterator[Reader]:
     import numpy as np
 
-    from benchmark.records.pack import pack
+    from benchmark.records.folder import Records
     from benchmark.records.query import label
-    from benchmark.records.schema import main_score, parse_record
-    from benchmark.records.store import Records, read_records
+    from benchmark.records.record import main_score, parse_record
     from tests.torture.readers import Reader
     from zoo.files import read_arrays, sha256_file
 
@@ -75,35 +71,6 @@ def _records(folder: Path) -> Iterator[Reader]:
     yield Reader(
         "pair scores", "scores.safetensors.gz", arrays.read_bytes(), lambda path: read_arrays(path, sha256_file(path))
     )
-
-    from benchmark.records.packed import LINES, RECORDS
-
-    pack(place)
-    packed = folder / "kept" / "pack"
-    shutil.move(place, packed)
-    kept = (packed / RECORDS).read_bytes()
-
-    def whole(path: Path) -> Any:
-        shutil.copyfile(path, packed / RECORDS)
-        store = Records(packed)
-        found = read_records(store)
-        for one in found:
-            if store.has_pairs(one):
-                store.pair_scores(one)
-        return found
-
-    with zipfile.ZipFile(packed / RECORDS) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-
-    def zipped(value: Any) -> bytes:
-        content = io.BytesIO()
-        with zipfile.ZipFile(content, "w") as file:
-            for name, member in members.items():
-                file.writestr(name, lzma.compress(as_json_lines(value)) if name == LINES else member)
-        return content.getvalue()
-
-    lines = [json.loads(line) for line in lzma.decompress(members[LINES]).splitlines()]
-    yield Reader("pack", RECORDS, kept, whole, value=lines, make=zipped)
 
 
 def _small(folder: Path) -> Iterator[Reader]:

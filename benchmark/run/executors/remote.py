@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmark.records.schema import parse_record
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
+from benchmark.records.record import parse_record
 from benchmark.run.executors import Job, load_plugins
 from benchmark.run.executors.board import BoardProgress, Files, ray_library
 from benchmark.run.executors.here import runner_of

@@ -18,8 +18,8 @@ from benchmark.analysis.pairs import HARD, Hard, part
 from benchmark.analysis.worst import largest
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
+from benchmark.records.folder import Records
 from benchmark.records.query import ranks, row_scores, scored_pairs, spearman
-from benchmark.records.store import Records
 from benchmark.tasks.loaded import load_tasks
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fakes import Cli, make_record
 
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 
 
 def read(cli: Cli, *words: object, code: int = 0) -> Any:

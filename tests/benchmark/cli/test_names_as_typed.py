@@ -11,7 +11,7 @@ from fakes import Cli, make_record
 
 import benchmark
 from benchmark.cli.main import main_group
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import all_suites, choose_tasks, read_suite, suite, suites_for
 from zoo.errors import UsageError
@@ -50,7 +50,7 @@ def test_lists_of_other_commands_add_up(cli: Cli, tmp_path: Path) -> None:
     assert cli("run", run_file, *names, "--results", tmp_path, *FAST).code == 0
     assert cells(tmp_path) == {(m, t) for m in ("bag", "bag:salt=1") for t in ("pocket-words", "pocket-pairs")}
     compared = cli(
-        "compare", "bag", "bag:salt=1", "--tasks", "pocket-words", "--tasks", "pocket-pairs", "--results", tmp_path
+        "compare", "bag", "bag:salt=1", "--task", "pocket-words", "--tasks", "pocket-pairs", "--results", tmp_path
     )
     assert "pocket-words" in compared.out and "pocket-pairs" in compared.out
     made = cli("leaderboard", "--results", tmp_path, "--suite", "words", "--suite", "pocket")
@@ -61,8 +61,6 @@ def test_lists_of_other_commands_add_up(cli: Cli, tmp_path: Path) -> None:
     words = len(out.read_text(encoding="utf-8").splitlines())
     assert cli(*texts, "--tasks", "pocket-words", "--tasks", "pocket-pairs").code == 0
     assert len(out.read_text(encoding="utf-8").splitlines()) > words
-    packed = cli("pack", "--results", tmp_path, "--methods", "bag", "--methods", "bag:salt=1", "--keep")
-    assert "4 records" in packed.out
 
 
 def test_a_shell_leaves_out_names_that_are_typed_already() -> None:
@@ -153,7 +151,6 @@ def test_a_model_s_folder_is_measured_once(tiny_bert: Path, cli: Cli, tmp_path: 
     assert cli("run", "--methods", "random", "--seeds", 1, *words).code == 0
     for row in (f"{tiny_bert}:pooling=mean", "pretrained:tiny-bert:pooling=mean"):
         assert cli("compare", row, "random", "--results", tmp_path, "--tasks", "Pocket_Words").code == 0
-    assert "1 records" in cli("pack", "--results", tmp_path, "--tasks", "POCKET-WORDS", "--methods", "random").out
 
 
 @pytest.mark.usefixtures("fakes")

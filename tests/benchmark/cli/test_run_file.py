@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fakes import Cli
 
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.run.runfile import read_run_file, run_file_path
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, suite

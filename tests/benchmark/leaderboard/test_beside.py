@@ -11,7 +11,7 @@ from fakes import make_record
 
 from benchmark.leaderboard.beside import lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import PaperOptions, item
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.files import write_json
 

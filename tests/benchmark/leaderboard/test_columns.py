@@ -18,7 +18,7 @@ from benchmark.leaderboard.rows import About
 from benchmark.leaderboard.show import frame_of, html_of, text_of
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import table_files
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
 

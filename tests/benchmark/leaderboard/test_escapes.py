@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from zoo.progress import print_safe
 
 

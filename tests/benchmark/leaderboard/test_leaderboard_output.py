@@ -19,7 +19,7 @@ from benchmark.leaderboard.files import write_leaderboard
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import markdown, print_table, table_files
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError
 
@@ -82,7 +82,7 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
     assert "STS12" not in capsys.readouterr().out
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
-    with pytest.raises(MissingError, match="no scores"):
+    with pytest.raises(MissingError, match="no records"):
         write_leaderboard(tmp_path, tmp_path / "out", "words")
 
 

@@ -15,7 +15,7 @@ from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import _csv, markdown, print_table
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import Suite
 
 PAIRS = Suite(name="one", title="One", tasks=("WS-353-sim",), columns=("WS-353-sim",), dev="", corpus="")

@@ -12,7 +12,7 @@ import pytest
 from fakes import failed, make_record
 
 from benchmark.interop.mteb import TASKS, export_results, task_result
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
 from zoo.files import read_json

@@ -14,7 +14,7 @@ from benchmark.leaderboard.files import leaderboard_files
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, OPPOSITE, ledger, verdicts
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 
 FOLDER = Path(__file__).parents[3] / "leaderboards" / "zoo-small"

@@ -11,7 +11,7 @@ from scipy import stats
 
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import markdown
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks.suites import Suite
 
 MEN = Suite(name="one", title="One", tasks=("MEN",), columns=("MEN",), dev="", corpus="")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from fakes import failed, make_record
 
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 
 TASKS = ("SICK-R-regressor", "STS-B-regressor")
 PAIRS_EACH = 40

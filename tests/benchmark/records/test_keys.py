@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from benchmark.identity import Ingredients, _without_own_name, _without_own_text, cell_key, encoder_key
-from benchmark.records.schema import Record
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
 from zoo.identity import method_identity
 from zoo.recipe import SOURCES
 from zoo.registry import METHODS

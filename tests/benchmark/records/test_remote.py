@@ -14,9 +14,9 @@ import pytest
 from fakes import Cli, failed, make_record
 
 from benchmark.records import mirror
+from benchmark.records.folder import Records
 from benchmark.records.pack import pack
 from benchmark.records.remote import Remote, mirrored
-from benchmark.records.store import Records
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import address_of, is_address
 
@@ -222,7 +222,7 @@ def test_commands_read_an_address_and_write_tables_there(
     assert cli("leaderboard", "--results", address).code == 0
     assert memory.cat_file("/bucket/study/pocket.md") == (tmp_path / "tables" / "pocket.md").read_bytes()
     empty = cli("leaderboard", "--results", "memory://bucket/other")
-    assert empty.code == 1 and "no scores in memory://bucket/other; make some" in empty.err
+    assert empty.code == 1 and "no records in memory://bucket/other; make some" in empty.err
     refused = cli("pack", "--results", address)
     assert refused.code == 2 and "pack works on a folder of this machine, not on memory://bucket/study" in refused.err
 

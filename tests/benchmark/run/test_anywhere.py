@@ -17,8 +17,8 @@ from urllib.parse import quote
 import pytest
 from fakes import FITTED, Cli
 
+from benchmark.records.folder import Records
 from benchmark.records.remote import Remote
-from benchmark.records.store import Records
 from benchmark.run.executors import Job
 from benchmark.run.executors.here import runner_of, work
 from benchmark.run.options import RunOptions

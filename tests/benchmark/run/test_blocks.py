@@ -14,7 +14,7 @@ import pytest
 from fakes import Bag
 
 from benchmark.data.sources import DataSource
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.run import vectors
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.plan import Plan, Setting, make_plan, resolve_methods

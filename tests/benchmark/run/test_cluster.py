@@ -20,7 +20,7 @@ import pytest
 from fakes import Cli
 
 from benchmark import api
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.run.executors import Job, cluster, executor_of
 from benchmark.run.executors.board import Board, BoardProgress, News, ray_library, ray_messages
 from benchmark.run.executors.cluster import Ray

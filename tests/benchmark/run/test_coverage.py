@@ -14,16 +14,12 @@ from scipy import stats
 
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.identity import ingredients
-from benchmark.records.packed import read_pack
-from benchmark.records.schema import check_record
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from zoo.encoder import Runtime
 from zoo.errors import ContractError
-from zoo.methods.static import Static
 from zoo.methods.wordvectors import WordVectors
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -150,33 +146,6 @@ def test_the_bias_removal_table_comes_from_one_command(
     }
     assert answer.code == 1 and "no MLM head" in found["static-head"]["reason"]
     assert len({record["scores"]["main"] for record in found.values() if record["scores"]}) >= 4
-
-
-@pytest.mark.slow
-def test_old_records_stay_valid_and_static_ones_keep_their_keys() -> None:
-    """A field that came later stays out of the key at its default, and is in it at any other value."""
-    packs = [
-        pack for path in sorted(ROOT.glob("leaderboards/*/records.zip")) if (pack := read_pack(path.parent)) is not None
-    ]
-    if not packs:
-        pytest.skip("no leaderboards here")
-    checked = 0
-    for record in (json.loads(line) for pack in packs for line in pack.lines):
-        check_record(record, record["method"]["name"])
-        recipe = record["method"]["recipe"]
-        if not record["method"]["class"].endswith(".Static") or recipe["backbone"] != "zoo-mini":
-            continue  # keys of other backbones, from between the two later fields, hold `matrix`
-
-        def row_key(record: Any = record, **changes: Any) -> str:
-            made = Static.Recipe(**{**record["method"]["recipe"], **changes})
-            settings = {"corpus": None, "dev": None, "precision": record["precision"], "limit": record["limit"]}
-            return ingredients(Static, made, Static.traits(made), record["method"]["sources"], **settings).key()
-
-        assert row_key() == record["row_key"], record["method"]["name"]
-        if recipe["remove"] != "none":
-            assert row_key(frequent=36) != record["row_key"]
-        checked += 1
-    assert checked
 
 
 def test_a_file_of_vectors_has_to_have_every_text_of_a_task(cli: Cli, tmp_path: Path) -> None:

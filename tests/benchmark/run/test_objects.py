@@ -12,7 +12,7 @@ from fakes import Bag, Cli
 
 import benchmark
 import zoo
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.run.objects import method_of
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import Interrupted

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from fakes import Cli, make_record
-from test_identity import FAST, forget_code, records_of
+from fakes import Cli
+from test_identity import forget_code
 
 import benchmark.tasks.pocket as pocket
 from benchmark.identity import scorer_digest, sketch, sketch_difference
-from benchmark.records.conflicts import one_digest
-from benchmark.records.store import Records
+from benchmark.records.folder import Records
 from benchmark.tasks import TASKS
 from zoo.files import sha256_json
 
@@ -81,61 +78,6 @@ def test_the_digest_follows_metrics_not_comments(tmp_path: Path, monkeypatch: py
 def test_settings_of_a_task_are_of_its_scorer() -> None:
     digests = {name: scorer_digest(TASKS.get(name)) for name in ("MR", "MR-fast", "MR-exact", "CR")}
     assert len(set(digests.values())) == 4
-
-
-def test_a_plugin_tasks_edit_is_told_and_scored_again(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
-    """From cached vectors; before that its rows are not ranked with new ones."""
-    plugin, results = tmp_path / "task.py", tmp_path / "out"
-
-    def run(methods: str, code: str, *more: str) -> str:
-        plugin.write_text(code.replace("DAMAGED", "False"), encoding="utf-8")
-        forget_code()
-        TASKS._entries.pop("half", None)
-        words = ("--tasks", "half", "--precision", "fp32", "--embedding-cache", "1", "--results", results)
-        return cli("run", "--methods", methods, *words, "--plugin", plugin, *more).err
-
-    def scores() -> dict[str, float | None]:
-        shown = one_digest(Records(results).all())
-        return {r["method"]["name"]: r["scores"] and r["scores"]["main"] for r in shown}
-
-    run("bag,bag:salt=1,bag:salt=3", TASK)
-    assert "kept cells" not in run("bag", TASK.replace('"Half of one."', "# of one"))
-    edited = TASK.replace("0.5", "0.25")
-    assert "bag on half; --remeasure scores them again" in run("bag", edited)
-    run("bag:salt=2", edited)
-    assert scores() == {"bag": 0.5, "bag:salt=1": 0.5, "bag:salt=3": 0.5, "bag:salt=2": None}
-    monkeypatch.setattr("benchmark.run.vectors.VectorStore._encode", None)  # no text is encoded
-    assert "3 cells measured, 0 kept" in run("bag,bag:salt=1,bag:salt=3", edited, "--remeasure")
-    assert scores() == {"bag": 0.25, "bag:salt=1": 0.25, "bag:salt=2": 0.25, "bag:salt=3": 0.25}
-    forget_code()
-
-
-def test_scorers_that_agreed_are_one() -> None:
-    """Rows of another scorer are ranked once a cell was scored by both alike, and no cell otherwise."""
-    old, new = "1" * 64, "2" * 64
-
-    def row(name: str, scorer: str | None, scorers: dict[str, bool] | None = None) -> Any:
-        code = {"commit": None, "digest": "0" * 64} | ({} if scorer is None else {"scorer": scorer})
-        return make_record(name, code=code | ({"scorers": scorers} if scorers else {}))
-
-    rows = [row("a", old), row("b", old), row("c", new), row("d", None)]
-    alike, unlike = row("e", new, {old: True}), row("f", new, {old: False})
-    for more, expected in (([], "abd"), ([alike], "abcde"), ([alike, unlike], "cdef"), ([unlike], "cdf")):
-        for ordered in itertools.permutations([*rows, *more]):
-            left = one_digest(ordered)
-            assert "".join(sorted(r["method"]["name"] for r in left if r["status"] == "ok")) == expected
-    (reason,) = {r["reason"] for r in one_digest(rows) if r["status"] != "ok"}
-    assert reason is not None and reason.startswith("conflict: pocket-pairs was scored by other code (sha256 22222222)")
-
-
-def test_the_record_says_whether_scorers_agree(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
-    words = ("run", "--methods", "bag", *FAST, "--results", tmp_path)
-    assert cli(*words).code == 0
-    (first,) = records_of(tmp_path)
-    monkeypatch.setattr("benchmark.run.plan.scorer_digest", lambda task: "e" * 64)
-    assert cli(*words, "--remeasure").code == 0
-    (again,) = records_of(tmp_path)
-    assert again["code"]["scorers"] == {first["code"]["scorer"]: True} and again["code"]["scorer"] == "e" * 64
 
 
 def test_a_score_of_changed_data_is_not_current(cli: Cli, fakes: None, tmp_path: Path) -> None:

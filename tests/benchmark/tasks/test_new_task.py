@@ -37,7 +37,7 @@ tasks:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree with the file of a data set, and the data beside it."""
     tree = tmp_path_factory.mktemp("tree") / "project"
-    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "models", "records.zip", "site"))
+    shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(".*", "__pycache__", "models", "*.parquet", "site"))
     (tree / "zoo" / "models").symlink_to(ROOT / "zoo" / "models")
     (tree / "data" / "words").mkdir(parents=True)
     (tree / "data" / "words" / "four.txt").write_text(PAIRS, encoding="utf-8")

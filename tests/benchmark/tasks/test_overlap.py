@@ -18,9 +18,9 @@ from benchmark.leaderboard.conditions import conditions
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import markdown
+from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
-from benchmark.records.schema import parse_record
-from benchmark.records.store import Records
+from benchmark.records.record import parse_record
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import DevOverlap, PairsData
 from benchmark.tasks.find_overlap import known_overlap
@@ -209,7 +209,7 @@ def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None,
 @pytest.mark.slow
 def test_a_development_set_that_is_none(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """A wrong name, a task without development pairs, and data that is not here: nothing takes their place."""
-    run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--results", tmp_path)
+    run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--out", tmp_path)
     for name, code, text in (
         ("stsb-dev-disjont", 2, "Did you mean 'stsb-dev-disjoint'"),
         ("pocket-topics", 2, "has no development pairs"),

@@ -1,6 +1,6 @@
 """A results folder: one JSON record per cell, loose or packed, written atomically, validated on writing and reading.
 
-A run writes loose records; `zoo-bench pack` joins them into one file. Every reader reads both, also beside each other.
+A run writes loose records; `zoo-bench pack` joins them into two Parquet files. Every reader reads both.
 Reading renames nothing and needs no write permission. Only a run (`set_aside=True`) moves a damaged record aside.
 """
 
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmark.records.conflicts import StoredRecord, cell_of, settled
-from benchmark.records.packed import RECORDS, Pack, check_pairs, read_pack
-from benchmark.records.schema import (
+from benchmark.records.packed import RECORDS, Packed, check_pairs, read_packed
+from benchmark.records.record import (
     MOST_BYTES,
     NewerRecordError,
     Record,
@@ -36,10 +36,8 @@ from zoo.paths import is_file
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
-    from benchmark.records.index import Index
     from benchmark.tasks.base import PairScores
 
-LEAST_INDEXED = 1_000  # loose records in a folder that has an index; fewer are read as quickly without
 _PAIRS_SPARE = 4096  # bytes that a pair file may have beside its numbers
 _MANY_PAIRS = 1 << 20  # pairs that a file may hold, unless its record states more
 
@@ -52,25 +50,20 @@ class UnreadableError(CorruptError):
 class Records:
     """A folder of records; `corrupt` lists the files that reading left out, each with a sentence that says why.
 
-    If the folder has a pack and that is damaged, every method raises CorruptError.
+    If packed records are damaged, every method raises CorruptError.
     """
 
     folder: Path
     set_aside: bool = False  # True: a damaged record is renamed to *.corrupt when its cell is read
-    indexed: bool = True  # False: `all` opens every file, also those that have not changed since they were read
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
-    _pack: tuple[object, Pack | None] = field(default=(None, None), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if is_file(self.folder):
             raise UsageError(f"{self.folder} is a file; give a results folder.")
 
-    def packed(self) -> Pack | None:
-        """Return the folder's pack (None: there is none), which is read again when its file has changed."""
-        state = state_of(self.folder / RECORDS)
-        if not state or self._pack[0] != state:
-            self._pack = (state, read_pack(self.folder))
-        return self._pack[1]
+    def packed(self) -> Packed | None:
+        """Return the folder's packed records, or None where there are none."""
+        return read_packed(self.folder)
 
     def path(self, name: str, task: str, key: str) -> Path:
         """Return where the record of a cell lies: by method, then task and the start of its key."""
@@ -103,7 +96,7 @@ class Records:
         return None
 
     def _packed_of(self, cell: tuple[str, str, str]) -> list[tuple[Record, str]]:
-        """Return the packed records of a cell, each with the sha256 of its line."""
+        """Return the packed records of a cell, each with the sha256 of its JSON."""
         pack = self.packed()
         return [] if pack is None else [(r, digest) for r, digest in pack.with_key(cell[2]) if cell_of(r) == cell]
 
@@ -193,17 +186,10 @@ class Records:
 
         A cell whose records contradict each other is returned as failed, with the reason.
         """
-        index = None
-        if self.indexed and sum(1 for _ in (self.folder / "records").glob("*/*.json")) >= LEAST_INDEXED:
-            from benchmark.records.index import Index
-
-            index = Index(self.folder)
         with pause_garbage_collection():
-            # Loose records first: a record that is packed while they are listed is then found in the pack.
-            records, conflicts = settled([*self.loose(index), *self._from_pack()])
+            # Loose records first: a record that is packed while they are listed is then found among the packed ones.
+            records, conflicts = settled([*self.loose(), *self._from_pack()])
             records.sort(key=self.place)
-        if index is not None:
-            index.write()
         self.corrupt += [(self.folder, sentence) for sentence in conflicts]
         asides = sorted((self.folder / "records").glob("*/*.json.corrupt"))
         there = {self.place(record) for record in records} if asides else set()
@@ -225,20 +211,12 @@ class Records:
                     found.setdefault(str(error), self.pairs_file(record) or self.folder / RECORDS)
         return [(path, reason) for reason, path in found.items()]
 
-    def loose(self, index: Index | None = None) -> Iterator[StoredRecord]:
-        """Yield the records in files of their own; those that cannot be read are added to `corrupt`.
-
-        With `index`, files that it knows are not opened, and the others are added to it.
-        """
+    def loose(self) -> Iterator[StoredRecord]:
+        """Yield the records in files of their own; those that cannot be read are added to `corrupt`."""
         folders = sorted((self.folder / "records").glob("*"))
         for path in (path for of_method in folders for path in sorted(of_method.glob("*.json"))):
-            place = f"records/{path.parent.name}/{path.name}"
             try:
-                if index is None:
-                    yield StoredRecord(_read(path), place)
-                else:
-                    state = state_of(path)
-                    yield StoredRecord(index.record(place, state) or index.add(place, state, _read(path)), place)
+                yield StoredRecord(_read(path), f"records/{path.parent.name}/{path.name}")
             except MissingError:  # packed or set aside by another process since the folder was listed
                 continue
             except CorruptError as error:
@@ -254,7 +232,7 @@ class Records:
 
     def _from_pack(self) -> Iterator[StoredRecord]:
         pack = self.packed()
-        for number in range(len(pack.lines) if pack else 0):
+        for number in range(len(pack.texts) if pack else 0):
             assert pack is not None
             try:
                 yield StoredRecord(pack.record(number), RECORDS, pack.digest(number))
@@ -279,15 +257,6 @@ def read_records(store: Records) -> list[Record]:
     for _, reason in store.corrupt:
         print_safe(f"zoo-bench: record left out: {reason}", sys.stderr)
     return found
-
-
-def state_of(path: Path) -> list[int]:
-    """Return what tells a changed file from the one that was read: size, times, inode; [] where it cannot be read."""
-    try:
-        status = path.stat()
-    except OSError:
-        return []
-    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
 def _read(path: Path) -> Record:

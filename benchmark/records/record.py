@@ -1,31 +1,29 @@
-"""The schema of a record (one measured cell), for the type checker and for checking files.
+"""A record (one measured cell): the type that readers use, and that every file is checked against.
 
-`Record` and its parts are TypedDicts: plain dictionaries at run time, whose keys mypy checks in every reader.
-`record.schema.json` states the same for files, with bounds; `parse_record` accepts nothing else.
+`Record` and its parts are TypedDicts: plain dictionaries at run time, whose keys mypy checks in every reader. msgspec
+checks values against the same types; keys that they do not name, such as a task's own scores, are kept as they are.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 import math
-from collections.abc import Callable, Mapping
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal, NoReturn, NotRequired, TypedDict, TypeGuard
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, TypeGuard
+
+import msgspec
 
 from benchmark.tasks.loaded import TaskIdentity
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_json
 
-SCHEMA = Path(__file__).with_name("record.schema.json")
 SCHEMA_VERSION = 1
-
 MOST_BYTES = 1 << 24  # of a record's JSON; the largest one that a run has written has 40 kB
-_DEEPEST = 40  # levels of nested lists and objects; a run writes seven
-_LARGEST = 1e100  # the largest number allowed: sums and squares of such numbers are finite too
 
 Status = Literal["ok", "failed", "n/a"]
+Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+Name = Annotated[str, msgspec.Meta(min_length=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Score = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 
 
 class Source(TypedDict, total=False):
@@ -67,7 +65,7 @@ class TunedPart(TypedDict):
 MethodPart = TypedDict(
     "MethodPart",
     {
-        "name": str,
+        "name": Name,
         "recipe_name": NotRequired[str],  # the recipe's own name, where `name` is a label
         "tuned": NotRequired[TunedPart],  # how its settings were chosen; absent: the recipe's are not tuned
         "class": str,
@@ -82,8 +80,8 @@ MethodPart = TypedDict(
 class TaskPart(TaskIdentity):
     """The task as it was measured."""
 
-    source: str | None
-    rows: int | None
+    source: Annotated[str, msgspec.Meta(pattern="^(folder|cache|hub|bundled)$")] | None
+    rows: Count | None
 
 
 class Correlation(TypedDict):
@@ -96,21 +94,21 @@ class Correlation(TypedDict):
 class ScoresPart(TypedDict):
     """What the task measured, as fractions; `main` is None with a `reason`. Tasks add keys of their own."""
 
-    main: float | None
+    main: Score | None
     main_metric: str
     reason: str | None
     all: NotRequired[Correlation]
     mean: NotRequired[Correlation]
     wmean: NotRequired[Correlation]
-    subsets: NotRequired[dict[str, Correlation]]
+    subsets: NotRequired[dict[str, dict[str, Any]]]
 
 
 class PairsPart(TypedDict):
     """The file with the predicted and the gold score of each pair; records that share `gold_sha256` are comparable."""
 
-    file: str
-    sha256: str
-    gold_sha256: str
+    file: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._=-]{1,171}\.pairs\.safetensors\.gz$")]
+    sha256: Sha256  # of the file
+    gold_sha256: Sha256  # of the gold scores as float32
 
 
 class Coverage(TypedDict):
@@ -200,13 +198,10 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict):
-    """The code that made the score: the commit of a source checkout, and digests of the method's code and the scorer's.
-
-    `scorers` says of other scorers that measured this cell before whether their scores were the same.
-    """
+    """The code that made the score: the commit of a source checkout, "+" where files differ; None when installed."""
 
     commit: str | None
-    digest: str
+    digest: NotRequired[str]
     scorer: NotRequired[str]
     scorers: NotRequired[dict[str, bool]]
 
@@ -221,26 +216,26 @@ class RunFilePart(TypedDict):
 class Record(TypedDict):
     """One measured cell. Scores are fractions, not x100."""
 
-    schema: int
+    schema: Annotated[int, msgspec.Meta(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
     protocol: int
-    key: str  # of the cell: the ingredients that benchmark.identity names; `code` says what else made the score
-    encoder_key: str  # of the (trained) encoder, seed included
-    row_key: str  # depends on neither task nor seed: the records of one table row share it
+    key: Sha256  # of the cell: the ingredients that benchmark.identity names; `code` says what else made the score
+    encoder_key: Sha256  # of the (trained) encoder, seed included
+    row_key: Sha256  # depends on neither task nor seed: the records of one table row share it
     status: Status
     reason: str | None
     method: MethodPart
     task: TaskPart
-    seed: int | None
+    seed: Count | None
     seeds: NotRequired[int]  # how many seeds, from 0, the run planned for this row
-    precision: str
-    limit: int | None
+    precision: Annotated[str, msgspec.Meta(pattern="^(fp32|bf16)$")]
+    limit: Count | None
     scores: ScoresPart | None
     training: TrainingPart | None
     encoding: Encoding | None
     facts: dict[str, Any]
     environment: Environment
-    started: str
-    seconds: float
+    started: Annotated[str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]  # UTC
+    seconds: Annotated[float, msgspec.Meta(ge=0)]
     version: str
     command: list[str]
     coverage: NotRequired[Coverage | None]
@@ -275,104 +270,40 @@ class NewerRecordError(CorruptError):
     """An undamaged record of a schema that this version does not know; its file is left as it is."""
 
 
-@functools.cache
-def _validator() -> Callable[[object], Mapping[str, Any]]:
-    import fastjsonschema  # compiles the schema, which makes checking thousands of records fast
-
-    # It knows drafts up to 7; the schema uses nothing that is newer.
-    schema = json.loads(SCHEMA.read_text(encoding="utf-8")) | {"$schema": "http://json-schema.org/draft-07/schema#"}
-    check: Callable[[object], Mapping[str, Any]] = fastjsonschema.compile(schema, use_default=False)
-    return check
-
-
 def check_record(record: object, where: str) -> TypeGuard[Record]:
-    """Raise CorruptError unless `record` follows the schema; names the first place that does not.
+    """Raise CorruptError unless `record` is one; names the first place that is wrong.
 
     NewerRecordError: a later version of zoo-bench wrote it.
     """
-    import fastjsonschema
-
     if isinstance(record, dict) and isinstance(schema := record.get("schema"), int) and schema > SCHEMA_VERSION:
-        version = stated if isinstance(stated := record.get("version"), str) else "a later version"
         raise NewerRecordError(
             f"{where}: a record of schema {schema}, and this version reads up to {SCHEMA_VERSION}; zoo-bench"
-            f" {version[:40]}, which wrote it, reads it. It is left as it is."
+            f" {str(record.get('version'))[:40]}, which wrote it, reads it. It is left as it is."
         )
     try:
-        started = _validator()(record)["started"]
-    except fastjsonschema.JsonSchemaValueException as error:
-        place = "/".join(map(str, error.path[1:])) or "the record"
-        message = str(error.message).removeprefix(f"{error.name} ")
-        raise CorruptError(f"{where}: {place[:100]}: {message[:200]}.") from error
-    except RecursionError as error:
-        raise CorruptError(f"{where}: lists or objects inside each other more than {_DEEPEST} deep.") from error
-    try:
-        datetime.fromisoformat(started)
-    except ValueError as error:
-        raise CorruptError(f"{where}: started: no such time ({started}).") from error
+        checked = msgspec.convert(record, Record)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise CorruptError(f"{where}: {str(error)[:300]}.") from error
+    if checked["status"] == "ok" and (checked["scores"] is None or checked["scores"]["main"] is None):
+        raise CorruptError(f"{where}: its status is ok, and it has no score.")
     return True
 
 
-def parse_record(content: bytes, where: str) -> Record:
+def parse_record(content: bytes | str, where: str) -> Record:
     """Return the record that JSON states; raises CorruptError, or NewerRecordError, naming `where`.
 
     If the record has the field `sha256` over its other fields, that is checked; a record without it is read too.
     """
     try:
-        text = content.decode("utf-8")
-        record = _DECODER.decode(text)
-        if "\\u" in text:  # JSON can escape half of a surrogate pair, which cannot be written to a file again
-            json.dumps(record, ensure_ascii=False).encode("utf-8")
-        deep = text.count("{") + text.count("[") > _DEEPEST and _depth(record) > _DEEPEST
-    except UnicodeEncodeError as error:
-        raise CorruptError(f"{where}: half of a surrogate pair, which is no text.") from error
-    except UnicodeDecodeError as error:
-        raise CorruptError(f"{where} is not UTF-8 text (byte {error.start}).") from error
-    except ValueError as error:
+        record = msgspec.json.decode(content)
+        said = record.pop("sha256", None) if isinstance(record, dict) else None
+        whole = said is None or said == sha256_json(record)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise CorruptError(f"{where} is not valid JSON ({error}).") from error
-    except RecursionError:
-        deep = True
-    if deep:
-        raise CorruptError(f"{where}: lists or objects inside each other more than {_DEEPEST} deep.")
-    said = record.pop("sha256", None) if isinstance(record, dict) else None
-    if said is not None and said != sha256_json(record):
+    if not whole:
         raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)
     return record
-
-
-def _number(text: str) -> float:
-    value = float(text)
-    if -_LARGEST < value < _LARGEST:
-        return value
-    raise ValueError(f"{text[:20]} is too large a number")
-
-
-def _whole(text: str) -> int:
-    if len(text) > 20:
-        raise ValueError(f"{text[:20]}... is too large a number")
-    return int(text)
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not standard JSON")
-
-
-_DECODER = json.JSONDecoder(parse_float=_number, parse_int=_whole, parse_constant=_constant)
-
-
-def _depth(value: object) -> int:
-    """Return the nesting depth of lists and objects, computed without recursion."""
-    deepest, level = 0, [value]
-    while level:
-        deepest += 1
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer if isinstance(outer, list) else ())
-            if isinstance(inner, dict | list)
-        ]
-    return deepest
 
 
 def scores_of(record: Record) -> ScoresPart:
