@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 SEED = 1000  # of every trial: trials of one study differ by their settings alone
 PARTS = 4  # evaluations of a trial's training; after each it may be pruned
 BEFORE_PRUNING = 4  # trials that are never pruned
-DEFAULT_SPACE: Mapping[str, object] = {  # of a recipe that states none, for the keys that it has
+DEFAULT_SPACE: Mapping[str, object] = {  # of a recipe that states none; the passes over the text stay the recipe's own
     "learning_rate": "0.25x..16x:log",
     "temperature": "0.02..0.5:log",
-    "batch_size": [32, 64, 128],
-    "epochs": [1, 2, 3],
+    "batch_size": [64, 128, 256],
 }
 _RANGE = re.compile(r"([\d.e+-]+?)(x?)\.\.([\d.e+-]+?)(x?)(:log)?")
 
@@ -122,8 +121,13 @@ def space_of(recipe: Any, stated: Mapping[str, object], where: str) -> dict[str,
 
 
 def default_space(recipe: Any) -> dict[str, object]:
-    """Return the part of DEFAULT_SPACE whose keys the recipe has and does not leave open."""
-    return {key: given for key, given in DEFAULT_SPACE.items() if getattr(recipe, key, None) is not None}
+    """Return the part of DEFAULT_SPACE whose keys the recipe has and does not leave open, its own values included."""
+    own = {key: value for key in DEFAULT_SPACE if (value := getattr(recipe, key, None)) is not None}
+    return {
+        key: sorted({*given, own[key]}) if isinstance(given, list) else given
+        for key, given in DEFAULT_SPACE.items()
+        if key in own
+    }
 
 
 def typed_space(items: Sequence[str]) -> dict[str, object]:

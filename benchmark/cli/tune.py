@@ -35,7 +35,7 @@ from benchmark.run.options import BOUNDS, RunOptions
     multiple=True,
     metavar="KEY=SPACE",
     help="learning_rate=1e-5..3e-4:log, epochs=1..3 or batch_size=[32,64]; repeatable [default: the recipe's space,"
-    " else rate, temperature, batch size and epochs].",
+    " else rate, temperature and batch size].",
 )
 @click.option("--backbone", help="Bundled name, folder or hub id, for every recipe that leaves it open.")
 @click.option("--corpus", help="Text to train on, as for `run`.")

@@ -53,7 +53,8 @@ def test_typed_spaces() -> None:
 
 
 def test_keys_that_a_recipe_lacks_or_leaves_open_are_not_tuned() -> None:
-    assert set(default_space(recipe())) == {"learning_rate", "temperature", "batch_size", "epochs"}
+    assert set(default_space(recipe())) == {"learning_rate", "temperature", "batch_size"}
+    assert default_space(recipe("ct"))["batch_size"] == [16, 64, 128, 256]
     assert default_space(recipe("avg-last")) == {}
 
 
