@@ -55,7 +55,7 @@ def weights(folder: Path, *, tiny: bool) -> str:
     return str(folder)
 
 
-def made(method: str, backbone: str, device: str, precision: str, *, tiny: bool) -> Any:
+def made(method: str, backbone: str, device: str, precision: str, *, tiny: bool, batch: int = 64) -> Any:
     """Return an untrained encoder of a method with its own settings, one epoch and no evaluation."""
     import dataclasses
 
@@ -63,7 +63,7 @@ def made(method: str, backbone: str, device: str, precision: str, *, tiny: bool)
     from zoo.recipe import all_recipes
 
     cls, recipe = all_recipes()[method].resolve()
-    wanted = {"backbone": backbone, "batch_size": 64, "epochs": 1, "eval_every": 10**9} | (
+    wanted = {"backbone": backbone, "batch_size": batch, "epochs": 1, "eval_every": 10**9} | (
         {"pseudo_tokens": 8, "queue_size": 64, "heads": 2} if tiny else {}
     )
     own = {field.name for field in dataclasses.fields(recipe)}

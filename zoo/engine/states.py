@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
+from zoo.engine.host import host_of, to_device
 from zoo.engine.linear import linear
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
@@ -101,14 +102,15 @@ class Rows:
     @classmethod
     def of(cls, mask: torch.Tensor) -> Rows:
         """Return the packing of the rows of an attention mask (n, length)."""
-        lengths = mask.sum(1)
-        padded = mask == 0
+        known, device = host_of(mask), mask.device
+        lengths = known.sum(1)
+        padded = known == 0
         bias = None
         if bool(padded.any()):
-            bias = torch.zeros(padded.shape, device=mask.device).masked_fill_(padded, float("-inf"))[:, None, None, :]
-        tokens, padding = mask.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
+            bias = torch.zeros(padded.shape, device=device).masked_fill_(mask == 0, float("-inf"))[:, None, None, :]
+        tokens, padding = known.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
         tokens = torch.cat([tokens, padding[: packed_size(len(tokens), mask.numel()) - len(tokens)]])
-        return cls(mask, tokens, lengths.cumsum(0) - lengths, bias)
+        return cls(mask, to_device(tokens, device), to_device(lengths.cumsum(0) - lengths, device), bias)
 
     def take(self, states: torch.Tensor) -> torch.Tensor:
         """Padded states (n, length, dim) -> packed states (total, dim)."""

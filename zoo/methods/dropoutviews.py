@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from typing_extensions import TypeVar
 
+from zoo.engine.host import changed
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.training.loop import Objective
@@ -24,7 +25,7 @@ class DropoutViewsObjective(Objective):
 
     def embed(self, *collated: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Token ids and mask (n, length) first -> two views (n, dim), which alternate in the pass, as SimCSE's do."""
-        ids, mask = (part.repeat_interleave(2, 0) for part in collated[:2])
+        ids, mask = (changed(part, lambda rows: rows.repeat_interleave(2, 0)) for part in collated[:2])
         vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).unflatten(0, (-1, 2)).unbind(1)
         return vectors
 

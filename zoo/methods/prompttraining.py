@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import nn
 
+from zoo.engine.host import changed
 from zoo.engine.states import token_states
 from zoo.methods.simcse import SimCSERecipe
 from zoo.modules.pooler import TrainedPooler
@@ -82,7 +83,8 @@ class PromptPooler(TrainedPooler):
         k, lengths = len(self.prompts), attention_mask.sum(1)
         at = torch.stack([prompt.mask_positions(lengths[i::k]) for i, prompt in enumerate(self.prompts)], dim=1)
         h = self.states(input_ids, attention_mask, at.flatten())
-        views = [self._view(prompt, h[i::k], attention_mask[i::k]) for i, prompt in enumerate(self.prompts)]
+        masks = [changed(attention_mask, lambda mask, i=i: mask[i::k]) for i in range(k)]  # type: ignore[misc]
+        views = [self._view(prompt, h[i::k], masks[i]) for i, prompt in enumerate(self.prompts)]
         return torch.stack(views, dim=1).flatten(0, 1)
 
     def states(self, input_ids: torch.Tensor, attention_mask: torch.Tensor, at: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from zoo.encoder import Corpus, Run, Traits
+from zoo.engine.host import changed
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
@@ -65,8 +66,10 @@ class SimCSEObjective(Objective):
         """
         n, views, length = input_ids.shape
         if views == 1:
-            input_ids, attention_mask, views = input_ids.repeat(1, 2, 1), attention_mask.repeat(1, 2, 1), 2
-        ids, mask = input_ids.reshape(n * views, length), attention_mask.reshape(n * views, length)
+            input_ids, views = input_ids.repeat(1, 2, 1), 2
+            attention_mask = changed(attention_mask, lambda mask: mask.repeat(1, 2, 1))
+        ids = input_ids.reshape(n * views, length)
+        mask = changed(attention_mask, lambda mask: mask.reshape(n * views, length))
         vectors: tuple[torch.Tensor, ...] = self.pooler(ids, mask).view(n, views, -1).unbind(1)
         if self.mlm is None:
             return vectors

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from zoo.engine.backbone import Backbone
+from zoo.engine.host import host_of, to_device
 from zoo.engine.mlm_head import transform_of
 from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, tokenise
@@ -185,13 +186,13 @@ class BoundTemplate:
         Sentences of equal length share one row of the forward pass, and therefore one dropout mask in training, as in
         the released code.
         """
-        sentences = attention_mask.sum(1) - len(self)
+        device = attention_mask.device
+        sentences = host_of(attention_mask).sum(1) - len(self)
         lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-        ids = torch.tensor(self.alone, device=attention_mask.device).expand(len(lengths), -1)
-        states = model(
-            input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=self.position_ids(lengths, first)
-        ).last_hidden_state
-        biases: torch.Tensor = states[:, self.mask].float()[which]
+        ids = to_device(torch.tensor(self.alone).expand(len(lengths), -1), device)
+        positions = to_device(self.position_ids(lengths, first), device)
+        states = model(input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=positions).last_hidden_state
+        biases: torch.Tensor = states[:, self.mask].float()[to_device(which, device)]
         return biases
 
 

@@ -144,6 +144,7 @@ class PretrainTraining(Training):
         before, now = self.tokens_after(self.step - 1), self.tokens_after(self.step)
         for tokens in self.keep_at:
             if before < tokens <= now:
+                self._read()
                 self.keep(tokens, self)
 
     def _evaluate(self) -> None:

@@ -21,6 +21,7 @@ from torch import nn
 from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import out_of_memory
 from zoo.engine.dropout import cheapen_dropout
+from zoo.engine.host import to_device
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
@@ -103,6 +104,8 @@ class Training:
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
         self.last_loss = math.nan
+        # Steps whose loss and gradient's norm are still on the device: its number, sentences, rate, losses and norm.
+        self._unread: list[tuple[int, list[int], float, list[torch.Tensor], torch.Tensor]] = []
         self.seconds_before = 0.0
         self.files = TrainingFolder(run.folder, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
@@ -139,7 +142,7 @@ class Training:
             while self.step < self.total_steps:
                 self._stop_if_asked()
                 batch = self.batch(self.step)
-                self.last_loss = self.one_step(batch)
+                self.one_step(batch)
                 self.step += 1
                 elapsed = time.monotonic() - started
                 rate = (self.step - first_step) * self.settings.batch_size / max(elapsed, 1e-9)
@@ -172,34 +175,25 @@ class Training:
         return self._order[1][index * self.settings.batch_size : (index + 1) * self.settings.batch_size]
 
     def one_step(self, rows: NDArray[np.int64]) -> float:
-        """Update the weights on these rows; return the loss."""
+        """Update the weights on these rows; return the last loss that was read, on a CPU that of this step."""
         try:
-            value = 0.0
+            losses = []
             for part in np.array_split(rows, min(self.settings.accumulate, len(rows))):
-                tensors = [t.to(self.device, non_blocking=True) for t in self.collate(part)]
+                tensors = [to_device(t, self.device) for t in self.collate(part)]
                 share = len(part) / len(rows)
                 if self.settings.chunk_rows is not None:
-                    value += self._cached_step(tensors, share, self.settings.chunk_rows)
+                    losses.append(self._cached_step(tensors, share, self.settings.chunk_rows))
                     continue
                 with self._autocast():
                     loss = self.objective(*tensors).float() * share
-                value += float(loss.detach())
-                if math.isfinite(value):
-                    loss.backward()
-            if not math.isfinite(value):
-                raise TrainingError(
-                    f"the loss is {value} at step {self.step} (batch of sentences {rows[:4].tolist()} ..., learning"
-                    f" rate {self.scheduler.get_last_lr()[0]:.2e}); the last good checkpoint is kept. Lower"
-                    " learning_rate, or use --precision fp32."
-                )
-            norm = float(nn.utils.clip_grad_norm_(self.objective.parameters(), self.settings.max_grad_norm))
-            if not math.isfinite(norm):  # a step would make every weight NaN, and the next checkpoint would store them
-                self.optimizer.zero_grad(set_to_none=True)
-                raise TrainingError(
-                    f"the gradient's norm is {norm} at step {self.step} though the loss is {value:.4g} (batch of"
-                    f" sentences {rows[:4].tolist()} ...); no weight was changed and the last good checkpoint is kept."
-                    " Lower learning_rate, or use --precision fp32."
-                )
+                losses.append(loss.detach())
+                loss.backward()
+            norm = nn.utils.clip_grad_norm_(
+                self.objective.parameters(), self.settings.max_grad_norm, foreach=self.device.type != "cpu" or None
+            )
+            self._unread.append((self.step, rows[:4].tolist(), float(self.scheduler.get_last_lr()[0]), losses, norm))
+            if self.device.type == "cpu":  # a GPU would have to finish the step first
+                self._read()
             self.optimizer.step()
             self.scheduler.step()
             self.optimizer.zero_grad(set_to_none=True)
@@ -212,9 +206,31 @@ class Training:
                 ) from error
             raise
         self.objective.after_step()
-        return value
+        return self.last_loss
 
-    def _cached_step(self, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> float:
+    def _read(self) -> None:
+        """Read the losses and norms of the last steps in one wait; raises TrainingError if one is not finite."""
+        unread, self._unread = self._unread, []
+        if not unread:
+            return
+        values = iter(torch.stack([v.float() for *_, losses, norm in unread for v in (*losses, norm)]).tolist())
+        for step, rows, rate, losses, _ in unread:
+            self.last_loss, norm = sum(next(values) for _ in losses), next(values)
+            if math.isfinite(self.last_loss) and math.isfinite(norm):
+                continue
+            self.optimizer.zero_grad(set_to_none=True)
+            if math.isfinite(self.last_loss):
+                what, unchanged = f"the gradient's norm is {norm}", f"though the loss is {self.last_loss:.4g} "
+            else:
+                what, unchanged = f"the loss is {self.last_loss}", ""
+            # On a CPU this step has not been made; elsewhere no checkpoint has been written since.
+            kept = "no weight was changed and " if self.device.type == "cpu" else ""
+            raise TrainingError(
+                f"{what} at step {step} {unchanged}(batch of sentences {rows} ..., learning rate {rate:.2e});"
+                f" {kept}the last good checkpoint is kept. Lower learning_rate, or use --precision fp32."
+            )
+
+    def _cached_step(self, tensors: list[torch.Tensor], share: float, chunk_rows: int) -> torch.Tensor:
         """Add the gradient of the whole batch with activations of one chunk at a time (Gao et al. 2021, section 3)."""
         chunks = list(zip(*(torch.split(t, chunk_rows) for t in tensors), strict=True))
         states, embedded = [], []
@@ -225,9 +241,6 @@ class Training:
         vectors = [torch.cat(column).requires_grad_() for column in zip(*embedded, strict=True)]
         with self._autocast():
             loss = self.objective.contrast(*vectors) * share
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            return value
         loss.backward()  # type: ignore[no-untyped-call]
         gradients = [torch.zeros_like(v) if v.grad is None else v.grad for v in vectors]
         wanted = zip(*(torch.split(gradient, chunk_rows) for gradient in gradients), strict=True)
@@ -237,11 +250,12 @@ class Training:
                 again = self.objective.embed(*chunk)
             pairs = [(a, g) for a, g in zip(again, grads, strict=True) if a.requires_grad]
             torch.autograd.backward([a for a, _ in pairs], [g.to(a.dtype) for a, g in pairs])
-        return value
+        return loss.detach()
 
     def after_step(self) -> None:
         """Log, evaluate on the development set and save a checkpoint, each if it is due."""
         if self.step % self.settings.log_every == 0 or self.step == self.total_steps:
+            self._read()
             self._log(loss=self.last_loss, learning_rate=float(self.scheduler.get_last_lr()[0]))
         step, end = self.step, self.total_steps
         if self.settings.eval_within_epochs:
@@ -261,6 +275,7 @@ class Training:
 
     def _evaluate(self) -> None:
         assert self.dev_score is not None
+        self._read()
         with undisturbed(self.objective):
             self.backbone.eval()
             result = self.dev_score()
@@ -291,6 +306,7 @@ class Training:
             self.run_.log_values(self.step, values)
 
     def _save(self) -> None:
+        self._read()
         self.last_saved = time.monotonic()
         if self.run_.folder is None:
             return

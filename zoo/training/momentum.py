@@ -9,8 +9,8 @@ from torch import nn
 @torch.no_grad()
 def momentum_update(key: nn.Module, query: nn.Module, momentum: float) -> None:
     """theta_k <- momentum * theta_k + (1 - momentum) * theta_q, over all parameters."""
-    for key_parameter, query_parameter in zip(key.parameters(), query.parameters(), strict=True):
-        key_parameter.lerp_(query_parameter.to(key_parameter.dtype), 1.0 - momentum)
+    pairs = list(zip(key.parameters(), query.parameters(), strict=True))
+    torch._foreach_lerp_([k for k, _ in pairs], [q.to(k.dtype) for k, q in pairs], 1.0 - momentum)
 
 
 def freeze(module: nn.Module) -> nn.Module:
@@ -30,15 +30,24 @@ class Queue(nn.Module):
         super().__init__()
         self.register_buffer("keys", torch.zeros(size, dim))
         self.register_buffer("filled", torch.zeros((), dtype=torch.int64))
+        self.count: int | None = 0  # `filled` on the host; None until it is read after a checkpoint
+        self.register_load_state_dict_post_hook(_forget_count)  # type: ignore[no-untyped-call]
 
     def held(self) -> torch.Tensor:
         """Return the keys in the queue (<= size, dim), newest batch first."""
-        return self.keys[: int(self.filled)]
+        if self.count is None:
+            self.count = int(self.filled)
+        return self.keys[: self.count]
 
     @torch.no_grad()
     def push(self, keys: torch.Tensor) -> torch.Tensor:
         """Add a batch (n, dim) in front, drop the oldest keys, and return all keys (<= size, dim), this batch first."""
         held = torch.cat([keys.detach().float(), self.held()])[: len(self.keys)]
-        self.filled.fill_(len(held))
+        self.count = len(held)
+        self.filled.fill_(self.count)
         self.keys[: len(held)] = held
         return held
+
+
+def _forget_count(queue: nn.Module, _: object) -> None:
+    queue.count = None  # type: ignore[assignment]

@@ -37,7 +37,7 @@ class TransformersAdamW(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every weight that has a gradient."""
         for group in self.param_groups:
-            first, second = group["betas"]
+            alike: dict[object, list[torch.Tensor]] = {}  # weights that are updated by the same kernels
             for weight in group["params"]:
                 if weight.grad is None:
                     continue
@@ -45,15 +45,28 @@ class TransformersAdamW(torch.optim.Optimizer):
                 if not state:
                     state |= {"step": 0, "exp_avg": torch.zeros_like(weight), "exp_avg_sq": torch.zeros_like(weight)}
                 state["step"] += 1
-                mean, square = state["exp_avg"], state["exp_avg_sq"]
-                mean.lerp_(weight.grad, 1 - first)
-                square.mul_(second).addcmul_(weight.grad, weight.grad, value=1 - second)
-                rate = group["lr"]
-                if group["correct_bias"]:
-                    rate *= math.sqrt(1 - second ** state["step"]) / (1 - first ** state["step"])
-                weight.addcdiv_(mean, square.sqrt().add_(group["eps"]), value=-rate)
-                if group["weight_decay"]:
-                    weight.mul_(1 - group["lr"] * group["weight_decay"])
+                # On a CPU a weight that stays in the cache is worth more than fewer calls.
+                alike.setdefault(weight if weight.device.type == "cpu" else state["step"], []).append(weight)
+            for weights in alike.values():
+                self._update(weights, group)
+
+    def _update(self, weights: list[torch.Tensor], group: dict[str, Any]) -> None:
+        """Update weights that have had equally many steps."""
+        first, second = group["betas"]
+        states = [self.state[weight] for weight in weights]
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        means, squares = [state["exp_avg"] for state in states], [state["exp_avg_sq"] for state in states]
+        torch._foreach_lerp_(means, gradients, 1 - first)
+        torch._foreach_mul_(squares, second)
+        torch._foreach_addcmul_(squares, gradients, gradients, value=1 - second)
+        rate, step = group["lr"], states[0]["step"]
+        if group["correct_bias"]:
+            rate *= math.sqrt(1 - second**step) / (1 - first**step)
+        roots = torch._foreach_sqrt(squares)
+        torch._foreach_add_(roots, group["eps"])
+        torch._foreach_addcdiv_(weights, means, roots, value=-rate)
+        if group["weight_decay"]:
+            torch._foreach_mul_(weights, 1 - group["lr"] * group["weight_decay"])
 
 
 def make_optimizer(named: Iterable[tuple[str, nn.Parameter]], settings: TrainSettings) -> torch.optim.Optimizer:

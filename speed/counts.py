@@ -1,0 +1,140 @@
+"""Counts what a step of training launches on a GPU, without one: kernels, casts, copies and waits of the host.
+
+python -m speed.counts [--methods simcse,ptbert] [--layers 12] [--steps 3] [--out counts.csv]
+
+The device is pretended (tests/pretend_gpu.py), in bfloat16 by autocast, with narrow layers, whose number counts.
+An operation counts as a kernel unless it makes only a view; a fused or foreach operation, and attention, count as one.
+A cast changes the type of a tensor, a copy moves values between both sides, a wait brings values to the host.
+Numbers are per step (and per batch of encoding, `encode`), with what is read every ten steps spread over them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+import torch.nn.functional as F
+
+from speed.device import TINY, corpus, made, weights
+from speed.script import run
+from speed.table import write_csv
+
+METHODS = "simcse,moco,ptbert,promptbert,burt,sbert"
+_FREE = {
+    "empty",
+    "empty_strided",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    "detach",
+    "_unsafe_view",
+    "lift_fresh",
+}
+
+
+class Counting:
+    """Counts the operations of the pretended device; inside attention none, for a GPU has one kernel for it."""
+
+    def __init__(self, pretend_gpu: Any) -> None:
+        self.counts: Counter[str] = Counter()
+        self.paused = False
+        self.inner = pretend_gpu._run
+        self.kind = pretend_gpu.Pretended
+        self.attention = F.scaled_dot_product_attention
+        pretend_gpu._run = self.operation
+        F.scaled_dot_product_attention = self._attention
+        self.kind.tolist = lambda tensor: self._tolist(tensor)
+
+    def _tolist(self, tensor: Any) -> Any:
+        self.counts["waits"] += 1
+        return tensor.raw.tolist()
+
+    def operation(self, op: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Count one operation and do it."""
+        result = self.inner(op, args, kwargs)
+        name = op._schema.name.removeprefix("aten::")
+        if self.paused or op.is_view or name in _FREE:
+            return result
+        if name in ("_to_copy", "copy_"):
+            source, target = (args[1], args[0]) if name == "copy_" else (args[0], result)
+            here = isinstance(source, self.kind), isinstance(target, self.kind)
+            kind = "casts" if all(here) and source.dtype != target.dtype else "kernels" if all(here) else "copies"
+            self.counts[kind] += 1
+            self.counts["waits"] += here == (True, False)
+            self.counts["kernels"] += kind == "casts"
+        elif name in ("_local_scalar_dense", "nonzero", "unique_dim", "_unique2", "item", "equal", "is_nonzero"):
+            self.counts["waits"] += 1
+        else:
+            self.counts["kernels"] += 1
+        return result
+
+    def _attention(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Attention forward, and backward through an identity that is told when it begins and when it ends."""
+        before, self.paused = self.paused, True
+        self.counts["kernels"] += 1 + any(a.requires_grad for a in args)
+        try:
+            inner = [_Edge.apply(a, self, False) for a in args]  # type: ignore[no-untyped-call]
+            result: torch.Tensor = _Edge.apply(self.attention(*inner, **kwargs), self, True)  # type: ignore[no-untyped-call]
+            return result
+        finally:
+            self.paused = before
+
+
+class _Edge(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, counting: Counting, begins: bool) -> torch.Tensor:
+        ctx.counting, ctx.begins = counting, begins
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        ctx.counting.paused = ctx.begins
+        return gradients[0], None, None
+
+
+def counted(method: str, backbone: str, device: str, counting: Counting, steps: int, batch: int) -> dict[str, Any]:
+    """Return the counts of a step, as the difference of two trainings that differ by `steps` steps."""
+    from zoo.encoder import Run
+
+    totals = []
+    for number in (10, 10 + steps):
+        encoder = made(method, backbone, device, "bf16", tiny=True, batch=batch)
+        before = counting.counts.copy()
+        encoder.fit(corpus(encoder, number * encoder.recipe.batch_size), run=Run(seed=0))
+        totals.append(counting.counts - before)
+    return {"what": method, **{k: round((totals[1][k] - totals[0][k]) / steps, 1) for k in _KINDS}}
+
+
+_KINDS = ("kernels", "casts", "copies", "waits")
+
+
+@click.command(help=__doc__)
+@click.option("--methods", default=METHODS, show_default=True)
+@click.option("--layers", default=12, show_default=True)
+@click.option("--steps", default=10, show_default=True)
+@click.option("--batch", default=16, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path))
+def main(methods: str, layers: int, steps: int, batch: int, out: Path | None) -> None:
+    """Count and print a line for each method."""
+    from tests import pretend_gpu
+
+    torch.set_num_threads(1)
+    device = pretend_gpu.pretend()
+    counting = Counting(pretend_gpu)
+    TINY["num_hidden_layers"] = layers
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        backbone = weights(Path(folder), tiny=True)
+        for method in methods.split(","):
+            rows.append(counted(method, backbone, device, counting, steps, batch))
+            print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
+    if out is not None:
+        write_csv(out, rows, {"layers": layers, "torch": torch.__version__})
+
+
+if __name__ == "__main__":
+    run(main)

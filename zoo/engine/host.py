@@ -1,0 +1,32 @@
+"""Batches on a device whose integers the host still has, so that reading a length or a mask makes nobody wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+
+def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return the tensor on the device; the CPU's own one stays with it for `host_of`."""
+    if device.type == "cpu":
+        return batch
+    moved = (batch.pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
+    moved.host = batch  # type: ignore[attr-defined]
+    return moved
+
+
+def host_of(batch: torch.Tensor) -> torch.Tensor:
+    """Return the tensor's values on the CPU; only a tensor that was made on the device has to be waited for."""
+    if batch.device.type == "cpu":
+        return batch
+    known: torch.Tensor | None = getattr(batch, "host", None)
+    return batch.cpu() if known is None else known
+
+
+def changed(batch: torch.Tensor, change: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """Return change(batch), a view or a repetition, whose values the host has if it had those of the batch."""
+    result = change(batch)
+    if (known := getattr(batch, "host", None)) is not None:
+        result.host = change(known)  # type: ignore[attr-defined]
+    return result
