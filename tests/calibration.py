@@ -13,7 +13,8 @@ truth is then known, and two things are counted:
 
 `python tests/calibration.py --part normal` needs no folder: scores, noise of pairs and noise of seeds are normal there.
 For equal recipes of few and of unlike seeds it counts p < 0.05, for forty equally good rows how often each is in the
-set of the best, and for the power below tables how often a difference is found.
+set of the best, and for the power below tables how often a difference is found. `--part shared` counts p < 0.05 of
+equal rows whose seeds share noise, and of rows whose seeds are skewed or collapse.
 
 A draw depends on `--seed` and its number alone: a long run can be cut into parts (`--first`). `--out` keeps a line of
 JSON per draw; the draws that it has are read and not made again, so that a run that was stopped goes on.
@@ -45,6 +46,7 @@ from benchmark.metrics.significance import (
     SeedNoise,
     detectable,
     differences,
+    least_variance,
     not_told_apart,
     sample,
     seeds_needed,
@@ -272,6 +274,9 @@ EQUAL: dict[str, tuple[Side, Side]] = {  # rows of equal recipes
     "1/3": ((1, 1), (3, 1)),
     "2/0": ((2, 1), (0, 0)),
     "3/0": ((3, 1), (0, 0)),
+    "2/2": ((2, 1), (2, 1)),
+    "2/3": ((2, 1), (3, 1)),
+    "2/3, spreads 0.3 : 1": ((2, 0.3), (3, 1)),
     "3/3": ((3, 1), (3, 1)),
     "3/3, spreads 1 : 0.1": ((3, 1), (3, 0.1)),
     "5/5": ((5, 1), (5, 1)),
@@ -313,6 +318,68 @@ def coverage(sides: list[Side], pairs: float, draws: int, generator: np.random.G
     """Return how often a row of equally good ones is in the set of the best: of rows of one spread, the least often."""
     inside = np.array([not_told_apart(normal([0] * len(sides), sides, pairs, generator, 2000)) for _ in range(draws)])
     return min(float(inside[:, [side == kind for side in sides]].mean()) for kind in set(sides))
+
+
+SHARED = (-0.5, 0.0, 0.5, 0.9, 0.99)  # the correlation of two rows' scores over seeds
+SHAPES: dict[str, Callable[[np.random.Generator, tuple[int, int]], Scores]] = {  # of mean 0; spreads near 1
+    "normal": lambda generator, shape: generator.normal(size=shape),
+    "skewed": lambda generator, shape: generator.exponential(size=shape) - 1,
+    "one seed in seven collapses": lambda generator, shape: (
+        0.4 * generator.normal(size=shape) - 3 * ((generator.random(shape) < 1 / 7) - 1 / 7)
+    ),
+}
+
+
+def shared_shares(
+    seeds: int, spreads: tuple[float, float], correlation: float, draws: int, generator: np.random.Generator
+) -> tuple[list[float], list[float]]:
+    """Return p < 0.05 of two equal rows whose seeds share noise, taken as independent and seed by seed.
+
+    The second list has the mean widths of both intervals. A difference's noise over the pairs is a fifth of a seed's.
+    """
+    wrong, width = np.zeros(2), np.zeros(2)
+    for _ in range(draws):
+        common = generator.normal(size=(2, seeds))
+        common[1] = correlation * common[0] + np.sqrt(1 - correlation**2) * common[1]
+        by_seed = [spread * one for spread, one in zip(spreads, common, strict=True)]
+        by_seed[0] = by_seed[0] + 0.2 * generator.normal()
+        drawn = 0.2 / np.sqrt(2) * generator.normal(size=(2, 300))
+        for way, shared in enumerate(((), ((0, 1),))):
+            found = differences(sample(by_seed, drawn, 5000, shared=shared))
+            wrong[way] += found.p[0, 1] < 0.05
+            width[way] += found.high[0, 1] - found.low[0, 1]
+    return (wrong / draws).tolist(), (width / draws).tolist()
+
+
+def floored_share(shape: str, others: Sequence[float], draws: int, generator: np.random.Generator) -> list[float]:
+    """Return p < 0.05 of a row of three seeds against an equal one of a tenth of its spread, without and with a floor.
+
+    `others` are the spreads of the other rows of the table, with three seeds each, by which the floor is set.
+    """
+    wrong = np.zeros(2)
+    for _ in range(draws):
+        by_seed = [SHAPES[shape](generator, (1, 3))[0], 0.1 * generator.normal(size=3)]
+        by_seed[0] = by_seed[0] + 0.1 * generator.normal()
+        drawn = 0.1 / np.sqrt(2) * generator.normal(size=(2, 300))
+        floor = least_variance([*by_seed, *(spread * generator.normal(size=3) for spread in others)])
+        for way, least in enumerate((0.0, floor)):
+            wrong[way] += differences(sample(by_seed, drawn, 5000, least=least)).p[0, 1] < 0.05
+    return (wrong / draws).tolist()
+
+
+def print_shared(draws: int, seed: int) -> None:
+    """Print the errors for seeds that share noise, as a table, and those for seeds that are not normal."""
+    generator = np.random.default_rng(seed)
+    print("| seeds | spreads | correlation | as independent | seed by seed | width, seed by seed |")
+    print("|--:|:--|--:|--:|--:|--:|")
+    for seeds, spreads, correlation in itertools.product((2, 3, 5), ((1.0, 1.0), (1.0, 0.3)), SHARED):
+        (apart, paired), widths = shared_shares(seeds, spreads, correlation, draws, generator)
+        line = f"| {seeds} | {spreads[0]:g} : {spreads[1]:g} | {correlation:g} | {apart:.1%} | {paired:.1%}"
+        print(f"{line} | {widths[1] / widths[0]:.2f} |", flush=True)
+    tables = {"all of spread 1": [1.0] * 20, "spreads 0.05 to 2": np.geomspace(0.05, 2, 20).tolist()}
+    for shape, (what, others) in itertools.product(SHAPES, tables.items()):
+        before, after = floored_share(shape, others, draws, generator)
+        print(f"{shape}, other rows {what}: p < 0.05 in {before:.1%}, with the floor {after:.1%}", flush=True)
 
 
 def found_share(noise: Noise, seeds: int, apart: float, draws: int, generator: np.random.Generator) -> float:
@@ -365,7 +432,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="a results folder with pair scores of the suite")
     parser.add_argument("--suite", default="sts")
     parser.add_argument("--tasks", help="only these of its tasks, comma-separated")
-    parser.add_argument("--part", choices=["seeds", "best", "normal"], required=True)
+    parser.add_argument("--part", choices=["seeds", "best", "normal", "shared"], required=True)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--out", type=Path, help="file of draws, one a line; results are of all draws in it")
@@ -376,6 +443,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.part == "normal":
         return print_normal(options.draws, options.seed)
+    if options.part == "shared":
+        return print_shared(options.draws, options.seed)
     if options.folder is None:
         parser.error("name a results folder")
     tasks = suite(options.suite).tasks if options.tasks is None else tuple(options.tasks.split(","))

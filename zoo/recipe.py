@@ -14,11 +14,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import math
 import re
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -399,11 +400,19 @@ def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
 
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
 _COMMA = re.compile(r",(?![^\[]*\])")  # a comma inside [a, b] belongs to one value
+_QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$))""")  # as does all inside quotes
+
+
+def _split(separator: re.Pattern[str], text: str) -> list[str]:
+    """Split a text where a separator stands outside of quoted values."""
+    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+    ends = [0, *(place for found in separator.finditer(plain) for place in found.span()), len(text)]
+    return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
 
 
 def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
     """Split `name:key=value:key=value` into the name and the (key, value) pairs, values as unparsed text."""
-    name, *pairs = _OVERRIDE.split(item)
+    name, *pairs = _split(_OVERRIDE, item)
     return name, [(key, value) for key, _, value in (pair.partition("=") for pair in pairs)]
 
 
@@ -449,14 +458,34 @@ def with_model(item: str, recipes: Collection[str]) -> str:
     return ":".join([name, *(f"{key}={value}" for key, value in pairs)])
 
 
+def _rows(spec: RecipeSpec, item: str, overrides: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the settings and their values of each row of `name:key=[a,b]`: one a value, unless the key is a list."""
+    name, pairs = parts_of(item)
+    several = [key for key, value in overrides.items() if isinstance(value, list) and value and not _lists(spec, key)]
+    if not several:
+        yield item[len(name) :], overrides
+        return
+    for values in itertools.product(*(overrides[key] for key in several)):
+        chosen = dict(zip(several, values, strict=True))
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in chosen.items()}
+        yield "".join(f":{key}={texts.get(key, text)}" for key, text in pairs), {**overrides, **chosen}
+
+
+def _lists(spec: RecipeSpec, key: str) -> bool:
+    """Return whether a key of the method is a list itself, or no key at all."""
+    hint: Any = typing.get_type_hints(METHODS.get(spec.method).Recipe).get(key, tuple)
+    return tuple in (hint, get_origin(hint), *map(get_origin, get_args(hint)))
+
+
 def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
     """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
 
-    A model is named by its folder (./FOLDER) or hub id (OWNER/NAME), which stand for pretrained:model=...
-    Raises UsageError for an unknown name (with suggestions), an empty glob or a method named twice.
+    `name:key=[a,b]` is a row of each value. A model is named by its folder (./FOLDER) or hub id (OWNER/NAME), which
+    stand for pretrained:model=... Raises UsageError for an unknown name (with suggestions), an empty glob or a method
+    named twice.
     """
     chosen: dict[str, RecipeSpec] = {}
-    for item in (part.strip() for part in _COMMA.split(text)):
+    for item in (part.strip() for part in _split(_COMMA, text)):
         if not item:
             continue
         is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
@@ -467,8 +496,9 @@ def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSp
         else:
             _check_settings(name, recipes)
             specs = match_names(name, recipes, "method")
-        for spec in specs:
-            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", item[len(name) :])  # it is printed on one line
+        rows = [(spec, *row) for spec in specs for row in _rows(spec, item, overrides)]
+        for spec, settings, overrides in rows:
+            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)  # it is printed on one line
             if label in chosen:
                 raise UsageError(f"--methods: {label!r:.300} is named twice.")
             parameters = {**spec.parameters, **overrides}

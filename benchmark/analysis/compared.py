@@ -13,8 +13,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.comparison import Comparison, Line, compare, seeds_of, suites_in_common, without_pairs
-from benchmark.metrics.significance import LEVEL
+from benchmark.leaderboard.comparison import (
+    AVERAGE,
+    Comparison,
+    Line,
+    compare,
+    seeds_of,
+    suites_in_common,
+    without_pairs,
+)
+from benchmark.metrics.significance import LEVEL, POWER
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, label, row_named, row_scores
 from benchmark.records.record import Record, plain
@@ -102,6 +110,20 @@ class Compared:
             f" {self.resamples:,} resamples) and of the seeds (their sample variance), t with"
             " degrees of freedom by Satterthwaite and Cochran."
         ]
+        last = [_lines(one)[-1] for one in self.comparisons]
+        spreads = [_spreads(one) for one in last if one.seeds_error]
+        if any(one.seed_by_seed for one in last):
+            parts.append(
+                "A and B are one method with one setting changed, so that their seeds share start, order of texts and"
+                " dropout: the noise of seeds is that of the difference of each seed."
+            )
+        parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
+        needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
+        if needed:
+            parts.append(
+                f"To be shown (p < {LEVEL:g}) in {POWER:.0%} of repetitions, if it is the true difference, "
+                f"{'; '.join(needed)}."
+            )
         if shared:
             counts = ", ".join(f"{count:,} of {task}" for task, count in shared.items())
             parts.append(f"Pairs of several tasks are drawn together: {counts}.")
@@ -140,21 +162,25 @@ def compare_rows(
     """
     store = Records(results)
     found = read_records(store)
-    asked = _asked(suites, tasks, {record["task"]["name"] for record in found})
-    wanted = {task for _, names in asked for task in names}
+    named = [] if suites is None or tasks is not None else suites_named(suites)
+    asked = [] if tasks is None else [_listed(tasks, {record["task"]["name"] for record in found})]
+    wanted = {task for _, names in asked for task in names} | {task for one in named for task in one.tasks}
     rows = row_named(found, a, results, wanted), row_named(found, b, results, wanted)
     compared: list[Comparison] = []
     left_out: list[str] = []
     stand_in = [_of_its_backbone(row, found) if borrow_seed_noise and seeds_of(row) == "one" else [] for row in rows]
-    for title, of_suite in asked or suites_in_common(*rows):
+    folder: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in found:
+        folder[record["method"]["name"], record["row_key"]].append(record)
+    for title, of_suite in asked or suites_in_common(*rows, named):
         names = of_suite if tasks is not None else tuple(task for task in of_suite if task not in without_pairs(*rows))
         try:
-            compared.append(compare(title, names or of_suite, *rows, store, resamples, stand_in))
+            compared.append(compare(title, names or of_suite, *rows, store, resamples, stand_in, list(folder.values())))
             if names != of_suite:
                 others = ", ".join(task for task in of_suite if task not in names)
                 left_out.append(f"{title}: {others} not compared, because no pair scores are kept of such scores.")
         except ZooError as error:
-            if asked:
+            if asked or named:
                 raise
             left_out.append(f"{title}: left out: {error}")
     if not compared:
@@ -188,12 +214,10 @@ def _borrowed(others: Sequence[Sequence[Record]]) -> str:
     )
 
 
-def _asked(suites: str | None, tasks: str | None, recorded: Collection[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and tasks of each requested comparison; an empty list stands for all possible ones."""
-    if tasks is not None:
-        names = tasks_named(tasks, recorded)
-        return [(", ".join(names), names)]
-    return [] if suites is None else [(one.title, one.tasks) for one in suites_named(suites)]
+def _listed(tasks: str, recorded: Collection[str]) -> tuple[str, tuple[str, ...]]:
+    """Return title and tasks of the comparison on tasks that a list with commas names."""
+    names = tasks_named(tasks, recorded)
+    return ", ".join(names), names
 
 
 def _differing(
@@ -214,6 +238,16 @@ def _differing(
             for line in found[task]:
                 line["texts"] = [pairs.first[line["row"] - 1], pairs.second[line["row"] - 1]]
     return found, without
+
+
+def _spreads(line: Line) -> str:
+    sides = [f"{name} {sd:.2f}" for name, sd in zip("AB", line.seeds_sd, strict=True) if sd is not None]
+    error = f", of the mean difference {line.seeds_error:.2f}"
+    return f"{_place(line)}: {', '.join(sides)}{error}"
+
+
+def _place(line: Line) -> str:
+    return "the average" if line.task == AVERAGE else line.task
 
 
 def _lines(comparison: Comparison) -> list[Line]:

@@ -23,9 +23,7 @@ from zoo.progress import print_safe
     type=SUITES_LIST,
     help="Only these suites, comma-separated [default: all that both were measured on].",
 )
-@click.option(
-    "--tasks", cls=Listed, before=["--task"], type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated."
-)
+@click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Instead of suites: these tasks, comma-separated.")
 @click.option("--resamples", type=click.IntRange(100, 1_000_000), default=10_000, help="Of the pairs.")
 @click.option(
     "--borrow-seed-noise",

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +19,7 @@ from zoo.paths import is_address
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
-    from click.parser import _OptionParser
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -53,43 +53,18 @@ def options(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
     return add
 
 
-class Renamed(click.Option):
-    """An option whose older spellings still work; --help does not show them, and using one prints a notice."""
-
-    def __init__(self, *arguments: Any, before: Sequence[str] = (), **more: Any) -> None:
-        super().__init__(*arguments, **more)
-        self.before = tuple(before)
-
-    def add_to_parser(self, parser: _OptionParser, ctx: click.Context) -> None:
-        """Add the older spellings to the parser, each under a key of its own."""
-        super().add_to_parser(parser, ctx)
-        action = "append" if self.multiple else "store"
-        for spelling in self.before:
-            parser.add_option(obj=self, opts=[spelling], dest=f"{self.name} {spelling}", action=action, nargs=1)
-
-    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Take the value of an older spelling if the new one is not given."""
-        values = dict(opts)
-        for spelling in self.before:
-            if f"{self.name} {spelling}" in values:
-                complain(f"{spelling} is now {self.opts[0]}; the old spelling still works.")
-                older, name = values[f"{self.name} {spelling}"], str(self.name)
-                values[name] = [*older, *values.get(name, ())] if self.multiple else values.get(name, older)
-        return super().consume_value(ctx, values)
-
-
 def joined(ctx: click.Context, param: click.Parameter, lists: tuple[str, ...]) -> str | None:
     """Join what was given several times to one list with commas, None for nothing; a callback of options."""
     return ",".join(lists) if lists else None
 
 
-class Listed(Renamed):
+class Listed(click.Option):
     """An option whose value is a list with commas; the lists of an option that is given several times add up."""
 
-    def __init__(self, *arguments: Any, **more: Any) -> None:
+    def __init__(self, names: Sequence[str], **more: Any) -> None:
         if "default" in more:
             more["default"] = [more["default"]]
-        super().__init__(*arguments, multiple=True, callback=joined, **more)
+        super().__init__(names, multiple=True, callback=joined, **more)
 
 
 plugin_option = click.option(
@@ -101,13 +76,8 @@ plugin_option = click.option(
 )
 _RESULTS_HELP = "Results folder, or an address: s3://BUCKET/PATH, gs:// ..., hf:// ..."
 results_only_option = click.option("--results", type=RESULTS_PATH, default=RESULTS, help=_RESULTS_HELP)
-results_option = click.option(
-    "--results",
-    cls=Renamed,
-    before=["--out"],
-    type=RESULTS_PATH,
-    default=RESULTS,
-    help=_RESULTS_HELP,
+results_option = click.option(  # commands that published records name have --out
+    "--results", "--out", "results", type=RESULTS_PATH, default=RESULTS, help=_RESULTS_HELP
 )
 json_option = click.option(
     "--json",

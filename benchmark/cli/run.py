@@ -148,7 +148,7 @@ if TYPE_CHECKING:
 @plugin_option
 @click.pass_context
 def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_json: bool, **chosen: Any) -> int:
-    """Train, evaluate and record methods; then print the table, what it says, and what to do next.
+    """Train, evaluate and record methods; then print the table and what it says.
 
     Beside them stand the controls that the tasks can score: random, bag-of-words, and the untrained vectors that each
     trained method starts from.
@@ -184,14 +184,13 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         sent = all(what != address_of(options.results) for what, _ in outcome.failed)
         made = api.leaderboard(options.results, suites=suites, out=None if sent else options.results)
     except MissingError:
-        tell(f"no table: no task of {suites} has a record in {options.results}")
+        tell(f"no table: no task of {suites} has a score in {options.results}")
     code = exit_code(outcome, allow_missing=options.allow_missing)
     if as_json:
         say_json(_as_values(options, outcome, made, code))
     elif made is not None:
         made.show({plan.row_key for plan in prepared.plan.encoders})
-        complete = not (outcome.failed or outcome.missing)
-        show_closing(options, plugins, prepared, made, complete=complete)
+        show_closing(options, prepared, made)
     return code
 
 

@@ -9,7 +9,6 @@ import click
 from benchmark.cli.complete import TASK
 from benchmark.cli.options import (
     PATH,
-    Renamed,
     allow_pickle_option,
     data_option,
     device_option,
@@ -27,8 +26,6 @@ from zoo.engine.named import DEFAULT_BACKBONE
 @click.option(
     "--dev",
     "task",
-    cls=Renamed,
-    before=["--task"],
     default="STS-B",
     type=TASK,
     help="Task whose development pairs score a template.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from benchmark.leaderboard.conditions import conditions, contamination, group, learned_from, role
@@ -138,6 +138,7 @@ def _trained(row: Row) -> str:
 _BUILTIN = (
     Column("rank", lambda row: row.rank, "#", "rank", (*_PRINTED, "csv", "page"), lower_is_better=True),
     Column("among best", lambda row: row.among_best),
+    Column("mark", lambda row: row.mark, outputs=("csv", "details")),
     Column("method", lambda row: row.name, "Method", outputs=(*_EVERYWHERE, "cost")),
     Column("row key", lambda row: row.row_key, outputs=()),
     Column("control", role, outputs=("csv", "details")),
@@ -178,7 +179,6 @@ _BUILTIN = (
     *map(Column, ("limit", "protocol", "version")),
     Column("environments", outputs=()),
     Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
-    Column("may be best", lambda row: bool(row.mark), outputs=("details",)),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
     Column("recipe", lambda row: short_name(row.recipe) if row.recipe else "", outputs=("details",)),
     Column("papers", lambda row: links_of(row).papers, outputs=("details",)),
@@ -245,6 +245,8 @@ def columns_of(table: Table, output: Output) -> list[Column]:
     known, scores = COLUMNS.in_order(), score_columns(table.suite)
     at = [column.name for column in known].index("average") + (output == "page")
     known[at:at] = scores  # before their average, on the page behind it
+    titled = replace(COLUMNS.get("average"), title=table.suite.average_title)
+    known = [titled if column.name == "average" else column for column in known]
     known = [column for column in known if table.suite.average or column.name != "average"]
     own = [column for column in known if output in column.outputs]
     if table.chosen is None or output == "cost":

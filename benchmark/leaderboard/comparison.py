@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import RESAMPLES, Scored, resample_together
-from benchmark.metrics.significance import SeedNoise, Williams, differences, pooled_noise, sample, williams
+from benchmark.leaderboard.stats import ByTask, by_seed, comparable, draws, finished, floor_of, sample_of, share_draws
+from benchmark.metrics.bootstrap import RESAMPLES
+from benchmark.metrics.significance import (
+    LEVEL,
+    Noise,
+    Sample,
+    Williams,
+    differences,
+    pairs_needed,
+    pooled_noise,
+    seeds_needed,
+    williams,
+)
 from benchmark.records.folder import Records
 from benchmark.records.query import label, of_task
-from benchmark.records.record import Record, main_score, pairs_of, scores_of
+from benchmark.records.record import Record, pairs_of, scores_of
 from benchmark.tasks.overlap import pool_of, shared_with
-from benchmark.tasks.suites import all_suites
-from zoo.errors import UsageError
+from benchmark.tasks.suites import Suite, all_suites
+from zoo.errors import CorruptError, UsageError
 
+AVERAGE = "Avg."
 Seeds = Literal["none", "one", "several"]  # none: no noise of seeds; one: it cannot be measured
 
 
@@ -45,6 +57,9 @@ class Line:
     high: float | None
     p: float | None
     williams: Williams | None  # None: an average, fewer than four pairs, or no p for want of seeds
+    seed_by_seed: bool = False  # the noise of seeds is that of the differences of each seed
+    seeds_sd: tuple[float | None, float | None] = (None, None)  # of A and of B over their seeds
+    needed: str = ""  # how many seeds or pairs would show a difference of this size, where p shows none
 
 
 @dataclass(frozen=True)
@@ -59,32 +74,24 @@ class Comparison:
 Others = Sequence[Sequence[Sequence[Record]]]  # for A and for B: the rows whose noise of seeds may stand in
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A task's records of both rows, and the scores of its pairs."""
-
-    name: str
-    sides: tuple[list[Record], list[Record]]
-    scored: Scored
-    pool: Any
-
-    def by_seed(self) -> list[NDArray[np.float64]]:
-        """Return the scores x100 of each side (seeds,)."""
-        return [np.array([100 * main_score(r) for r in _sorted(side)]) for side in self.sides]
-
-
 def seeds_of(records: Sequence[Record]) -> Seeds:
     """Return whether a row has no seed, one seed (its noise of seeds is unknown) or several."""
     seeds = {record["seed"] for record in records}
     return "none" if seeds == {None} else "one" if len(seeds) == 1 else "several"
 
 
-def suites_in_common(a: list[Record], b: list[Record]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return title and tasks of the suites in which both rows have scores."""
+def suites_in_common(
+    a: list[Record], b: list[Record], named: Sequence[Suite] = ()
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Return title and tasks of the suites, by default all, in which both rows have scores: tasks that both have."""
     measured = {r["task"]["name"] for r in a} & {r["task"]["name"] for r in b}
     kept = {r["task"]["name"] for r in (*a, *b) if r.get("pairs")}
     # Suites without pair scores are returned only if there are no others, so that the error can say what is missing.
-    return [(one.title, one.tasks) for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]
+    found = []
+    for one in named or [one for one in all_suites().values() if (measured & kept or measured) & set(one.tasks)]:
+        of_suite = one.narrowed(measured)
+        found.append((of_suite.title, of_suite.tasks))
+    return found
 
 
 def without_pairs(a: list[Record], b: list[Record]) -> set[str]:
@@ -105,114 +112,93 @@ def compare(
     store: Records,
     resamples: int = RESAMPLES,
     others: Others = ((), ()),
+    folder: Sequence[Sequence[Record]] = (),
 ) -> Comparison:
     """Compare two rows on tasks; raises MissingError without scores or pair scores, UsageError where pairs differ.
 
     A pair of several tasks is drawn for all of them together, so that the noise of their average is right. The pooled
-    noise of the seeds of `others` stands in for that of a row with one seed.
+    noise of the seeds of `others` stands in for that of a row with one seed. `folder` has the records of the folder's
+    rows, whose spreads say how small a row's noise of seeds may be.
     """
+    rows: list[ByTask] = [{task: of_task(row, task, store) for task in tasks} for row in (a, b)]
+    for task in tasks:
+        if len(comparable([{task: row[task]} for row in rows])) < 2:
+            raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
+    drawn, damaged = draws(rows, store, resamples, exact=True)
+    if damaged:
+        raise CorruptError(next(iter(damaged.values()))[0])
+    every = [finished(row, tasks) for row in folder]
+    sizes = {task: len(store.pair_scores(rows[0][task][0])[1]) for task in tasks}
 
-    def noise(names: Sequence[str]) -> dict[int, SeedNoise]:
+    def of(names: Sequence[str]) -> Sample:
         alone = [side for side, row in enumerate((a, b)) if seeds_of(row) == "one"]
-        return {side: pooled_noise([_by_seed(row, names) for row in others[side]]) for side in alone}
+        pooled = {side: [list(by_seed(finished(row, names), names).values()) for row in others[side]] for side in alone}
+        noise = {side: pooled_noise(scores) for side, scores in pooled.items()}
+        return sample_of(rows, drawn, names, floor_of(every, names), noise, sizes)
 
-    read = [_read(task, of_task(a, task, store), of_task(b, task, store), store) for task in tasks]
-    drawn = _draw(read, resamples)
+    line = functools.partial(_line, paired=share_draws(*rows))
     lines = []
-    for task in read:
-        pairs = len(task.scored.gold)
-        shared = shared_with(task.name, tasks) if task.pool is not None else 0
-        lines.append(
-            _line(task.name, pairs, shared, task.by_seed(), drawn[task.name], noise([task.name]), _williams(task))
-        )
+    for task in tasks:
+        first = rows[0][task][0]
+        shared = shared_with(task, tasks) if pool_of(task, pairs_of(first)["gold_sha256"]) is not None else 0
+        spreads = [list(by_seed(row, [task]).values()) for row in rows]
+        lines.append(line(task, shared, spreads, of([task]), _williams([row[task] for row in rows], store)))
     if len(lines) == 1:
         return Comparison(title, lines, None)
-    by_seed = [np.mean([task.by_seed()[side] for task in read], axis=0) for side in (0, 1)]
-    averages = np.mean([drawn[task.name] for task in read], axis=0)
-    pairs, shared = sum(line.pairs for line in lines), sum(line.shared for line in lines)
-    return Comparison(title, lines, _line("Avg.", pairs, shared, by_seed, averages, noise(tasks), None))
-
-
-def _by_seed(records: Sequence[Record], tasks: Sequence[str]) -> list[float]:
-    """Return a row's mean x100 over tasks for each seed that has a score of all of them."""
-    scores: dict[int | None, dict[str, float]] = defaultdict(dict)
-    for record in records:
-        if record["status"] == "ok" and record["limit"] is None and record["task"]["name"] in tasks:
-            scores[record["seed"]][record["task"]["name"]] = 100 * main_score(record)
-    return [float(np.mean(list(of_seed.values()))) for of_seed in scores.values() if len(of_seed) == len(set(tasks))]
-
-
-def _sorted(records: Sequence[Record]) -> list[Record]:
-    """Return records sorted by seed, so that one seed has the same index in every task."""
-    return sorted(records, key=lambda r: -1 if r["seed"] is None else r["seed"])
-
-
-def _read(task: str, a: list[Record], b: list[Record], store: Records) -> _Task:
-    sides = _sorted(a), _sorted(b)
-    every = [*sides[0], *sides[1]]
-    scores = [store.pair_scores(record) for record in every]
-    if len({(pairs_of(record)["gold_sha256"], record["protocol"]) for record in every}) > 1:
-        raise UsageError(f"{task}: {label(a)} and {label(b)} were measured on different pairs (--limit, say).")
-    pool, places = pool_of(task, pairs_of(every[0])["gold_sha256"]) or (None, None)
-    return _Task(task, sides, Scored(np.stack([predicted for predicted, _ in scores]), scores[0][1], places), pool)
-
-
-def _draw(tasks: Sequence[_Task], resamples: int) -> dict[str, NDArray[np.float64]]:
-    """Return the scores x100 (2, resamples) of both sides in resamples of the pairs, by task."""
-    together: dict[object, list[_Task]] = defaultdict(list)
-    for task in tasks:
-        together[task.pool or task.name].append(task)
-    drawn = {}
-    for group in together.values():
-        found = resample_together([task.scored for task in group], group[0].pool, resamples=resamples)
-        for task, samples in zip(group, found, strict=True):
-            first = len(task.sides[0])
-            drawn[task.name] = 100 * np.stack([samples[:first].mean(axis=0), samples[first:].mean(axis=0)])
-    return drawn
+    spreads = [list(by_seed(row, tasks).values()) for row in rows]
+    return Comparison(title, lines, line(AVERAGE, sum(one.shared for one in lines), spreads, of(tasks), None))
 
 
 def _line(
-    task: str,
-    pairs: int,
-    shared: int,
-    by_seed: Sequence[NDArray[np.float64]],
-    drawn: NDArray[np.float64],
-    one_seed: dict[int, SeedNoise],
-    test: Williams | None,
+    task: str, shared: int, by_seed: Sequence[Sequence[float]], one: Sample, test: Williams | None, *, paired: bool
 ) -> Line:
-    one = sample(by_seed, drawn, pairs, one_seed)
     found = differences(one)
     known = bool(np.isfinite(found.p[0, 1]))
-
-    def of(matrix: NDArray[np.float64]) -> float | None:
-        return float(matrix[0, 1]) if known else None
-
+    names = ("seeds_error", "df", "low", "high", "p")
+    of = {name: float(getattr(found, name)[0, 1]) if known else None for name in names}
     return Line(
         task,
-        pairs,
+        one.pairs,
         shared,
         a=float(one.value[0]),
         b=float(one.value[1]),
         difference=float(found.value[0, 1]),
         pairs_error=float(found.pairs_error[0, 1]),
-        seeds_error=of(found.seeds_error),
-        df=of(found.df),
-        low=of(found.low),
-        high=of(found.high),
-        p=of(found.p),
         williams=test if known else None,
+        seed_by_seed=paired,
+        seeds_sd=(_sd(by_seed[0]), _sd(by_seed[1])),
+        needed=_needed(one, abs(float(found.value[0, 1])), found.p[0, 1], found.pairs_error[0, 1], paired=paired),
+        **of,
     )
 
 
-def _williams(task: _Task) -> Williams | None:
+def _sd(scores: Sequence[float]) -> float | None:
+    return float(np.std(scores, ddof=1)) if len(scores) > 1 else None
+
+
+def _needed(one: Sample, difference: float, p: float, of_pairs: float, *, paired: bool) -> str:
+    """Return how many seeds, or pairs, would show the difference in 80% of repetitions, if it is the true one."""
+    if not p >= LEVEL or difference < 0.005:
+        return ""
+    count = one.seed_df[one.seed_df > 0] + 1
+    variance = (one.shared[0, 1] * count[0]) if paired else float(np.sum(one.seed_variance[one.seed_df > 0] * count))
+    sides = 1 if paired else len(count)
+    noise = Noise(float(of_pairs), math.sqrt(variance / max(sides, 1)), one.pairs_df, sides)
+    if sides and (seeds := seeds_needed(noise, difference)) is not None:
+        return f"{seeds} seeds"
+    return f"{pairs_needed(noise, one.pairs, difference):,} pairs" + (" and more seeds" if sides else "")
+
+
+def _williams(sides: Sequence[Sequence[Record]], store: Records) -> Williams | None:
     from scipy.stats import rankdata
 
-    gold = task.scored.gold
+    scores = [store.pair_scores(record) for side in sides for record in side]
+    gold = scores[0][1]
     if len(gold) < 4:
         return None
-    ranks = np.corrcoef(rankdata([gold, *task.scored.predicted], axis=1))
+    ranks = np.corrcoef(rankdata([gold, *(predicted for predicted, _ in scores)], axis=1))
     # The means over all combinations of seeds are again entries of a correlation matrix.
-    count = len(task.sides[0])
+    count = len(sides[0])
     first, second = range(1, 1 + count), range(1 + count, len(ranks))
     between = float(np.mean([ranks[i, j] for i, j in product(first, second)]))
     return williams(float(ranks[0, list(first)].mean()), float(ranks[0, list(second)].mean()), between, len(gold))

@@ -67,7 +67,7 @@ def leaderboard_files(
         if not named:
             of, suites = ("", "") if suite_names is None else (f" of {suite_names}", f"--suite {suite_names} ")
             raise MissingError(
-                f"no records{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
+                f"no scores{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
                 " a folder with --results."
             )
         if columns is not None:

@@ -119,7 +119,7 @@ def _part(table: Table, columns: list[Column], rows: list[Row], marks: dict[str,
             if isinstance(value, Value):
                 cell = _cell(value, _best([other[i] for other in rivals]))
                 near = row.mark and column.name == "average" and cell != NONE
-                cells.append(rf"$\approx$ {cell}" if near else cell)
+                cells.append(f"{escape(row.mark)} {cell}" if near else cell)
             else:
                 cells.append(escape(column.text(row)))
         yield [f"{escape(row.name)}$^{{{marks[_described(row)]}}}$", *cells]

@@ -7,12 +7,14 @@ that are only pooled. Imports no torch.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmark.leaderboard.conditions import UNTRAINED, role
 from benchmark.leaderboard.rows import Row, Table
-from benchmark.leaderboard.significance import of_row, row_differences
+from benchmark.leaderboard.stats import compared, finished, floor_of, sample_of
+from benchmark.metrics.significance import differences
 from benchmark.records.folder import Records
 from benchmark.records.record import Record
 from zoo.errors import ContractError
@@ -65,26 +67,39 @@ def learned(
     begun = {row.name: by_key[key] for row in ours if (key := starts.get(row.row_key)) in by_key}
     controls = [row for row in table.rows if role(row) and row not in ours]
     beside = [*controls, *(row for row in begun.values() if row not in [*controls, *ours])]
-    mine = {row.name: of_row(row, records, table.partial) for row in [*ours, *beside]}
+    of_rows: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        of_rows[record["method"]["name"], record["row_key"]].append(record)
+
+    def of(name: str, key: str) -> dict[str, list[Record]]:
+        return finished(of_rows[name, key], table.suite.tasks, trial=table.partial)
+
+    mine = {row.name: of(row.identity, row.row_key) for row in [*ours, *beside]}
     scored = [row for row in ours if any(store.has_pairs(r) for of_task in mine[row.name].values() for r in of_task)]
     tasks = tuple(
         task
         for task in table.suite.tasks
         if scored and all(_whole(mine[row.name].get(task, []), store) for row in scored)
     )
-    compared = {
-        row.name: (row, {task: mine[row.name][task] for task in tasks})
+    named = [
+        row
         for row in [*scored, *beside]
         if tasks
         and all(_whole(mine[row.name].get(task, []), store) for task in tasks)
         and len({frozenset(r["seed"] for r in mine[row.name][task]) for task in tasks}) == 1
-    }
-    if not compared:
+    ]
+    if not named:
         return _without_pairs(ours, controls, begun)
+    every = [{task: mine[row.name][task] for task in tasks} for row in named]
     try:
-        rows, values, found = row_differences(list(compared.values()), store)
+        places, drawn, damaged = compared(every, store)
+        floor = floor_of((of(*key) for key in list(of_rows)), tasks)
+        measured = sample_of([every[i] for i in places], drawn, tasks, floor)
     except ContractError:  # there are so few pairs that no resample has a correlation
         return _without_pairs(ours, controls, begun)
+    for i, reasons in damaged.items():
+        named[i].notes += [f"significance: {reason}" for reason in reasons]
+    rows, values, found = [named[i] for i in places], measured.value, differences(measured)
     at = {row.name: place for place, row in enumerate(rows)}
 
     def best_first(names: Sequence[Row]) -> list[str]:
@@ -94,7 +109,7 @@ def learned(
 
     def gap(name: str, other: str) -> _Gap:
         i, j = at[name], at[other]
-        gaps.append(_Gap(name, *(100 * float(part[i, j]) for part in (found.value, found.low, found.high))))
+        gaps.append(_Gap(name, *(float(part[i, j]) for part in (found.value, found.low, found.high))))
         return gaps[-1]
 
     best, control = best_first(scored), next(iter(best_first(controls)), None)
@@ -103,11 +118,11 @@ def learned(
     from_start = {name: begun[name].name for name in best if name in begun and begun[name].name in at}
     on = _on(table, tasks)
     if control is None:
-        one = f"{on}, {best[0]} has {100 * values[at[best[0]]]:.1f}"
+        one = f"{on}, {best[0]} has {values[at[best[0]]]:.1f}"
         sentences = [f"{one}, the most of this run." if len(best) > 1 else f"{one}."]
     else:
         kind = " (the backbone untrained)" if role(rows[at[control]]) == UNTRAINED else ""
-        sentences = [f"{on}, the best control, {control}{kind}, has {100 * values[at[control]]:.1f}."]
+        sentences = [f"{on}, the best control, {control}{kind}, has {values[at[control]]:.1f}."]
         sentences += _beside([gap(name, control) for name in best if from_start.get(name) != control])
     sentences += [_gain(gap(name, start), start) for name, start in from_start.items()]
     if control is None and all(map(role, scored)):

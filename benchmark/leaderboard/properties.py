@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmark.leaderboard.claims import Claim
 from benchmark.leaderboard.published import plain_backbone
-from benchmark.records.record import Record, main_score
+from benchmark.leaderboard.stats import ByTask, by_seed
 from benchmark.tasks.suites import all_suites
 from zoo.errors import CorruptError
 from zoo.files import read_mapping
@@ -17,7 +17,6 @@ from zoo.files import read_mapping
 FEWEST_ROWS = 10  # of a rank correlation: below, its interval contains nearly everything
 # Tables of a rule that are read off records: scores by seed, curves of trainings, and two tasks' scores over all rows.
 RECORDED = ("SD over seeds", "training", "rows")
-ByTask = Mapping[str, Sequence[Record]]
 RowsOf = Callable[[Sequence[str], str], Sequence[ByTask]]  # of a row ("": of every row) that has all of these tasks
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
@@ -107,7 +106,7 @@ def _against(sides: tuple[str, str]) -> tuple[str, float, int]:
 def of_records(table: str, column: str, sides: tuple[str, str], records: RowsOf) -> tuple[str, float] | None:
     """Return a part of a rule about rows (see RECORDED); None where one of them is not measured."""
     if table == "rows":
-        every = [_by_seed({task: of[task]}) for of in records(column.split(" and "), "") for task in of]
+        every = [list(by_seed(of, [task]).values()) for of in records(column.split(" and "), "") for task in of]
         means = [sum(values) / len(values) for values in every]
         return correlation(column, list(zip(means[::2], means[1::2], strict=True)), *_against(sides)[1:])
     named = [one for one in sides if not _NUMBER.fullmatch(one)]
@@ -115,22 +114,23 @@ def of_records(table: str, column: str, sides: tuple[str, str], records: RowsOf)
     rows = {name: of for name in named for of in records(tasks, name)}
     if len(rows) < len(named):
         return None
-    by_seed = [(name, _by_seed(of, column if table == "training" else "")) for name, of in rows.items()]
-    if any(len(values) < 2 for _, values in by_seed):
+    found = [
+        (name, _curves(of, column) if table == "training" else list(by_seed(of).values())) for name, of in rows.items()
+    ]
+    if any(len(values) < 2 for _, values in found):
         return None
     if table == "training":
-        return course(column, by_seed)
-    return spread(column, by_seed, _against(sides)[1] if len(named) == 1 else None)
+        return course(column, found)
+    return spread(column, found, _against(sides)[1] if len(named) == 1 else None)
 
 
-def _by_seed(by_task: ByTask, kind: str = "") -> list[float]:
-    """Return for each seed the mean score over tasks, in points, or the mean of a curve over its evaluations."""
+def _curves(by_task: ByTask, kind: str) -> list[float]:
+    """Return for each seed the mean of a training's curve over its evaluations."""
     found: dict[object, list[float]] = {}
     for records in by_task.values():
         for record in records:
-            curve = (record["training"] or {}).get("dev_curves", {}).get(kind, {}) if kind else {}
-            values = [value for value in curve.values() if value is not None]
-            found.setdefault(record["seed"], []).extend(values if kind else [100 * main_score(record)])
+            curve = (record["training"] or {}).get("dev_curves", {}).get(kind, {})
+            found.setdefault(record["seed"], []).extend(value for value in curve.values() if value is not None)
     return [sum(values) / len(values) for values in found.values() if values]
 
 

@@ -66,7 +66,9 @@ class Row:
     rank: int | None = None
     notes: list[str] = field(default_factory=list)
     among_best: bool | None = None  # may truly be the best; None: not compared, because pair scores are missing
-    mark: str = ""  # "≈" if this row is one of several that may truly be the best
+    mark: str = (
+        ""  # of one of several rows that may truly be the best: "≈", or "?" where only its own seeds keep it there
+    )
     means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
@@ -90,7 +92,7 @@ class Row:
         return f"{seeds} of {planned} seeds" if seeds < planned else ""
 
     def place(self) -> str:
-        """Return the printed rank: "3", "≈3" for a row that may truly be the best, "" without a rank."""
+        """Return the printed rank: "3", "≈3" or "?3" for a row that may truly be the best, "" without a rank."""
         return self.mark + str(self.rank or "")
 
 
@@ -102,7 +104,7 @@ class Table:
     rows: list[Row]
     commands: list[str]
     partial: bool = False  # trial run (--limit)
-    legend: str = ""  # the meaning of the mark "≈"; "" if no row has it
+    legend: str = ""  # the meaning of the marks
     aggregation: Aggregation = "all"
     chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
 

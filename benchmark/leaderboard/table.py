@@ -40,8 +40,9 @@ def build_tables(
     by_condition: bool = False,
     borrow_seed_noise: bool = False,
 ) -> list[Table]:
-    """Return a table for each suite that has records, and a separate one for its trial (--limit) records.
+    """Return a table for each suite that has scores, and a separate one for its trial (--limit) records.
 
+    A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
     With `store`, the folder of the records, rows that may truly be the best are marked. `aggregation` chooses the
     score of tasks with subsets. With `by_condition`, each table is split by the rows' condition group, and each part
     has its own ranks and marks. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
@@ -52,23 +53,26 @@ def build_tables(
     for number, record in enumerate(records):
         by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
     tables = []
-    for suite in suites:
+    for whole in suites:
         for trial in (False, True):
-            chosen = [found for task in set(suite.tasks) for found in by_task[task, trial]]
+            chosen = [found for task in set(whole.tasks) for found in by_task[task, trial]]
             mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
             if not mine:
                 continue
+            suite = whole.narrowed({record["task"]["name"] for record in mine})
             by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
             for record in mine:
                 by_row[record["method"]["name"], record["row_key"]].append(record)
-            whole = _aggregated(suite, mine, aggregation)
-            rows = _rows(whole, by_row, called, aggregation)
-            for part, of_part in _by_condition(whole, rows) if by_condition else [(whole, rows)]:
+            suite = _aggregated(suite, mine, aggregation)
+            rows = _rows(suite, by_row, called, aggregation)
+            if not any(row.scored for row in rows):
+                continue  # every cell is n/a; the run has said why
+            for part, of_part in _by_condition(suite, rows) if by_condition else [(suite, rows)]:
                 tables.append(_table(part, of_part, by_row, trial, aggregation))
                 if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
                     from benchmark.leaderboard.significance import mark_best
 
-                    tables[-1].legend = mark_best(of_part, by_row, store, borrow_seed_noise)
+                    tables[-1].legend = mark_best(of_part, by_row, store, borrow_seed_noise, trial)
     return tables
 
 

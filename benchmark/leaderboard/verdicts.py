@@ -18,11 +18,9 @@ from benchmark.leaderboard.claims import Claim, all_claims
 from benchmark.leaderboard.conditions import recipe_of
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.properties import Analyses
-from benchmark.leaderboard.rows import Row
-from benchmark.leaderboard.significance import row_differences
+from benchmark.leaderboard.stats import compared, finished, floor_of, sample_of
 from benchmark.leaderboard.table import read_completed
-from benchmark.leaderboard.values import Value
-from benchmark.metrics.significance import LEVEL, POWER
+from benchmark.metrics.significance import LEVEL, POWER, differences
 from benchmark.records.folder import Records, pause_garbage_collection
 from benchmark.records.record import Record
 from benchmark.tasks.suites import all_suites
@@ -63,7 +61,8 @@ class Condition(NamedTuple):
 class Compared:
     """A contrast on one place: a - b in points with its 95% interval, or the reason why it is not measured.
 
-    `holds` and `opposite` are the p-values of the two directions; `seen` is the difference found in 80% of repetitions.
+    `holds` and `opposite` are the p-values of the two directions; `error` and `df` are the difference's standard error
+    and its degrees of freedom.
     """
 
     a: str
@@ -74,8 +73,15 @@ class Compared:
     high: float = 0.0
     holds: float = 1.0
     opposite: float = 1.0
-    seen: float = 0.0
+    error: float = 0.0
+    df: float = 1.0
     reason: str = ""
+
+    def seen(self, claims: int) -> float:
+        """Return the difference found in 80% of repetitions, if all of a paper's claims had as small a p (Holm)."""
+        from scipy.special import stdtrit
+
+        return self.error * float(stdtrit(self.df, 1 - LEVEL / 2 / max(claims, 1)) + stdtrit(self.df, POWER))
 
     def text(self) -> str:
         """Return "simcse - cls, sts: +3.54 (+2.82 to +4.25)"."""
@@ -92,6 +98,7 @@ class Verdict:
     controls: list[Compared] = field(default_factory=list)
     p: float | None = None
     p_holm: float | None = None
+    steps: int = 1  # by how many p was multiplied (Holm)
     verdict: str = NOT_MEASURED
     reason: str = ""
     command: str = ""
@@ -112,7 +119,11 @@ class Verdict:
         if self.found:
             return self.verdict
         some = f" on {len(mine)} of {len(self.compared)} contrasts" if len(mine) < len(self.compared) else ""
-        seen = f"; {max(one.seen for one in mine):.2f} could have been seen" if self.verdict == NOT_TOLD else ""
+        seen = (
+            f"; {max(one.seen(self.steps) for one in mine):.2f} could have been seen"
+            if self.verdict == NOT_TOLD
+            else ""
+        )
         return self.verdict + (": holds" if self.verdict == NOT_MEASURED else "") + some + seen
 
 
@@ -135,31 +146,29 @@ class _Folder:
             )
         named = Counter(_labelled(record["command"]) for records in by_row.values() for record in records)
         self.labelled = max(named, key=lambda options: (bool(options), named[options]))
-        self.rows: dict[str, list[tuple[Row, list[Record]]]] = defaultdict(list)
+        self.rows: dict[str, list[tuple[Condition, list[Record]]]] = defaultdict(list)
         found: dict[Condition, None] = {}
-        for (name, key), records in by_row.items():
-            row = Row(name, key, {}, Value(None, None, 0), about(records, 1))
-            self.rows[_identity(records[0]["method"].get("recipe_name") or name)].append((row, records))
-            found[_condition(row)] = None
+        for (name, _), records in by_row.items():
+            at = _condition(records)
+            self.rows[_identity(records[0]["method"].get("recipe_name") or name)].append((at, records))
+            found[at] = None
         with_text = {one[:2] for one in found if one.sentences}
         # Rows that fit every condition make one of their own only where there is no other.
         of_backbone = [one for one in found if one.backbone and (one.sentences or one[:2] not in with_text)]
         self.conditions = of_backbone or list(found)
 
-    def row(
-        self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True
-    ) -> tuple[Row, dict[str, list[Record]]] | str:
+    def row(self, name: str, tasks: Sequence[str], at: Condition, pairs: bool = True) -> dict[str, list[Record]] | str:
         """Return a row with its records by task, or the reason why it cannot be compared."""
         fitting = []
-        for row, records in self.rows.get(_identity(name), []):
-            of_tasks = {task: [r for r in records if r["task"]["name"] == task] for task in tasks}
-            own = zip(_condition(row), at, ("", None, "", 0), strict=True)
+        for condition, records in self.rows.get(_identity(name), []):
+            of_tasks = finished(records, tasks)
+            own = zip(condition, at, ("", None, "", 0), strict=True)
             alike = all(mine in (wanted, lacking) for mine, wanted, lacking in own)
-            if all(of_tasks.values()) and alike:
-                fitting.append((row, of_tasks))
+            if len(of_tasks) == len(tasks) and alike:
+                fitting.append({task: of_tasks[task] for task in tasks})
         if len(fitting) != 1:
             return f"{'several rows' if fitting else 'no row'} {name}"
-        every = [record for of in fitting[0][1].values() for record in of]
+        every = [record for of in fitting[0].values() for record in of]
         seeds = Counter(r["seed"] for r in every)
         if set(seeds.values()) != {len(tasks)}:
             return f"{name} lacks seeds on a task, or has two records of one"
@@ -171,7 +180,7 @@ class _Folder:
         """Return a row's records by task, as rules read them, or those of every row that can be compared on them."""
         names = [name] if name else [of[0][1][0]["method"]["name"] for of in self.rows.values()]
         found = [self.row(one, tasks, at, pairs=False) for one in names]
-        return [one[1] for one in found if not isinstance(one, str)]
+        return [one for one in found if not isinstance(one, str)]
 
 
 def _labelled(command: Sequence[str]) -> tuple[str, ...]:
@@ -180,9 +189,10 @@ def _labelled(command: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for i in places for part in command[i : i + 2]) if "--pairs" in command else ()
 
 
-def _condition(row: Row) -> Condition:
-    text = (row.about["corpus"], row.about["corpus_sentences"]) if row.about["corpus_sentences"] else ()
-    return Condition(row.about["backbone"], row.about["precision"], *text)
+def _condition(records: list[Record]) -> Condition:
+    of = about(records, 1)
+    text = (of["corpus"], of["corpus_sentences"]) if of["corpus_sentences"] else ()
+    return Condition(of["backbone"], of["precision"], *text)
 
 
 def _identity(name: str) -> str:
@@ -201,9 +211,11 @@ class _Place:
         chosen = {row: one for row in used if not isinstance(one := rows[row], str)}
         self.index: dict[str, int] = {}
         if chosen:
-            kept, _, self.found = row_differences(list(chosen.values()), folder.store)
-            places = {id(row): i for i, row in enumerate(kept)}
-            self.index = {name: places[id(row)] for name, (row, _) in chosen.items() if id(row) in places}
+            every = list(chosen.values())
+            kept, drawn, _ = compared(every, folder.store)
+            others = (finished(records, tasks) for of in folder.rows.values() for _, records in of)
+            self.found = differences(sample_of([every[i] for i in kept], drawn, tasks, floor_of(others, tasks)))
+            self.index = {name: kept.index(i) for i, name in enumerate(chosen) if i in kept}
 
     def compare(self, contrast: Sequence[str], margin: float) -> Compared:
         """Return a contrast: each direction is tested, `margin` points below 0, at half of the level.
@@ -220,15 +232,18 @@ class _Place:
         at = [self.index[row] for row in contrast]
         signs = np.array([1, -1, -1, 1][: len(at)])
         value = float(sum(self.found.value[i, j] for i, j in ((at[0], at[1]), at[:1:-1])[: len(at) // 2]))
-        error = float(np.sqrt(-signs @ self.found.error[np.ix_(at, at)] ** 2 @ signs / 2))
+        of_pairs, of_seeds = (
+            max(0.0, -float(signs @ part[np.ix_(at, at)] ** 2 @ signs) / 2)
+            for part in (self.found.pairs_error, self.found.seeds_error)
+        )
+        error = float(np.sqrt(of_pairs + of_seeds))
         df = float(np.nanmin([self.found.df[i, j] for i, j in itertools.combinations(at, 2)]))
         half = error * float(stdtrit(df, 1 - LEVEL / 2))
         low, high = value - half, value + half
-        shifted = value + margin / 100
+        shifted = value + margin
         t = 0.0 if abs(shifted) < _EQUAL else shifted / max(error, _EQUAL)
         holds, opposite = (min(1.0, 2 * float(stdtr(df, side))) for side in (-t, t))
-        seen = 100 * error * float(stdtrit(df, 1 - LEVEL / 2) + stdtrit(df, POWER))
-        return Compared(a, b, self.name, 100 * value, 100 * low, 100 * high, holds, opposite, seen)
+        return Compared(a, b, self.name, value, low, high, holds, opposite, error, df)
 
 
 def verdicts(results: Path) -> list[Verdict]:
@@ -290,7 +305,8 @@ def _correct(found: list[Verdict]) -> None:
     """Set the verdicts of a paper's measured claims, with p-values by Holm's procedure (1979)."""
     largest = 0.0
     for place, one in enumerate(sorted(found, key=lambda one: one.p or 0.0)):
-        largest = one.p_holm = min(1.0, max(largest, (len(found) - place) * (one.p or 0.0)))
+        one.steps = len(found) - place
+        largest = one.p_holm = min(1.0, max(largest, one.steps * (one.p or 0.0)))
         if largest >= LEVEL:
             one.verdict = NOT_TOLD
         elif one.verdict == HOLDS and len(_measured(one.compared)) < len(one.compared):

@@ -3,24 +3,29 @@
 A method's score is a mean over seeds of a correlation over pairs; other pairs and other seeds would give another score.
 The variance from pairs comes from a bootstrap whose draws all methods share, the variance from seeds from the sample
 variance over a method's seeds. A method without seeds has no variance from seeds. That of a method with one seed is not
-known, so that nothing is said of its differences, unless the seeds of other methods stand in for its own.
+known, so that nothing is said of its differences, unless the seeds of other methods stand in for its own. Methods that
+share the draws of a seed (data order, dropout, start) are compared seed by seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
 from zoo.errors import ContractError
 
 LEVEL = 0.05  # p-values below it are significant; the confidence of intervals and sets of the best is 1 - LEVEL
 POWER = 0.8  # the share of repetitions in which `detectable` differences are significant
+MOST_SEEDS = 100  # that anybody is told to train
 
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
 _FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
+_FLOOR_ROWS = 5  # methods with several seeds: the median of fewer says little
 _BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
 
 Matrix = NDArray[np.float64]
@@ -40,7 +45,8 @@ class Sample:
 
     `seed_variance` (methods,) is the variance of the mean: the sample variance over seeds, divided by their number; NaN
     where there is one seed. `seed_df` is their number less one; 0 where there is no such variance. `pairs` is the
-    number of pairs.
+    number of pairs. `shared` (methods, methods) is the variance over seeds of the difference of two methods that share
+    the draws of their seeds; NaN for others.
     """
 
     value: Matrix
@@ -48,6 +54,7 @@ class Sample:
     seed_variance: Matrix
     seed_df: Matrix
     pairs: int
+    shared: Matrix
 
     @property
     def pairs_df(self) -> int:
@@ -60,22 +67,59 @@ def sample(
     drawn: Matrix,
     pairs: int,
     one_seed: Mapping[int, SeedNoise] | None = None,
+    *,
+    least: float = 0.0,
+    shared: Collection[tuple[int, int]] = (),
 ) -> Sample:
     """Return the sample of methods from their scores by seed and the resampled means over seeds.
 
     `one_seed` has the places of methods trained with one seed, and the noise that stands in for theirs, if any is
     known; other methods with one score have no seeds. Several that borrow may share one noise, so that each has half
-    its degrees of freedom. Raises ContractError unless at least two resamples have a value for every method.
+    its degrees of freedom. `least` is the variance of one seed's score below which none is taken (see
+    `least_variance`). `shared` has the places of two methods that share the draws of their seeds, which are in the same
+    order. Raises ContractError unless at least two resamples have a value for every method.
     """
     drawn = drawn[:, np.isfinite(drawn).all(axis=0)]
     if drawn.shape[1] < 2:
         raise ContractError("no resample in which every method has a correlation: the scores of one are all equal.")
     scores = [np.asarray(one, dtype=np.float64) for one in by_seed]
-    variance = np.array([one.var(ddof=1) / len(one) if len(one) > 1 else 0.0 for one in scores])
+    variance = np.array([max(one.var(ddof=1), least) / len(one) if len(one) > 1 else 0.0 for one in scores])
     df = np.array([len(one) - 1.0 for one in scores])
     for place, noise in (one_seed or {}).items():
         variance[place], df[place] = noise.variance, noise.df / min(len(one_seed or ()), 2)
-    return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs)
+    between = np.full((len(scores), len(scores)), np.nan)
+    for i, j in shared:
+        between[i, j] = between[j, i] = (scores[i] - scores[j]).var(ddof=1) / len(scores[i])
+    return Sample(np.array([one.mean() for one in scores]), drawn, variance, df, pairs, between)
+
+
+def sample_pairs(
+    predicted: Sequence[NDArray[np.floating]],
+    gold: NDArray[np.floating],
+    *,
+    metric: Metric = "spearman",
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> Sample:
+    """Return the sample of methods, each with predictions (seeds, n), or (n,) without seeds; gold scores (n,).
+
+    Predictions of (1, n) are of a method trained with one seed, whose noise of seeds is not known.
+    """
+    every = np.concatenate([np.atleast_2d(one) for one in predicted])
+    ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
+    drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
+    means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
+    one_seed = {place: SeedNoise() for place, one in enumerate(predicted) if one.ndim == 2 and len(one) == 1}
+    return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
+
+
+def least_variance(by_seed: Sequence[Sequence[float] | Matrix]) -> float:
+    """Return a floor for the variance of one seed's score: that of half the median standard deviation over methods.
+
+    Few seeds can lie close together by chance. 0 where fewer than `_FLOOR_ROWS` methods have several seeds.
+    """
+    spreads = [float(np.std(one, ddof=1)) for one in by_seed if len(one) > 1]
+    return (float(np.median(spreads)) / 2) ** 2 if len(spreads) >= _FLOOR_ROWS else 0.0
 
 
 def pooled_noise(by_seed: Sequence[Sequence[float] | Matrix]) -> SeedNoise:
@@ -107,10 +151,13 @@ def differences(one: Sample) -> Differences:
     from scipy.special import stdtr, stdtrit
 
     value = one.value[:, None] - one.value
-    of_pairs, of_seeds = _pair_variance(one), one.seed_variance[:, None] + one.seed_variance
+    of_pairs, df = _pair_variance(one), np.where(one.seed_df > 0, one.seed_df, np.inf)
+    alike = np.isfinite(one.shared)
+    of_seeds = np.where(alike, one.shared, one.seed_variance[:, None] + one.seed_variance)
     np.fill_diagonal(of_seeds, 0.0)
     variance = of_pairs + of_seeds
-    df = _df(of_pairs, one.pairs_df, one.seed_variance[:, None], one.seed_variance, one.seed_df[:, None], one.seed_df)
+    seeds_df = np.where(alike, df, _seeds_df(one.seed_variance[:, None], one.seed_variance, df[:, None], df))
+    df = _df(of_pairs, one.pairs_df, of_seeds, seeds_df)
     np.fill_diagonal(df, one.pairs_df)
     error = np.sqrt(variance)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -120,22 +167,27 @@ def differences(one: Sample) -> Differences:
     return Differences(value, np.sqrt(of_pairs), np.sqrt(of_seeds), error, df, value - margin, value + margin, p)
 
 
-def _df(of_pairs: Matrix, pairs_df: float, first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
-    """Return the degrees of freedom of differences, from the variances of pairs and of the seeds of both sides.
+def _seeds_df(first: Matrix, second: Matrix, one_df: Matrix, other_df: Matrix) -> Matrix:
+    """Return the degrees of freedom of the variances over seeds of both sides together; infinite without any.
 
-    The two variances over seeds together have Satterthwaite's degrees of freedom (1946), at most twice those of the
-    side with fewer seeds, or as many as that side's where it has two seeds and the other side more. The 97.5% quantile
-    of t is then the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964), and the degrees of
-    freedom are those of that quantile. Satterthwaite's for all three variances would be too many where a large variance
-    over few seeds is small by chance: two seeds against none would err in 13% of comparisons.
+    They are Satterthwaite's (1946), but at most twice those of the side with fewer seeds: more would be too many where
+    that side's large variance is small by chance.
+    """
+    parts = first**2 / one_df + second**2 / other_df
+    together = np.divide((first + second) ** 2, parts, out=np.full(parts.shape, np.inf), where=parts > 0)
+    result: Matrix = np.minimum(together, 2 * np.minimum(one_df, other_df))
+    return result
+
+
+def _df(of_pairs: Matrix, pairs_df: float, of_seeds: Matrix, seeds_df: Matrix) -> Matrix:
+    """Return the degrees of freedom of differences, from their variances of pairs and of seeds.
+
+    The 97.5% quantile of t is the mean of the pairs' and the seeds', weighted by their variances (Cochran 1964), and
+    the degrees of freedom are those of that quantile. Satterthwaite's for all variances would be too many where a large
+    variance over few seeds is small by chance: two seeds against none would err in 13% of comparisons.
     """
     from scipy.special import stdtridf, stdtrit
 
-    one_df, other_df = (np.where(df > 0, df, np.inf) for df in (one_df, other_df))
-    of_seeds, parts = first + second, first**2 / one_df + second**2 / other_df
-    fewer = np.minimum(one_df, other_df)
-    most = np.where((fewer > 1) | (one_df == other_df) | np.isinf(np.maximum(one_df, other_df)), 2 * fewer, fewer)
-    seeds_df = np.minimum(np.divide(of_seeds**2, parts, out=np.full(parts.shape, np.inf), where=parts > 0), most)
     variance = of_pairs + of_seeds
     share = np.divide(of_seeds, variance, out=np.zeros(variance.shape), where=variance != 0)  # NaN stays NaN
     seeds_df = np.where(share > 0, seeds_df, pairs_df)
@@ -145,7 +197,7 @@ def _df(of_pairs: Matrix, pairs_df: float, first: Matrix, second: Matrix, one_df
     return result
 
 
-def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
+def not_told_apart(one: Sample, seed: int = 0, only: Collection[int] | None = None) -> NDArray[np.bool_]:
     """Return which methods (methods,) may be the best: a set that contains the truly best one 95% of the time.
 
     These are comparisons with the best (Hsu's MCB; Edwards and Hsu 1983). A method is left out where another method's
@@ -161,6 +213,9 @@ def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
     Methods far below the one in question cannot lead over it, and are left out of its quantile: those whose lead is
     negative beyond what chance gives in 99.75% of draws to the largest of all leads. The quantile is then that of
     95.25%, so that both errors together are 5% (Romano, Shaikh and Wolf 2014).
+
+    Seeds count as independent here: methods that share them make leads smaller, and the set no smaller than it must be.
+    `only` has the methods in question, by default all; the others are given as possibly best.
     """
     from scipy.special import stdtrit
 
@@ -184,7 +239,7 @@ def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
     noise += np.sqrt(true) * generator.standard_normal((methods, resamples))
     redrawn = true * generator.chisquare(df[:, None], (methods, resamples)) / df[:, None]
     result = np.ones(methods, np.bool_)
-    for i in range(methods):
+    for i in range(methods) if only is None else only:
         lead = (one.value - one.value[i])[:, None]
         if ratios(lead, i, seeds[:, None], 1 - _FAR / methods).max() > 1:  # by Bonferroni, without a simulation
             result[i] = False
@@ -195,31 +250,54 @@ def not_told_apart(one: Sample, seed: int = 0) -> NDArray[np.bool_]:
     return result
 
 
+def unsettled(one: Sample, best: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which methods (methods,) of a set of possibly best ones only their own seeds keep there.
+
+    Such a method would be left out if its seeds were as many as the median of the methods with seeds, and their
+    variance no larger than the median: they are too few or too spread, and nothing can be told of it.
+    """
+    trained = one.seed_df > 0
+    result = np.zeros(len(best), np.bool_)
+    if best.sum() < 2 or not trained.any():
+        return result
+    variance, df = np.median(one.seed_variance[trained]), np.median(one.seed_df[trained])
+    for i in np.flatnonzero(best & trained & ((one.seed_variance > variance) | (one.seed_df < df))):
+        of_seeds, of_df = one.seed_variance.copy(), one.seed_df.copy()
+        of_seeds[i], of_df[i] = min(of_seeds[i], variance), max(of_df[i], df)
+        result[i] = not not_told_apart(replace(one, seed_variance=of_seeds, seed_df=of_df), only=[int(i)])[i]
+    return result
+
+
 @dataclass(frozen=True)
 class Noise:
-    """The median noise of a table's methods, as standard deviations: of a difference by pairs, of a score by seeds."""
+    """Noise as standard deviations: of a difference by pairs, and of a score by seeds.
+
+    `sides` is 2 where both methods have noise of seeds, else 1: that of one method, or of a difference seed by seed.
+    """
 
     pairs: float
     seeds: float
     pairs_df: int
+    sides: int = 2
 
 
 def median_noise(one: Sample, seeds: Sequence[int]) -> Noise | None:
-    """Return the median noise of the methods with several seeds, of whose numbers `seeds` (methods,) are; else None.
+    """Return the median noise of the methods; `seeds` (methods,) are the numbers of their seeds, 0 to leave one out.
 
-    Half of all variances over n seeds lie below the true one times the median of chi-square by its degrees of freedom;
-    this is taken out.
+    The noise of seeds is that of the methods with several; 0 where there is none. None for fewer than two methods. Half
+    of all variances over n seeds lie below the true one times the median of chi-square by its degrees of freedom; this
+    is taken out.
     """
     from scipy.special import chdtri
 
-    has = (np.array(seeds) > 1) & (one.seed_df > 0)
-    if len(one.value) < 2 or not has.any():
+    number = np.array(seeds)
+    has = (number > 1) & (one.seed_df > 0)
+    of = has if has.sum() > 1 else number > 0
+    if of.sum() < 2:
         return None
     df = one.seed_df[has]
-    variance = np.median(one.seed_variance[has] * np.array(seeds)[has] * df / chdtri(df, 0.5))
-    of_pairs = _pair_variance(one)
-    of_pairs = of_pairs[np.ix_(has, has)] if has.sum() > 1 else of_pairs
-    between = np.sqrt(of_pairs[np.triu_indices(len(of_pairs), 1)])
+    variance = np.median(one.seed_variance[has] * number[has] * df / chdtri(df, 0.5)) if has.any() else 0.0
+    between = np.sqrt(_pair_variance(one)[np.ix_(of, of)][np.triu_indices(of.sum(), 1)])
     return Noise(float(np.median(between)), float(np.sqrt(variance)), one.pairs_df)
 
 
@@ -230,15 +308,17 @@ def detectable(noise: Noise, seeds: int, draws: int = 4000) -> float:
     """
     from scipy.special import stdtrit
 
-    generator, df = np.random.default_rng(0), seeds - 1.0
-    first, second = noise.seeds**2 / seeds * generator.chisquare(df, (2, draws)) / df
-    of_pairs, both = np.full(draws, noise.pairs**2), np.full(draws, df)
-    margin = stdtrit(_df(of_pairs, noise.pairs_df, first, second, both, both), 1 - LEVEL / 2)
-    error = np.sqrt(noise.pairs**2 + 2 * noise.seeds**2 / seeds) * generator.standard_normal(draws)
-    return float(np.quantile(margin * np.sqrt(of_pairs + first + second) - error, POWER))
+    generator, df = np.random.default_rng(0), np.full((2, draws), seeds - 1.0)
+    drawn = noise.seeds**2 / seeds * generator.chisquare(seeds - 1.0, (2, draws)) / (seeds - 1.0)
+    if noise.sides == 1:
+        drawn[1], df[1] = 0.0, np.inf
+    of_pairs = np.full(draws, noise.pairs**2)
+    quantile = stdtrit(_df(of_pairs, noise.pairs_df, drawn.sum(axis=0), _seeds_df(*drawn, *df)), 1 - LEVEL / 2)
+    error = np.sqrt(noise.pairs**2 + noise.sides * noise.seeds**2 / seeds) * generator.standard_normal(draws)
+    return float(np.quantile(quantile * np.sqrt(of_pairs + drawn.sum(axis=0)) - error, POWER))
 
 
-def seeds_needed(noise: Noise, difference: float, most: int = 100) -> int | None:
+def seeds_needed(noise: Noise, difference: float, most: int = MOST_SEEDS) -> int | None:
     """Return the least number of seeds with which a difference is `detectable`; None if it is more than `most`."""
     low, high = 1, most
     if detectable(noise, high) > difference:
@@ -247,6 +327,18 @@ def seeds_needed(noise: Noise, difference: float, most: int = 100) -> int | None
         middle = (low + high) // 2
         low, high = (low, middle) if detectable(noise, middle) <= difference else (middle, high)
     return high
+
+
+def seen_without_seeds(noise: Noise) -> float:
+    """Return the difference between two methods without seeds that has p < 0.05 in 80% of repetitions."""
+    from scipy.special import stdtrit
+
+    return noise.pairs * float(stdtrit(noise.pairs_df, 1 - LEVEL / 2) + stdtrit(noise.pairs_df, POWER))
+
+
+def pairs_needed(noise: Noise, pairs: int, difference: float) -> int:
+    """Return how many pairs, of the same kind as these, show a difference of two methods without seeds."""
+    return math.ceil(pairs * (seen_without_seeds(noise) / difference) ** 2)
 
 
 def _pair_variance(one: Sample) -> Matrix:

@@ -357,6 +357,13 @@ class Runner:
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, *, bare: bool = False) -> None:
+        if measured.status == "n/a" and measured.cell.task.data is None:  # there is nothing to keep, or to say twice
+            reason = measured.reason or "?"
+            if reason not in [known for _, known in self.outcome.missing]:
+                self.runtime.progress.say(f"n/a: {reason}")
+            if not plan.control:
+                self.outcome.missing.append((f"{plan.label} on {measured.cell.task.name}", reason))
+            return
         record: Record = record_of(
             plan,
             measured,

@@ -30,17 +30,19 @@ class Suite:
     note: str = ""
     aliases: tuple[str, ...] = ()  # other names that people type
     means: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns that are means of some of the tasks
-    average: bool = True  # False: the tasks together have no mean, because it would mix measures or lack tasks
+    average: bool = True  # False: the tasks together have no mean, because it would mix measures
+    average_title: str = "Avg."
 
     def narrowed(self, tasks: Collection[str]) -> Suite:
-        """Return the suite with those of its columns that `tasks` names: without a mean, unless all are there."""
+        """Return the suite with those of its columns that `tasks` names, and their mean, which is named as theirs."""
         kept = {task: column for task, column in zip(self.tasks, self.columns, strict=True) if task in tasks}
         if len(kept) in (0, len(self.tasks)):
             return self
         means = {name: some for name, some in self.means.items() if kept.keys() >= set(some)}
         title = f"{', '.join(kept.values())} (of {self.title})"
         columns = tuple(kept.values())
-        return replace(self, title=title, tasks=tuple(kept), columns=columns, means=means, average=False)
+        average = f"Avg. of {', '.join(columns)}" if len(columns) < 4 else f"Avg. of {len(columns)}"
+        return replace(self, title=title, tasks=tuple(kept), columns=columns, means=means, average_title=average)
 
 
 def all_suites() -> dict[str, Suite]:

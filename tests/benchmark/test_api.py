@@ -81,7 +81,7 @@ def test_two_results_are_compared_as_the_command_does(cli: Cli, tmp_path: Path) 
     compared = benchmark.compare(one, two, tasks="pocket-words", resamples=200)
     for results in (one, two):
         results.save(tmp_path)
-    words = ("--results", tmp_path, "--task", "pocket-words", "--resamples", 200)
+    words = ("--results", tmp_path, "--tasks", "pocket-words", "--resamples", 200)
     assert json.loads(cli("compare", "avg-last", "cls", *words, "--json").out) == compared.as_dict()
     named = benchmark.compare("avg-last", "cls", results=tmp_path, tasks="pocket-words", resamples=200)
     assert named.as_dict() == compared.as_dict()
@@ -111,7 +111,7 @@ def test_the_function_and_the_package_of_one_name(tmp_path: Path) -> None:
     for first in ("", "import benchmark.leaderboard.rows", "from benchmark.leaderboard import write"):
         code = f"import sys, zoo.errors\n{first}\nimport benchmark\n{call}\nimport benchmark.leaderboard.page as page"
         answer = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-        assert (answer.returncode, "no records in" in answer.stdout) == (0, True), answer.stderr
+        assert (answer.returncode, "no scores in" in answer.stdout) == (0, True), answer.stderr
 
 
 def test_several_processes_are_what_run_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:

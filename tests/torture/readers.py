@@ -222,7 +222,6 @@ def _yaml() -> Iterator[Reader]:
     import yaml
 
     from benchmark.leaderboard import papers, published
-    from benchmark.pretraining.trials import read_trials
     from benchmark.tasks import suites
     from benchmark.template_search.search import read_lists
     from zoo.pretraining.recipe import read_pretrain_recipe
@@ -259,7 +258,6 @@ def _yaml() -> Iterator[Reader]:
         ("suite", ROOT / "configs" / "suites" / "sts.yaml", suites.read_suite),
         ("published.yaml", ROOT / "leaderboards" / "published.yaml", printed),
         ("tables of papers", ROOT / "configs" / "papers" / "burt.yaml", papers.read_items),
-        ("trials", ROOT / "configs" / "trials" / "tiny.yaml", lambda path: read_trials(str(path))),
         ("lists of templates", ROOT / "configs" / "search" / "templates.yaml", read_lists),
         ("pretraining recipe", ROOT / "configs" / "pretrain" / "tiny.yaml", pretraining),
     ):

@@ -312,6 +312,36 @@ def test_an_override_may_be_a_list() -> None:
     assert (recipe.objectives, recipe.negatives) == (("nli", "pi"), 1)  # type: ignore[attr-defined]
 
 
+def test_a_list_for_a_single_value_is_several_rows() -> None:
+    """For a key that is a list itself it is one."""
+    text = "simcse:temperature=[0.05,0.1]:batch_size=[32, 64],burt:objectives=[nli,pi]"
+    specs = parse_methods(text, RECIPES)
+    assert [spec.name for spec in specs] == [
+        *(f"simcse:temperature={t}:batch_size={b}" for t in (0.05, 0.1) for b in (32, 64)),
+        "burt:objectives=[nli,pi]",
+    ]
+    recipe = specs[1].resolve()[1]
+    assert (recipe.temperature, recipe.batch_size) == (0.05, 64)
+    assert [spec.name for spec in parse_methods(specs[1].name, RECIPES)] == [specs[1].name], "a row's name is typed"
+
+
+@pytest.mark.parametrize("value", ["[X], that is [MASK] .", "a:b=c, [X] [MASK]", "it's [X], [MASK]."])
+def test_nothing_inside_quotes_parts_methods_or_settings(value: str) -> None:
+    for quoted in (f'"{value}"', "'" + value.replace("'", "''") + "'"):
+        spec, last = parse_methods(f"prompt:template={quoted}:pool=avg,cls", RECIPES)
+        assert (spec.parameters["template"], spec.parameters["pool"], last.name) == (value, "avg", "cls")
+
+
+@pytest.mark.parametrize(
+    "text", ["simcse:batch_size=1", "cosent:batch_size=1", "isbert:batch_size=1", "static-contrastive:batch_size=1"]
+)
+def test_a_batch_of_one_is_refused_where_a_batch_is_compared(text: str) -> None:
+    with pytest.raises(UsageError, match="batch_size 1 trains nothing"):
+        parse_methods(text, RECIPES)[0].resolve()
+    for other in ("ptbert:batch_size=1", "tsdae:batch_size=1"):  # a queue has negatives; an autoencoder needs none
+        parse_methods(other, RECIPES)[0].resolve()
+
+
 def test_an_override_may_hold_a_path_with_colons() -> None:
     spec = parse_methods(r"pretrained:model=C:\models\x:pooling=cls", RECIPES)[0]
     recipe = spec.resolve()[1]

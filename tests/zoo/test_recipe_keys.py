@@ -14,6 +14,7 @@ from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors
 from zoo.registry import METHODS
 
 EVERYWHERE = ("temperature",)  # each loss reads it for itself; other shared keys are read in one place
+FIRST = {"SimCSERecipe": "simcse", "PromptTrainingRecipe": "promptbert", "PromptBERTRecipe": "promptbert"}
 UNSEEN = {  # why a key cannot, or must not, change the vectors of a training without a development set
     "backbone": "names files, which are part of a cell's key",
     "model": "names files",
@@ -23,49 +24,85 @@ UNSEEN = {  # why a key cannot, or must not, change the vectors of a training wi
     "frequencies": "names a file",
     "generator": "names files",
     "start": "names another recipe",
+    "fit_on": "says which texts a run hands to it; tests of runs",
     "eval_every": "of the development scores",
     "eval_within_epochs": "of the development scores",
     "patience": "of the development scores",
     "select_like_training": "of the development scores",
     "test_encoder": "of the development scores",
-    "least_rate": "ends a training of many epochs",
+    "decay": "of InferSent's later epochs, of which the held-out pairs keep the best; test_ports has five",
+    "shrink": "as decay",
+    "shrink_when": "as decay",
+    "least_rate": "as decay",
+    "infersent.epochs": "as decay",
+    "infersent-words.epochs": "as decay",
     "chunk_rows": "gives the same gradient in less memory, which test_simcse compares",
     "srl": "needs spaCy; test_moco",
+    "negation": "needs spaCy; test_sncse",
+    "neutral": "the pairs here have no neutral one; test_cosent",
+    "blank_in_training": "of tokenizers with blanks; test_templates",
+    "denoise_from_zero": "of RoBERTa's positions; test_prompt",
     "ppmi_tokens": "a bound on a corpus of millions of tokens; test_static_contrastive",
     "most_words": "a bound on millions of words; test_wordvectors",
 }
-TRIPLES = {"supervised": True, "second_template": None}
-# By key: the value to set, and the settings under which the key is read.
+# By key, or by method and key: the value to set, and the settings under which the key is read.
 CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "accumulate": (2, {"batch_size": 16}),
     "adam_betas": ((0.5, 0.6), {}),
     "augment": (("delete:0.3:word",), {}),
     "base": ("avg-first-last", {}),
     "bias_correction": (False, {"optimizer": "transformers-adamw"}),
-    "blank_in_training": (False, {}),
     "cutoff": ((0.5, 0.0), {}),
     "dropout": (0.3, {}),
     "frequent": (1, {"remove": "freq"}),
+    "hard_negative_weight": (1.0, {"supervised": True}),
     "keeps": (3, {"augment": ("delete:0.3:word",)}),
+    "kernels": ((1, 3), {}),
     "layers": ("top2", {}),
+    "max_grad_norm": (1e-3, {}),
     "max_length": (5, {}),
+    "pretrained.max_length": (5, {"pooling": "mean"}),
+    "min_chars": (40, {}),
+    "mlm_rate": (0.5, {"mlm_weight": 0.1}),
+    "mlp_only_train": (False, {"pooler": "cls"}),
+    "model2vec.dim": (8, {}),
+    "momentum": (0.5, {}),
+    "ct.negatives": (3, {}),
+    "negative_template": ('The sentence "[X]" is not [STEP] but [MASK] .', {}),
     "nested": ((1.0, 0.5), {}),
     "noise": ("delete:0.2:word", {}),
+    "objectives": (("nli",), {}),
     "optimizer": ("transformers-adamw", {}),
+    "paraphrases": (("ppdb:equivalence",), {}),
     "pooler": ("avg", {}),
-    "rates": ((1e-3,), {"rate_steps": ()}),
+    "pretrained.pooling": ("max", {"pooling": "mean"}),
+    "positive_weight": (0.5, {}),
+    "queue_drops": ("first", {"positives": "query", "queue_size": 24}),
+    "rate_steps": ((1, 2, 3, 4), {}),
+    "rates": ((1e-3, 8e-4, 6e-4, 4e-4), {}),
+    "second_template": ('The sentence "[X]" is [MASK] .', {}),
     "shuffle": ((True, False), {}),
-    "mlp_only_train": (False, {"pooler": "cls"}),
-    "neutral": (0.1, {"neutral": 0.9}),
     "sif_a": (0.5, {"pooler": "sif"}),
     "avg.sif_a": (0.5, {"layers": "sif"}),
-    "test_pooling": ("max", {}),
+    "smoothing": (0.5, {}),
+    "ct.steps": (2, {}),
+    "supervised": (True, {}),
+    "teacher_temperature": (0.5, {"ranking": "listnet"}),
     "teachers": (("simcse",), {}),
+    "template": ('The sentence "[X]" is [MASK] .', {}),
+    "causal.template": ('So : "[X]" is "', {}),
+    "test_pooling": ("max", {}),
     "token_cutoff": ((0.5, 0.0), {}),
     "top_k": (3, {}),
     "train_max_length": (4, {}),
-    "train_pooler": ("max", {}),
+    "train_pooler": ("avg_top2", {}),
+    "walk_length": (1, {"weighting": "usif"}),
+    "warmup": (0.9, {}),
+    "sentence-crops.warmup": (0.9, {"batch_size": 2}),
     "weights": ((5.0, 1.0), {"nested": (1.0, 0.5)}),
+    "width": (8, {}),
+    "flow.width": (8, {}),
+    "window": (4, {}),
 }
 
 
@@ -87,8 +124,9 @@ def keys() -> list[tuple[str, str]]:
         for field in dataclasses.fields(recipe):
             owner = next(c for c in reversed(recipe.__mro__) if field.name in vars(c).get("__annotations__", {}))
             own = (name,) if field.name in EVERYWHERE else ()
-            if field.name not in UNSEEN:
-                found.setdefault((owner.__name__, field.name, *own), (name, field.name))
+            if not {field.name, f"{name}.{field.name}"} & UNSEEN.keys():
+                first = FIRST.get(owner.__name__, name) if not own else name
+                found.setdefault((owner.__name__, field.name, *own), (first, field.name))
     return list(found.values())
 
 

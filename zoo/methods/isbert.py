@@ -20,7 +20,7 @@ from torch import nn
 from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
-from zoo.methods.base import check_positive
+from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.registry import register_method
 from zoo.training.loop import Objective
@@ -54,6 +54,7 @@ class ISBertRecipe(TrainedRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "channels", "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+        check_in_batch(self, "batch_size")
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(f"kernels must be odd numbers (each is centred on its token), not {self.kernels}")
         if not 0 <= self.warmup <= 1 or self.weight_decay < 0:

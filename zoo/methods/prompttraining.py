@@ -54,8 +54,8 @@ class PromptTrainingRecipe(SimCSERecipe):
         Template.parse(self.template)
         if self.pooler != "cls":
             raise ValueError("pooler has no use here: the vector is the state at [MASK]; leave it out")
-        if self.augment:
-            raise ValueError("augment has no use here: the views are templates; leave it out")
+        if self.augment or self.positives != "dropout":
+            raise ValueError("augment and positives have no use here: the views are templates; leave them out")
         if self.head == "none" and not self.mlp_only_train:
             raise ValueError("head: none leaves nothing to keep at test; set mlp_only_train: true")
 

@@ -13,7 +13,7 @@ from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Traits, score
 from zoo.engine.backbone import Backbone, token_embeddings
 from zoo.engine.states import pooled
 from zoo.errors import ContractError
-from zoo.methods.base import check_positive
+from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.methods.static_contrastive import StaticContrastive, StaticContrastiveRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
@@ -41,6 +41,7 @@ class SimCSEWordsRecipe(SimCSERecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "steps", "gate_rate", "table_steps", "table_batch_size")
+        check_in_batch(self, "table_batch_size")
         if self.pooler != "sif":
             raise ValueError(f"simcse-words weights its states by SIF; pooler {self.pooler} is simcse's")
 

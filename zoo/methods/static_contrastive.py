@@ -15,7 +15,7 @@ from zoo.engine.backbone import find_backbone
 from zoo.engine.tokens import TokenTable, clean_text, sif_weights
 from zoo.errors import ContractError
 from zoo.methods.bagofwords import BagOfWordsRecipe
-from zoo.methods.base import WIDEST, check_at_most, check_positive
+from zoo.methods.base import WIDEST, check_at_most, check_in_batch, check_positive
 from zoo.methods.static import StaticRecipe
 from zoo.methods.token_table import TokenTableEncoder, backbone_table, bags, tokenizer_of, tokenizer_sha256
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors
@@ -50,6 +50,7 @@ class StaticContrastiveRecipe:
     def __post_init__(self) -> None:
         numbers = "dim ppmi_tokens a temperature batch_size learning_rate steps train_max_length eval_every"
         check_positive(self, *numbers.split())
+        check_in_batch(self, "batch_size")
         check_at_most(self, WIDEST, "dim")
 
 

@@ -43,9 +43,11 @@ function scoreTip(row, column) {
   return lines;
 }
 
+const MARKS = { "≈": "≈ may truly be the best", "?": "? cannot be told: only its own seeds keep it among the best" };
+
 function rowTip(row) {
   const lines = [row.method, row.conditions, `${conditionOf(row)}: ${CONDITIONS[conditionOf(row)] || ""}`];
-  if (row.may_be_best) lines.push("≈ may truly be the best");
+  if (row.mark) lines.push(MARKS[row.mark]);
   lines.push(...row.papers.map((name) => data.papers[name].cited));
   return [...lines, ...row.not_available.map((note) => `n/a: ${note}`)];
 }
@@ -74,8 +76,8 @@ function tableCell(row, column) {
     return make("td", { class: `${column.css} ${mean === null ? "quiet" : ""}`.trim(), tabindex: -1 },
       mean === null ? "n/a" : score(mean), make("span", { class: "sd" }, sd === null ? "" : `±${score(sd)}`));
   }
-  if (column.format === "rank" && row.may_be_best) {
-    const mark = make("span", { class: "near" }, "≈", make("span", { class: "unseen" }, " may truly be the best, rank "));
+  if (column.format === "rank" && row.mark) {
+    const mark = make("span", { class: "near" }, row.mark, make("span", { class: "unseen" }, `${MARKS[row.mark].slice(1)}, rank `));
     return make("td", { class: column.css, tabindex: -1 }, mark, String(value ?? ""));
   }
   if (column.format === "condition") {

@@ -89,7 +89,7 @@ def test_a_missing_task_leaves_no_average(cli: Cli, fakes: None, tmp_path: Path)
 def test_alignment_of_saved_seeds(cli: Cli, fakes: None, tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
     words = ("--methods", "fitted", "--suite", "pocket", "--tasks", "pocket-pairs", "--seeds", 2)
-    assert cli("run", *words, "--out", results, "--train-sentences", 50, *CPU).code == 0
+    assert cli("run", *words, "--results", results, "--train-sentences", 50, *CPU).code == 0
     words = ("analyze", "alignment", "--methods", "bag,fitted", "--results", results, "--suite", "pocket", "--out", out)
     answer = cli(*words, *CPU)
     assert answer.code == 0, answer.err

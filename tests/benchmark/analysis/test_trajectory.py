@@ -20,7 +20,7 @@ def test_the_chart_holds_every_evaluation_of_every_method(cli: Cli, tiny_bert: P
     methods = "simcse:eval_every=1:batch_size=16,moco:eval_every=1:batch_size=16:queue_size=32"
     arguments = ("--methods", methods, "--tasks", "pocket-pairs", "--seeds", 1, "--train-sentences", 96)
     answer = cli(
-        "run", *arguments, "--backbone", tiny_bert, "--out", tmp_path, "--device", "cpu", "--precision", "fp32"
+        "run", *arguments, "--backbone", tiny_bert, "--results", tmp_path, "--device", "cpu", "--precision", "fp32"
     )
     assert answer.code == 0, answer.err
     shown = ("--methods", methods, "--results", tmp_path, "--suite", "pocket", "--out", tmp_path / "chart")

@@ -109,7 +109,7 @@ def test_a_wrong_request_ends_with_2_and_writes_nothing(
 ) -> None:
     """Unknown, doubled, misspelt: exit 2, a suggestion, no traceback, no file."""
     monkeypatch.chdir(tmp_path)
-    answer = cli("run", *words, "--out", tmp_path / "out")
+    answer = cli("run", *words, "--results", tmp_path / "out")
     assert answer.code == 2
     for part in parts:
         assert part in answer.err
@@ -126,7 +126,7 @@ def test_a_recipe_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path:
         ("a: &a [1]\nmethod: *a\n", ("mine.yaml:2", "aliases")),
     ):
         (tmp_path / "mine.yaml").write_text(text)
-        answer = cli("run", "--methods", tmp_path / "mine.yaml", "--out", tmp_path / "out")
+        answer = cli("run", "--methods", tmp_path / "mine.yaml", "--results", tmp_path / "out")
         assert answer.code == 2
         for part in parts:
             assert part in answer.err
@@ -140,7 +140,7 @@ def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     for device in ("cuda", "cuda:1"):
-        answer = cli("run", "--methods", "cls", "--device", device, "--out", tmp_path / "out")
+        answer = cli("run", "--methods", "cls", "--device", device, "--results", tmp_path / "out")
         assert answer.code == 2
         assert "--device auto or cpu" in answer.err
 
@@ -150,7 +150,7 @@ def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
 def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
     """The plan, an estimate of each encoder, what is done already; no training, no file, no folder."""
     out = tmp_path / "out"
-    words = ("run", "--methods", "bag,fitted,cls", "--backbone", tiny_bert, "--seeds", 2, "--out", out, *FAST)
+    words = ("run", "--methods", "bag,fitted,cls", "--backbone", tiny_bert, "--seeds", 2, "--results", out, *FAST)
     answer = cli(*words, "--dry-run")
     assert answer.code == 0
     assert not out.exists()
@@ -160,7 +160,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
     assert all("0/4 cells done" in line for line in lines[:4])
     assert "about" in lines[-1]
     assert "in all" in lines[-1]
-    assert cli("run", "--methods", "bag", "--out", out, *FAST).code == 0
+    assert cli("run", "--methods", "bag", "--results", out, *FAST).code == 0
     before = {path: path.read_bytes() for path in everything(out) if path.is_file()}
     assert "bag: 4/4 cells done" in cli(*words, "--dry-run").out
     assert {path: path.read_bytes() for path in everything(out) if path.is_file()} == before
@@ -170,7 +170,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
 @pytest.mark.usefixtures("fakes")
 def test_a_dry_run_leaves_a_damaged_record_alone(cli: Cli, tmp_path: Path) -> None:
     """A dry run changes nothing, not even a broken file's name."""
-    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--out", tmp_path, *FAST)
+    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--results", tmp_path, *FAST)
     assert cli(*words).code == 0
     (path,) = (tmp_path / "records").rglob("*.json")
     path.write_text("{")
@@ -182,7 +182,7 @@ def test_a_dry_run_leaves_a_damaged_record_alone(cli: Cli, tmp_path: Path) -> No
 @pytest.mark.usefixtures("fakes")
 def test_the_table_is_printed_after_a_run(cli: Cli, tmp_path: Path) -> None:
     """Table on standard output, progress on standard error, the scores of the records."""
-    answer = cli("run", "--methods", "bag", "--out", tmp_path, "--precision", "fp32", "--limit", "50")
+    answer = cli("run", "--methods", "bag", "--results", tmp_path, "--precision", "fp32", "--limit", "50")
     assert answer.code == 0
     content = json.loads((tmp_path / "pocket-trial.json").read_text(encoding="utf-8"))
     (row,) = content["rows"]
@@ -197,9 +197,9 @@ def test_the_table_is_printed_after_a_run(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("fakes")
 def test_globs_mean_the_suite_first(cli: Cli, tmp_path: Path) -> None:
     """`--suite pocket --tasks '*'` is the suite, not every task there is; names ignore case."""
-    answer = cli("run", "--methods", "BAG", "--tasks", "*", "--out", tmp_path, "--dry-run", *FAST)
+    answer = cli("run", "--methods", "BAG", "--tasks", "*", "--results", tmp_path, "--dry-run", *FAST)
     assert "bag: 0/4 cells done" in answer.out
-    answer = cli("run", "--methods", "bag", "--tasks", "sts1?", "--out", tmp_path, "--dry-run", *FAST)
+    answer = cli("run", "--methods", "bag", "--tasks", "sts1?", "--results", tmp_path, "--dry-run", *FAST)
     assert "bag: 0/5 cells done" in answer.out
 
 

@@ -163,7 +163,7 @@ def test_a_class_of_another_kind_is_refused_with_its_place(cli: Cli, tmp_path: P
     """Wrong base class: using it is an error that names the file; others are not touched."""
     plugin = tmp_path / "odd.py"
     plugin.write_text("from zoo import register_method\n@register_method('odd')\nclass Odd:\n    pass\n")
-    answer = cli("run", "--plugin", plugin, "--methods", "odd", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", plugin, "--methods", "odd", "--results", tmp_path / "out", *FAST)
     assert answer.code == 2
     assert "odd.py" in answer.err
     assert "Encoder" in answer.err
@@ -175,7 +175,7 @@ def test_a_name_that_is_taken_names_both_files(name: str, cli: Cli, tmp_path: Pa
     """A clash with a built-in method or task, exit 2."""
     plugin = tmp_path / "clash.py"
     plugin.write_text((METHOD if name == "simcse" else TASK).format(name=name))
-    answer = cli("run", "--plugin", plugin, "--methods", "cls", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", plugin, "--methods", "cls", "--results", tmp_path / "out", *FAST)
     assert answer.code == 2
     assert str(plugin) in answer.err
     assert ("zoo.methods.simcse" if name == "simcse" else "benchmark.tasks.sts") in answer.err
@@ -187,7 +187,7 @@ def test_two_plugins_of_one_name_name_both_files(cli: Cli, tmp_path: Path) -> No
     first, second = tmp_path / "first.py", tmp_path / "second.py"
     for path in (first, second):
         path.write_text(METHOD.format(name="twin"))
-    answer = cli("run", "--plugin", first, "--plugin", second, "--methods", "twin", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", first, "--plugin", second, "--methods", "twin", "--results", tmp_path, *FAST)
     assert answer.code == 2
     assert str(first) in answer.err
     assert str(second) in answer.err
@@ -197,7 +197,7 @@ def test_a_plugin_may_not_take_the_name_of_a_recipe(cli: Cli, tmp_path: Path) ->
     """`avg-last` is a recipe of the method avg: a plugin method of that name would hide it."""
     plugin = tmp_path / "clash.py"
     plugin.write_text(METHOD.format(name="avg-last"))
-    answer = cli("run", "--plugin", plugin, "--methods", "avg-last", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", plugin, "--methods", "avg-last", "--results", tmp_path / "out", *FAST)
     assert answer.code == 2
     assert str(plugin) in answer.err
     assert "avg-last.yaml" in answer.err

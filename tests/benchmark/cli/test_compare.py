@@ -111,7 +111,7 @@ def _expected(line: dict[str, Any], pairs_error: float, by_seed: np.ndarray) -> 
 
 def test_equal_scores_do_not_differ(store: Records, cli: Cli) -> None:
     """A method and itself: no difference, no interval, p is 1."""
-    (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--task", "MEN")["comparisons"]
+    (comparison,) = compared(cli, "same", "same", "--results", store.folder, "--tasks", "MEN")["comparisons"]
     (line,) = comparison["lines"]
     assert (line["difference"], line["low"], line["high"], line["p"], line["williams"]["p"]) == (0, 0, 0, 1, 1)
     assert comparison["average"] is None
@@ -128,7 +128,7 @@ def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
     seeds["two", None] = generator.normal(size=n)
     for (name, seed), values in seeds.items():
         store.write(make_record(name, "pocket-pairs", seed), (values, pairs.gold))
-    words = ("one", "two", "--results", tmp_path, "--task", "pocket-pairs", "--pairs", 5)
+    words = ("one", "two", "--results", tmp_path, "--tasks", "pocket-pairs", "--pairs", 5)
     lines = compared(cli, *words)["pairs"]["pocket-pairs"]
     places = {key: 100 * (stats.rankdata(np.float32(values)) - 0.5) / n for key, values in seeds.items()}
     off = (places["one", 0] + places["one", 1]) / 2 - places["two", None]
@@ -166,7 +166,7 @@ def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
 def test_one_seed_has_no_p(store: Records, cli: Cli) -> None:
     """Trained once: no interval and no p in any form, and the output says why."""
     _once(store, "once", (0,))
-    words = ("once", "bad", "--results", store.folder, "--task", "MEN")
+    words = ("once", "bad", "--results", store.folder, "--tasks", "MEN")
     content = compared(cli, *words)
     (line,) = content["comparisons"][0]["lines"]
     assert content["seeds"]["a"] == "one"
@@ -183,7 +183,7 @@ def test_the_noise_of_other_rows_is_borrowed(store: Records, cli: Cli) -> None:
     """The pooled variance of the rows of the same backbone that have seeds; without such rows there is none."""
     backbone = {"backbone": {"name": "small"}}
     _once(store, "once", (0,), backbone)
-    words = ("once", "bad", "--results", store.folder, "--task", "MEN", "--borrow-seed-noise")
+    words = ("once", "bad", "--results", store.folder, "--tasks", "MEN", "--borrow-seed-noise")
     (line,) = compared(cli, *words)["comparisons"][0]["lines"]
     assert line["p"] is None
     seeds = {"several": (1, 2), "more": (3, 4, 5)}
@@ -218,7 +218,7 @@ def test_shared_pairs_are_said(data_dir: Path, cli: Cli, tmp_path: Path) -> None
         for name, noise in (("a", 1.0), ("b", 1.5)):  # the same for the same pair, wherever it stands
             predicted = gold + [np.random.default_rng([len(name), int(2 * noise), *salt]).normal() for salt in salts]
             folder.write(make_record(name, task.name, main=rho(predicted, gold)), (predicted, gold))
-    words = ("a", "b", "--results", tmp_path, "--task", "STS16,STS-B", "--resamples", "2000")
+    words = ("a", "b", "--results", tmp_path, "--tasks", "STS16,STS-B", "--resamples", "2000")
     (comparison,) = compared(cli, *words)["comparisons"]
     assert [line["shared"] for line in comparison["lines"]] == [285, 285]
     errors = [line["pairs_error"] for line in comparison["lines"]]
@@ -243,11 +243,11 @@ def test_what_is_missing_is_said(store: Records, cli: Cli) -> None:
         (("good", "bad", "--tasks", ","), 2, "--tasks names no task"),
         (("good", "bad", "--suite", "wrods"), 2, "Did you mean 'words'"),
         (("good", "bad", "--suite", "words-more"), 1, "has no score of WS-353 (not run)"),
-        (("good", "old", "--task", "SCWS"), 1, "no data for SCWS here"),
-        (("good", "old", "--task", "MEN"), 1, "old on MEN: no pair scores beside"),
-        (("good", "cut", "--task", "MEN"), 2, "different pairs"),
-        (("good", "bad", "--task", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
-        (("good", "old"), 1, "has no score of SimLex-999"),
+        (("good", "old", "--tasks", "SCWS"), 1, "no data for SCWS here"),
+        (("good", "old", "--tasks", "MEN"), 1, "old on MEN: the record has no pair scores"),
+        (("good", "cut", "--tasks", "MEN"), 2, "different pairs"),
+        (("good", "bad", "--tasks", "MR"), 1, "MR: no pair scores are kept of its score (accuracy)"),
+        (("good", "old"), 1, "has no score of SCWS"),
         (("good", "alone"), 1, "no suite in common"),
         (("good", "cut"), 1, "left out"),
     ):
@@ -275,7 +275,7 @@ def test_a_suite_with_an_accuracy_is_compared_on_its_pairs(tmp_path: Path, cli: 
 
 def test_a_cell_that_had_no_data_at_first_is_no_conflict(store: Records, cli: Cli) -> None:
     """Its record, of another key, stays beside the one that was measured once the data was there."""
-    words = ("good", "bad", "--results", store.folder, "--task", "MEN")
+    words = ("good", "bad", "--results", store.folder, "--tasks", "MEN")
     before = compared(cli, *words)
     store.write(failed(make_record("bad", "MEN", data_sha256="0" * 64), "no data for MEN here", "n/a"))
     assert compared(cli, *words) == before
@@ -287,7 +287,7 @@ def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
     """What it lacks is not only "not run"; looking moves no file."""
     (path,) = (store.folder / "records" / "bad").glob("men-*.json")
     path.write_text("{", encoding="utf-8")
-    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--tasks", "MEN")
     assert answer.code == 1
     assert "record left out: " in answer.err and path.name in answer.err
     assert path.exists()
@@ -296,11 +296,11 @@ def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
 def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -> None:
     """Two rows called alike need the key that the tables show."""
     store.write(make_record("bad", "MEN", main=0.1, row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
-    answer = cli("compare", "good", "bad", "--results", store.folder, "--task", "MEN")
+    answer = cli("compare", "good", "bad", "--results", store.folder, "--tasks", "MEN")
     assert answer.code == 2
     key = make_record("bad", "MEN", row="other")["row_key"][:8]
     assert f"'bad [{key}]'" in answer.err
-    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--task", "MEN")["comparisons"]
+    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--tasks", "MEN")["comparisons"]
     assert comparison["lines"][0]["b"] == pytest.approx(10)
 
 
@@ -308,9 +308,45 @@ def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -
 def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
     """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
     store.write(make_record("bad", "STS12", row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
-    for words in (("--task", "MEN"), ("--suite", "words")):
+    for words in (("--tasks", "MEN"), ("--suite", "words")):
         (comparison,) = compared(cli, "good", "bad", "--results", store.folder, *words)["comparisons"]
         line = comparison["lines"][-1]
         task = line["task"]
         assert line["b"] == pytest.approx(100 * rho(scores_of("bad", task, None), GOLD[task]))
     assert "several conditions" in cli("compare", "good", "bad", "--results", store.folder).err
+
+
+def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
+    """One setting changed: the noise of each seed is in both rows. Two settings, or other texts: independent seeds."""
+    store = Records(tmp_path)
+    generator = np.random.default_rng(3)
+    noise = generator.normal(size=(3, SIZES["MEN"]))
+    more = {"one": {"width": 65}, "two": {"width": 65, "depth": 2}, "base": {}}
+    for name, seed in itertools.product(more, range(3)):
+        predicted = GOLD["MEN"] + (1 + 0.2 * seed) * noise[seed]
+        predicted[: len(more[name])] = 2.5
+        record = make_record(name, "MEN", seed, main=rho(predicted, GOLD["MEN"]))
+        record["method"]["recipe"] = {"width": 64, "depth": 1, **more[name]}
+        store.write(record, (np.float32(predicted), GOLD["MEN"]))
+    lines = {
+        other: compared(cli, "base", other, "--tasks", "MEN", "--results", tmp_path)["comparisons"][0]["lines"][0]
+        for other in ("one", "two")
+    }
+    assert [lines[name]["seed_by_seed"] for name in ("one", "two")] == [True, False]
+    assert lines["one"]["seeds_error"] < 0.2 * lines["two"]["seeds_error"]
+    assert lines["one"]["seeds_sd"][0] > 1
+    said = cli("compare", "base", "two", "--tasks", "MEN", "--results", tmp_path).out
+    assert "takes" in said and "seeds" in said.split("takes")[1]
+
+
+def test_a_part_of_a_suite_is_compared(tmp_path: Path, cli: Cli) -> None:
+    """Two of the suite's tasks were run: they are compared, on their mean, also where the suite is named."""
+    store = Records(tmp_path)
+    for name, task in itertools.product(("good", "bad"), ("MEN", "SCWS")):
+        predicted = scores_of(name, task, None)
+        store.write(make_record(name, task, main=rho(predicted, GOLD[task])), (predicted, GOLD[task]))
+    for words in ((), ("--suite", "words")):
+        found = compared(cli, "good", "bad", "--results", tmp_path, *words)["comparisons"][0]
+        assert [line["task"] for line in found["lines"]] == ["MEN", "SCWS"]
+        assert found["title"].startswith("MEN, SCWS (of ")
+        assert found["average"]["difference"] == pytest.approx(np.mean([one["difference"] for one in found["lines"]]))

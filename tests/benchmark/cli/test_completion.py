@@ -47,7 +47,7 @@ def test_bash_completes_the_names_of_a_list() -> None:
 @pytest.mark.slow
 def test_zsh_completes_commands_with_their_help() -> None:
     """zsh gets three lines an item: kind, value, help."""
-    assert completed("zsh", "repo") == ["plain", "report", COMMANDS["report"]]
+    assert completed("zsh", "repr") == ["plain", "reproduce", COMMANDS["reproduce"]]
     values = completed("zsh", "run", "--tasks", "pocket-pairs,pocket-")[1::3]
     assert values == [
         f"pocket-pairs,{name}" for name in TASKS.names() if name.startswith("pocket-") and name != "pocket-pairs"

@@ -35,7 +35,7 @@ def results(cli: Cli, tiny_bert: Path, tmp_path: Path) -> Path:
     corpus.write_text("".join(f"Sentence number {i} of a toy.\n" for i in range(16)), encoding="utf-8")
     common = ("--tasks", "pocket-words", "--precision", "fp32", "--corpus", corpus, "--seeds", "2")
     methods = "simcse:batch_size=4:learning_rate=0.01,avg-last,isbert"
-    answer = cli("run", "--methods", methods, "--backbone", tiny_bert, "--out", tmp_path / "results", *common)
+    answer = cli("run", "--methods", methods, "--backbone", tiny_bert, "--results", tmp_path / "results", *common)
     assert answer.code == 0, answer.err
     return tmp_path / "results"
 

@@ -147,7 +147,7 @@ MISTAKES = [
     ("compare good bad kept", 2, "as in --results FOLDER"),
     ("leaderboard --results nowhere", 1, "make some with `zoo-bench run"),
     ("leaderboard --results a-file", 2, "give a results folder"),
-    ("leaderboard --results kept --suite sts", 1, "no records of sts in kept; make some with"),
+    ("leaderboard --results kept --suite sts", 1, "no scores of sts in kept; make some with"),
     ("leaderboard --results kept --suite stsb", 2, "It is a task"),
     ("leaderboard --results kept --mteb a-file", 1, "Choose another folder"),
     ("leaderboard --results kept --aggregation median", 2, "'all', 'mean', 'wmean'"),
@@ -182,7 +182,6 @@ MISTAKES = [
     ("pack --results nowhere", 1, "name a results folder with --results"),
     ("pack --results a-file", 2, "give a results folder"),
     ("pack --results kept --methods nowhere", 1, "It has other records, of bad, good."),
-    ("report nowhere --results kept", 1, "`zoo-bench run --methods nowhere`"),
     ("search-templates --dev nowhere", 2, "`zoo-bench tasks` lists them all"),
 ]
 

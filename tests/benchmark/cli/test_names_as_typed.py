@@ -50,7 +50,7 @@ def test_lists_of_other_commands_add_up(cli: Cli, tmp_path: Path) -> None:
     assert cli("run", run_file, *names, "--results", tmp_path, *FAST).code == 0
     assert cells(tmp_path) == {(m, t) for m in ("bag", "bag:salt=1") for t in ("pocket-words", "pocket-pairs")}
     compared = cli(
-        "compare", "bag", "bag:salt=1", "--task", "pocket-words", "--tasks", "pocket-pairs", "--results", tmp_path
+        "compare", "bag", "bag:salt=1", "--tasks", "pocket-words", "--tasks", "pocket-pairs", "--results", tmp_path
     )
     assert "pocket-words" in compared.out and "pocket-pairs" in compared.out
     made = cli("leaderboard", "--results", tmp_path, "--suite", "words", "--suite", "pocket")

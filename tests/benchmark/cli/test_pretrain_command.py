@@ -165,7 +165,7 @@ def test_vectors_are_trained_and_have_rows(
     """From the cache by their recipes, and from any file; equal when made again; gensim reads back the same numbers."""
     models = pytest.importorskip("gensim.models")
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
-    missing = cli("run", "--methods", "word2vec-wiki", "--out", tmp_path / "r0")
+    missing = cli("run", "--methods", "word2vec-wiki", "--results", tmp_path / "r0")
     assert missing.code != 0 and "zoo-bench pretrain-vectors word2vec --text wiki" in missing.err + missing.out
     common = ("--text", text, "--dim", 12, "--epochs", 1, "--least-count", 3)
     for kind in ("word2vec", "fasttext"):
@@ -182,7 +182,7 @@ def test_vectors_are_trained_and_have_rows(
     assert read.index_to_key == cached.index_to_key and len(read.index_to_key) == facts["words"]
     assert abs(read.vectors - cached.vectors).max() < 1e-6, "the same numbers, and in decimals"
     methods = f"word2vec-wiki,fasttext-wiki,wordvectors:split=marks:path={path}"
-    run = cli("run", "--methods", methods, "--suite", "pocket", "--out", tmp_path / "results")
+    run = cli("run", "--methods", methods, "--suite", "pocket", "--results", tmp_path / "results")
     assert run.code == 0, run.err
     rows = json.loads((tmp_path / "results" / "pocket.json").read_text())["rows"]
     scores = {row["method"].partition(":")[0]: row["average"]["mean"] for row in rows}
@@ -200,38 +200,3 @@ def test_vectors_of_nothing_are_refused(cli: Cli, tmp_path: Path, content: str, 
     (tmp_path / "t.txt").write_text(content)
     answer = cli("pretrain-vectors", "word2vec", "--text", tmp_path / "t.txt", "--out", tmp_path / name)
     assert answer.code == 2 and said in answer.err and not (tmp_path / name).exists()
-
-
-def test_trials_see_as_many_tokens_and_are_done_once(
-    cli: Cli, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
-    table = tmp_path / "table.yaml"
-    table.write_text(
-        "recipe: zoo-mini-roberta\ntokens: 640\nbase: {vocabulary: 400, layers: 1, width: 16, heads: 2, inner: 32,"
-        " row_length: 16, batch_rows: 4, held_out_rows: 32, decay_steps: null, warmup_steps: 1}\n"
-        "trials:\n  plain: {}\n  wide: {batch_rows: 8}\n  taught: {teacher: /no/such, vocabulary_loss: full}\n"
-    )
-    common = ("pretrain-trials", table, "--text", text, "--out", tmp_path / "t", "--precision", "fp32")
-    assert cli(*common, "--only", "plain").code == 0
-    assert len(json.loads((tmp_path / "t" / "trials.json").read_text())) == 1
-    before = (tmp_path / "t" / "plain" / "pretraining.json").read_text()
-    done = cli(*common)
-    assert done.code == 0, done.err
-    lines = {line["trial"]: line for line in json.loads((tmp_path / "t" / "trials.json").read_text())}
-    assert list(lines) == ["plain", "wide", "taught"]
-    assert [(lines[name]["tokens"], lines[name]["steps"]) for name in ("plain", "wide")] == [(640, 10), (640, 5)]
-    assert "/no/such" in lines["taught"]["note"] and lines["taught"]["loss"] is None
-    assert (tmp_path / "t" / "plain" / "pretraining.json").read_text() == before, "done once"
-    assert "| taught | teacher /no/such, vocabulary_loss full | n/a |" in (tmp_path / "t" / "trials.md").read_text()
-    unknown = cli(*common, "--only", "plane")
-    assert unknown.code == 2 and "plain" in unknown.err
-
-
-def test_every_table_of_trials_can_be_read() -> None:
-    from benchmark.pretraining.trials import read_trials
-
-    trials = {trial.name: trial.recipe for trial in read_trials("zoo-mini")}
-    assert {recipe.steps * recipe.batch_rows * recipe.row_length for recipe in trials.values()} == {2_457_600}
-    assert trials["muon"].optimizer == "muon" and trials["rows-128"].row_stages == ((600, 128),)
-    assert len(read_trials("tiny", 2048)) == 3

@@ -150,7 +150,7 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_had_or_run_is_said_in_a_sentence(cli: Cli, tmp_path: Path) -> None:
-    words = ("run", "--methods", "static-avg", "--precision", "fp32", "--out", tmp_path / "out", "--tasks")
+    words = ("run", "--methods", "static-avg", "--precision", "fp32", "--results", tmp_path / "out", "--tasks")
     answer = cli(*words, "mteb:STSBenchmark")  # offline
     assert answer.code == 1 and "mteb/stsbenchmark-sts cannot be had from the hub" in answer.err
     assert "Traceback" not in answer.err

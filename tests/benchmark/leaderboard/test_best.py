@@ -18,12 +18,11 @@ from fakes import make_record
 from scipy import stats
 
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard import significance
+from benchmark.leaderboard import stats as row_stats
 from benchmark.leaderboard.files import write_leaderboard
 from benchmark.leaderboard.latex import latex
-from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.values import Value
 from benchmark.leaderboard.write import markdown, print_table
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
@@ -170,9 +169,38 @@ def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:
     add(store, "far", 3.0)
     table = table_of(store)
     assert among(table) == {"best": True, "far": False}
-    assert table.legend == ""
+    assert table.legend.startswith("Power: no row but controls depends on a seed.")
     for text in (markdown(table), latex(table), printed(table)):
         assert "≈" not in text and "approx" not in text and "told apart" not in text
+
+
+def test_what_only_its_own_seeds_keep_in_the_set_has_another_mark(tmp_path: Path) -> None:
+    """A row far below the best whose seeds lie far apart cannot be told; a row near the best ties with it."""
+    store = Records(tmp_path)
+    for number, noise in enumerate((0.3, 0.3, 0.32, 2.0)):
+        add(store, f"quiet{number}", noise, (0, 1, 2), base=100 * number)
+    for seed, noise in enumerate((0.3, 1.5, 4.0)):
+        for task in TASKS:
+            predicted = scores_of(task, noise, seed + 900)
+            main = float(stats.spearmanr(predicted, GOLD[task]).statistic)
+            store.write(make_record("spread", task, seed, main=main), (predicted, GOLD[task]))
+    table = table_of(store)
+    marks = {row.name: row.mark for row in table.rows}
+    assert marks == {"quiet0": "≈", "quiet1": "≈", "quiet2": "≈", "spread": "?", "quiet3": ""}
+    assert "?: cannot be told." in table.legend
+    assert table.rows[-2].place() == "?4" or table.rows[-1].place() == "?5"
+
+
+def test_controls_are_no_part_of_power(tmp_path: Path) -> None:
+    """Rows without seeds beside a noisy control: how many pairs show 1.0; the noise is that of the pairs alone."""
+    store = Records(tmp_path)
+    add(store, "one", 1.0, base=10)
+    add(store, "two", 1.2, base=20)
+    add(store, "random", 9.0, (0, 1, 2), base=30)
+    legend = table_of(store).legend
+    assert "no row but controls depends on a seed. With these 560 pairs" in legend and "over seeds" not in legend
+    (seen, needed) = re.findall(r"a difference of ([\d.]+) between .* 1.0 takes ([\d,]+) pairs", legend)[0]
+    assert int(needed.replace(",", "")) == pytest.approx(560 * float(seen) ** 2, rel=0.01)
 
 
 def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
@@ -219,13 +247,13 @@ def test_an_incomplete_row_has_no_place(store: Records) -> None:
 def test_a_file_is_resampled_once(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second table takes the samples from the cache; only a file of other bytes is resampled, or a bad cache."""
     counted: list[int] = []
-    real = significance.resample_together
+    real = row_stats.resample_together
 
     def counting(tasks: Any, *arguments: Any, **options: Any) -> Any:
         counted.extend(len(task.predicted) for task in tasks)
         return real(tasks, *arguments, **options)
 
-    monkeypatch.setattr(significance, "resample_together", counting)
+    monkeypatch.setattr(row_stats, "resample_together", counting)
     first = among(table_of(store))
     assert counted == [4, 4]  # of two tasks, two seeds of the best and one each of the others
     assert among(table_of(store)) == first
@@ -233,7 +261,7 @@ def test_a_file_is_resampled_once(store: Records, monkeypatch: pytest.MonkeyPatc
     add(store, "far", 1.01, base=20)
     assert among(table_of(store)) == {"best": True, "near": True, "far": True}
     assert counted == [4, 4, 1, 1]
-    for path in (significance.cache_folder() / "significance").iterdir():
+    for path in (row_stats.cache_folder() / "significance").iterdir():
         path.write_bytes(b"damaged")
     assert among(table_of(store)) == {"best": True, "near": True, "far": True}
     assert counted == [4, 4, 1, 1, 4, 4]
@@ -253,9 +281,8 @@ def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None
         record = make_record("a", task)
         store.write({**record, "task": {**record["task"], "rows": len(gold)}}, (predicted, gold))
         (records[task],) = [r for r in store.all() if r["task"]["name"] == task]
-    row = Row("a", "", {}, Value(None, None, 0), {})
-    drawn = significance._draw({task: [(row, record)] for task, record in records.items()}, store)
-    years, stsb = (drawn[task][record["pairs"]["sha256"]] for task, record in records.items())
+    drawn, _ = row_stats.draws([{task: [record] for task, record in records.items()}], store)
+    years, stsb = (drawn[task][0] for task in records)
     assert shared_with("STS-B", ["STS16"]) == 285
     assert np.corrcoef(years, stsb)[0, 1] > 0.12  # 0.18 from the influences of the pairs; 0 of independent draws
 
@@ -286,7 +313,7 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     assert [line.split("$")[0] for line in tex.splitlines() if "& $\\approx$ " in line] == ["best", "near"]
     assert "$\\approx$: may truly be the best." in tex
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
-    assert page.count('"may_be_best":true') == 2 and '"legend":"\\u2248: may truly be' in page
+    assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: may truly be' in page
 
 
 def test_the_terminal_has_the_mark(store: Records) -> None:

@@ -321,7 +321,27 @@ def test_the_mean_of_some_tasks_is_a_column_of_its_own() -> None:
     (line,) = csv.DictReader(io.StringIO(files["sts.csv"], newline=""))
     assert float(line["STS12-16"]) == pytest.approx(expected.mean(), abs=5e-5)
     missing = [r for r in records if r["task"]["name"] != "STS16"]
-    assert table_of(missing).rows[0].means["STS12-16"].reason == "4 of 5 tasks"
+    rows = table_of(missing + complete("whole")).rows
+    assert [row.means["STS12-16"].reason for row in rows if row.name == "m"] == ["4 of 5 tasks"]
+
+
+def test_a_part_of_a_suite_has_its_own_mean() -> None:
+    """Three of seven tasks: their columns, and their mean, named as such, with ranks; no column of what was not run."""
+    some = ("STS16", "STS-B", "SICK-R")
+    records = [r for name in ("a", "b") for r in complete(name, range(2)) if r["task"]["name"] in some]
+    table = table_of(records)
+    files = table_files(table)
+    assert "| STS16 | STS-B | SICK-R | Avg. of STS16, STS-B, SICK-R |" in files["sts.md"]
+    assert [row.rank for row in table.rows] == [1, 1]
+    mean = np.mean([100 * r["scores"]["main"] for r in records if r["method"]["name"] == "a"])
+    (line, _) = csv.DictReader(io.StringIO(files["sts.csv"], newline=""))
+    assert float(line["Avg. of STS16, STS-B, SICK-R"]) == pytest.approx(mean, abs=5e-5)
+    assert not {"Avg", "STS12", "STS12-16"} & line.keys()
+
+
+def test_a_table_without_a_score_is_not_made() -> None:
+    """All of its cells are n/a: there is nothing to show."""
+    assert build_tables([failed(make_record("m", "STS12"), "no data here", "n/a")], [suite("sts")]) == []
 
 
 def test_least_and_largest_seed_stand_beside_the_mean() -> None:

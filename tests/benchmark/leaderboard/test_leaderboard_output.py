@@ -82,7 +82,7 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
     assert "STS12" not in capsys.readouterr().out
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
-    with pytest.raises(MissingError, match="no records"):
+    with pytest.raises(MissingError, match="no scores"):
         write_leaderboard(tmp_path, tmp_path / "out", "words")
 
 

@@ -147,7 +147,7 @@ def test_each_row_has_its_gain_over_its_own_start(store: Records) -> None:
 @pytest.mark.slow
 def test_the_run_ends_with_what_was_learned(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """After the table on standard output, and not in JSON."""
-    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--out", tmp_path, *FAST)
+    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--results", tmp_path, *FAST)
     answer = cli(*words)
     assert answer.code == 0 and suite("pocket").title in answer.out
     end = answer.out.partition("What was learned: ")[2]

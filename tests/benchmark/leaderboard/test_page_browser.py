@@ -7,17 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from fakes import make_record
 from page_chromium import Browser
 from page_fakes import EVIL, method_records, training
 
-from benchmark.analysis.report import make_report
-from benchmark.data.sources import DataSource
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
-from benchmark.records.folder import Records
-from benchmark.records.query import scored_pairs
-from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.suites import suite
 
 pytestmark = pytest.mark.slow
@@ -374,22 +368,4 @@ def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> Non
     assert browser.run(moves) == "0s"
     browser.open(wide, 360)
     assert browser.run(moves) != "0s"
-    assert browser.problems() == []
-
-
-def test_a_methods_page(browser: Browser, tmp_path: Path) -> None:
-    """The curves are drawn, the worst pairs fit, the theme turns, nothing complains."""
-    curve = training({"250": 50.25, "1000": 51.5})
-    for record in method_records("alpha", 0.4, range(3), training=curve):
-        Records(tmp_path).write(record)
-    (task,) = load_tasks(["pocket-pairs"], DataSource(None, hub=False), None)
-    gold = scored_pairs(task, "test").gold
-    for seed in range(3):
-        Records(tmp_path).write(make_record("alpha", "pocket-pairs", seed, training=curve), (gold[::-1].copy(), gold))
-    browser.open(make_report("alpha", tmp_path), 360)
-    assert len(browser.all("path.curve")) == 3
-    assert len(browser.all("tr.pair")) == 3
-    assert browser.run("return document.documentElement.scrollWidth") <= 360
-    browser.driver.find_element(By.ID, "theme").click()
-    assert browser.run("return document.documentElement.dataset.theme") == "dark"
     assert browser.problems() == []

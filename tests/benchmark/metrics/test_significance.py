@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 from scipy import stats
 from test_bootstrap import correlated
 
-from benchmark.metrics.bootstrap import RESAMPLES, Metric, measured, resample
+from benchmark.metrics.bootstrap import resample
 from benchmark.metrics.significance import (
     Noise,
-    Sample,
-    SeedNoise,
     detectable,
     differences,
+    least_variance,
     median_noise,
     not_told_apart,
     pooled_noise,
     sample,
+    sample_pairs,
     seeds_needed,
     williams,
 )
 from zoo.errors import ContractError
-
-
-def sample_pairs(
-    predicted: Sequence[np.ndarray],
-    gold: np.ndarray,
-    *,
-    metric: Metric = "spearman",
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-) -> Sample:
-    """Return the sample of methods, each with predictions (seeds, n), or (n,) without seeds; gold scores (n,)."""
-    every = np.concatenate([np.atleast_2d(one) for one in predicted])
-    ends = np.cumsum([len(np.atleast_2d(one)) for one in predicted])[:-1]
-    drawn = resample(every, gold, metric=metric, resamples=resamples, seed=seed)
-    means = np.array([part.mean(axis=0) for part in np.split(drawn, ends)])
-    one_seed = {place: SeedNoise() for place, one in enumerate(predicted) if one.ndim == 2 and len(one) == 1}
-    return sample(np.split(measured(every, gold, metric), ends), means, len(gold), one_seed)
 
 
 def test_seeds_alone_are_welch_s_test() -> None:
@@ -55,8 +36,8 @@ def test_seeds_alone_are_welch_s_test() -> None:
                 assert (found.value[i, j], found.error[i, j], found.p[i, j]) == (0, 0, 1)
                 continue
             expected = stats.ttest_ind(by_seed[i], by_seed[j], equal_var=False)
-            # With 2 seeds against more it is the one degree of freedom of the 2, with 3 against 5 at most twice 2.
-            df = 1 if 2 in (i, j) else min(4, expected.df)
+            # At most twice those of the side with fewer seeds.
+            df = min(2 if 2 in (i, j) else 4, expected.df)
             assert found.df[i, j] == pytest.approx(df)
             assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(expected.statistic), df))
             margin = stats.t.ppf(0.975, df) * found.error[i, j]
@@ -82,6 +63,30 @@ def test_pairs_alone_are_the_bootstrap_s_spread() -> None:
         assert found.df[i, j] == pytest.approx(119)
         t = (one.value[i] - one.value[j]) / found.error[i, j]
         assert found.p[i, j] == pytest.approx(2 * stats.t.sf(abs(t), 119))
+
+
+def test_rows_that_share_seeds_are_compared_seed_by_seed() -> None:
+    """Without noise of pairs it is scipy's paired t-test; the spread that both seeds have is no noise."""
+    generator = np.random.default_rng(12)
+    common = generator.normal(50, 1, 3)
+    by_seed = [common, common + np.array([0.020, 0.027, 0.008])]
+    drawn = np.repeat([[one.mean()] for one in by_seed], 100, axis=1)
+    expected = stats.ttest_rel(*by_seed)
+    found = differences(sample(by_seed, drawn, 1000, shared=[(0, 1)]))
+    assert (found.p[0, 1], found.df[0, 1]) == pytest.approx((expected.pvalue, 2))
+    interval = expected.confidence_interval()
+    assert (found.low[0, 1], found.high[0, 1]) == pytest.approx((interval.low, interval.high))
+    assert differences(sample(by_seed, drawn, 1000)).p[0, 1] > 0.9
+
+
+def test_seeds_that_lie_together_by_chance_have_a_floor() -> None:
+    """Half the median spread of at least five rows; a row without seeds keeps none."""
+    rows = [[0.0, 2 * spread] for spread in (0.001, 1.0, 2.0, 3.0, 4.0)]
+    least = least_variance([*rows, [7.0]])
+    assert least == pytest.approx((np.std([0.0, 4.0], ddof=1) / 2) ** 2)
+    assert least_variance(rows[1:]) == 0
+    one = sample([rows[0], [5.0], rows[4]], np.zeros((3, 50)), 100, least=least)
+    assert one.seed_variance == pytest.approx([least / 2, 0, np.var(rows[4], ddof=1) / 2])
 
 
 def test_both_sources_add_up() -> None:

@@ -40,7 +40,7 @@ def test_a_second_score_of_a_cell_is_named(tmp_path: Path, cli: Cli) -> None:
         assert scores["pocket-pairs"]["mean"] is None and scores["pocket-words"]["mean"] == 50
         assert "records/copied/second.json" in scores["pocket-pairs"]["reason"]
         assert "25.00" not in answer.out and "75.00" not in answer.out
-        answer = cli("compare", "m", "m", "--task", "pocket-pairs", "--results", store.folder)
+        answer = cli("compare", "m", "m", "--tasks", "pocket-pairs", "--results", store.folder)
         assert answer.code == 1 and "conflict" in answer.err
 
 

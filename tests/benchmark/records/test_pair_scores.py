@@ -35,7 +35,7 @@ PAIRS = (np.linspace(0, 1, 30), np.arange(30) / 10)
 @pytest.mark.usefixtures("fakes")
 def test_a_run_keeps_them_and_no_text(cli: Cli, tmp_path: Path) -> None:
     """A file of two float32 columns a record whose score is a correlation over pairs, and none for other tasks."""
-    assert cli("run", "--methods", "bag,constant", "--out", tmp_path, *FAST).code == 1
+    assert cli("run", "--methods", "bag,constant", "--results", tmp_path, *FAST).code == 1
     store = Records(tmp_path)
     found = {(r["method"]["name"], r["task"]["name"]): r for r in store.all()}
     assert len(found) == 8

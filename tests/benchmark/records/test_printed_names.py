@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fakes import Cli
-from page_fakes import SEVEN, method_records
+from page_fakes import method_records
 
 from benchmark.leaderboard.files import leaderboard_files
 from benchmark.records.folder import Records
@@ -77,33 +77,6 @@ def test_tables_have_the_printed_names_and_keep_the_rows_apart(tmp_path: Path) -
     assert len(rows_named(found, "pretrained:run-*", tmp_path)) == 2
     with pytest.raises(UsageError, match=r"There: pretrained:large, pretrained:run-a/MiniLM"):
         rows_named(found, "pretrained:run", tmp_path)
-
-
-@pytest.mark.parametrize("asked", [FOLDERS[0], "pretrained:run-a/MiniLM"])
-def test_commands_take_the_printed_name(asked: str, tmp_path: Path, cli: Cli) -> None:
-    """`report` finds the row by either name and prints the short one."""
-    for name in FOLDERS:
-        for record in method_records(name, 0.4, tasks=SEVEN):
-            Records(tmp_path).write(record)
-    answer = cli("report", asked, "--results", tmp_path)
-    assert answer.code == 0, answer.err
-    (page,) = (tmp_path / "reports").iterdir()
-    text = page.read_text(encoding="utf-8")
-    assert "<h1>pretrained:run-a/MiniLM</h1>" in text and "run-b" not in text
-
-
-def test_a_report_takes_the_label_of_one_of_several_rows(tmp_path: Path, cli: Cli) -> None:
-    """As tables print it where rows share a name: that row's records alone are on the page."""
-    store = Records(tmp_path)
-    for record in [*method_records("simcse", 0.4, row="a"), *method_records("simcse", 0.6, row="b")]:
-        store.write(record)
-    first, second = rows_named(store.all(), "simcse", tmp_path)
-    answer = cli("report", label(first), "--results", tmp_path)
-    assert answer.code == 0, answer.err
-    (page,) = (tmp_path / "reports").iterdir()
-    text = page.read_text(encoding="utf-8")
-    assert all(f"<td>{100 * record['scores']['main']:.2f}" in text for record in first)
-    assert not any(f"<td>{100 * record['scores']['main']:.2f}" in text for record in second)
 
 
 def test_run_says_what_it_needs_in_place_of_a_shortened_name(tmp_path: Path, cli: Cli) -> None:

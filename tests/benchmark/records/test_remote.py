@@ -222,7 +222,7 @@ def test_commands_read_an_address_and_write_tables_there(
     assert cli("leaderboard", "--results", address).code == 0
     assert memory.cat_file("/bucket/study/pocket.md") == (tmp_path / "tables" / "pocket.md").read_bytes()
     empty = cli("leaderboard", "--results", "memory://bucket/other")
-    assert empty.code == 1 and "no records in memory://bucket/other; make some" in empty.err
+    assert empty.code == 1 and "no scores in memory://bucket/other; make some" in empty.err
     refused = cli("pack", "--results", address)
     assert refused.code == 2 and "pack works on a folder of this machine, not on memory://bucket/study" in refused.err
 

@@ -56,7 +56,7 @@ def test_the_hand_made_record_is_valid() -> None:
 @pytest.mark.usefixtures("fakes")
 def test_a_real_record_is_valid_and_says_what_was_measured(cli: Cli, tmp_path: Path) -> None:
     """What the runner writes follows the schema and states recipe, data, versions and command."""
-    assert cli("run", "--methods", "bag:salt=3", "--tasks", "pocket-words", "--out", tmp_path, *FAST).code == 0
+    assert cli("run", "--methods", "bag:salt=3", "--tasks", "pocket-words", "--results", tmp_path, *FAST).code == 0
     (path,) = (tmp_path / "records").rglob("*.json")
     record = json.loads(path.read_text(encoding="utf-8"))
     check_record(record, str(path))
@@ -174,7 +174,7 @@ def test_a_damaged_record_is_named_and_the_others_stay(kind: str, tmp_path: Path
 @pytest.mark.usefixtures("fakes")
 def test_a_damaged_record_is_measured_again(cli: Cli, tmp_path: Path) -> None:
     """The next run measures that cell, only that cell, with the same score, and says so."""
-    arguments = ("run", "--methods", "bag", "--out", tmp_path, *FAST)
+    arguments = ("run", "--methods", "bag", "--results", tmp_path, *FAST)
     assert cli(*arguments).code == 0
     paths = sorted((tmp_path / "records").rglob("*.json"))
     before = [json.loads(path.read_text(encoding="utf-8")) for path in paths]

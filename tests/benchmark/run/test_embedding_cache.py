@@ -243,7 +243,7 @@ def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path:
 def test_a_deleted_record_needs_no_training_and_no_weights(
     fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
 ) -> None:
-    common = ("run", "--methods", "fitted", "--seeds", 1, "--out", tmp_path / "a", *FAST)
+    common = ("run", "--methods", "fitted", "--seeds", 1, "--results", tmp_path / "a", *FAST)
     assert cli(*common).code == 0
     before = records(tmp_path / "a")
     for path in [*(tmp_path / "a" / "records").rglob("*.json"), *(tmp_path / "a").rglob("encoder/*")]:

@@ -85,7 +85,7 @@ def test_a_fault_of_a_method_is_a_failed_cell(fault: str, cli: Cli, tmp_path: Pa
     body, words = FAULTS[fault]
     plugin = tmp_path / "plugin.py"
     plugin.write_text(PLUGIN + "    " + body + "\n\n@register_method('later')\nclass Later(Good):\n    pass\n")
-    answer = cli("run", "--plugin", plugin, "--methods", "good,odd,later", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", plugin, "--methods", "good,odd,later", "--results", tmp_path / "out", *FAST)
     found = records_of(tmp_path / "out")
     assert answer.code == 1 and "Traceback" not in answer.err + answer.out
     assert found["odd"]["status"] == "failed" and words in found["odd"]["reason"]
@@ -121,7 +121,7 @@ def test_a_class_without_a_recipe_is_a_failed_cell(kind: str, cli: Cli, tmp_path
     body, words = NO_RECIPES[kind]
     plugin = tmp_path / "plugin.py"
     plugin.write_text(PLUGIN + f"    {body}\n")
-    answer = cli("run", "--plugin", plugin, "--methods", "odd,good", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", plugin, "--methods", "odd,good", "--results", tmp_path / "out", *FAST)
     found = records_of(tmp_path / "out")
     assert answer.code == 1 and "Traceback" not in answer.err + answer.out
     assert found["good"]["status"] == "ok" and found["odd"]["status"] == "failed"
@@ -148,7 +148,7 @@ def test_what_a_method_changes_is_put_back(cli: Cli, tmp_path: Path) -> None:
         PLUGIN + f"    def encode(self, texts):\n        {changes}\n        return super().encode(texts)\n"
     )
     before = (torch.get_default_dtype(), np.geterr(), Path.cwd(), sys.stderr)
-    answer = cli("run", "--plugin", plugin, "--methods", "odd,good", "--out", tmp_path / "out", *FAST)
+    answer = cli("run", "--plugin", plugin, "--methods", "odd,good", "--results", tmp_path / "out", *FAST)
     assert answer.code == 0
     assert (torch.get_default_dtype(), np.geterr(), Path.cwd(), sys.stderr) == before
     assert {record["status"] for record in records_of(tmp_path / "out").values()} == {"ok"}

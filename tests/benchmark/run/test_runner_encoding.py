@@ -78,7 +78,7 @@ def test_dev_texts_are_tokenised_once_in_a_training(
     monkeypatch.setattr(tokens, "_tokenise", counting)
     monkeypatch.setattr("zoo.methods.base.MEMORY", memory)
     common = ("--backbone", tiny_bert, "--tasks", "pocket-pairs", "--seeds", 1, "--train-sentences", 48, *FAST)
-    assert cli("run", "--methods", "simcse:batch_size=8:eval_every=2", *common, "--out", tmp_path).code == 0
+    assert cli("run", "--methods", "simcse:batch_size=8:eval_every=2", *common, "--results", tmp_path).code == 0
     (record,) = records(tmp_path).values()
     assert len(record["training"]["dev_scores"]) == 3
     task = load_tasks(["pocket-pairs"], DataSource(None, hub=False), 20)[0]

@@ -52,13 +52,13 @@ def test_encoding_stops_within_a_batch(tiny_bert: Path) -> None:
 @pytest.mark.parametrize("option", ["--backbone", "--corpus"])
 def test_what_is_not_there_is_told_once_before_the_run(option: str, cli: Cli, tmp_path: Path) -> None:
     absent, out = tmp_path / "absent", tmp_path / "out"
-    answer = cli("run", "--methods", "avg-last,simcse,cls", option, absent, "--out", out, *FAST)
+    answer = cli("run", "--methods", "avg-last,simcse,cls", option, absent, "--results", out, *FAST)
     assert answer.code != 0 and "Traceback" not in answer.err
     assert answer.err.count(str(absent)) == 1 and not list(out.rglob("*.json"))
 
 
 def test_an_infinite_rate_is_refused(cli: Cli, tmp_path: Path) -> None:
-    answer = cli("run", "--methods", "simcse:learning_rate=.inf", "--out", tmp_path, *FAST)
+    answer = cli("run", "--methods", "simcse:learning_rate=.inf", "--results", tmp_path, *FAST)
     assert answer.code == 2 and "expected a finite number" in answer.err
 
 

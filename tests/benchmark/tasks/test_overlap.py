@@ -209,7 +209,7 @@ def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None,
 @pytest.mark.slow
 def test_a_development_set_that_is_none(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """A wrong name, a task without development pairs, and data that is not here: nothing takes their place."""
-    run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--out", tmp_path)
+    run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--results", tmp_path)
     for name, code, text in (
         ("stsb-dev-disjont", 2, "Did you mean 'stsb-dev-disjoint'"),
         ("pocket-topics", 2, "has no development pairs"),

@@ -310,7 +310,7 @@ def test_constant_vectors_have_no_score(data_dir: Path) -> None:
 @pytest.mark.slow
 def test_a_run_makes_records_and_a_table(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     """The command line end to end: the table's title and note, and each record, say which protocol it is."""
-    words = ["run", "--methods", "static-avg", "--suite", "transfer-fast", "--data", data_dir, "--out", tmp_path]
+    words = ["run", "--methods", "static-avg", "--suite", "transfer-fast", "--data", data_dir, "--results", tmp_path]
     answer = cli(*words, "--limit", 20, "--device", "cpu")
     assert answer.code == 0, answer.err
     records = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "records").rglob("*.json")]

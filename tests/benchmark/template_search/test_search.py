@@ -117,7 +117,7 @@ def test_shipped_lists_are_the_papers_templates(cli: Cli, tiny_bert: Path, tmp_p
     folder = resource_folder("benchmark", "configs") / "search"
     shipped = [read_templates(folder / f"promptbert-{name}.txt") for name in ("table4", "section4.2")]
     assert [len(one) for one in shipped] == [8, 1] and [t for one in shipped for t in one] == list(published)
-    arguments = ("search-templates", "--backbone", tiny_bert, "--task", "pocket-pairs", "--limit-pairs", 12)
+    arguments = ("search-templates", "--backbone", tiny_bert, "--dev", "pocket-pairs", "--limit-pairs", 12)
     for more in ((), ("--period",)):
         answer = cli(*arguments, "--templates", "promptbert-table4", "--out", tmp_path, *more)
         assert answer.code == 0, answer.err
@@ -274,7 +274,7 @@ def test_every_config_folder_is_in_the_wheel() -> None:
 def test_command_tables_and_second_run(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     """Tables in three forms agree with the records; the second run scores nothing and writes the same rows."""
     (tmp_path / "own.yaml").write_text(LISTS, encoding="utf-8")
-    arguments = ("search-templates", "--backbone", tiny_bert, "--task", "pocket-pairs", "--limit-pairs", 12)
+    arguments = ("search-templates", "--backbone", tiny_bert, "--dev", "pocket-pairs", "--limit-pairs", 12)
     arguments += ("--lists", tmp_path / "own.yaml", "--precision", "fp32", "--out", tmp_path / "out")
     answer = cli(*arguments)
     assert answer.code == 0, answer.err
@@ -306,7 +306,7 @@ def test_listed_templates_one_too_long(cli: Cli, tiny_bert: Path, tmp_path: Path
     """--templates scores a file's lines; one that leaves no room for a sentence is n/a, and the exit code says so."""
     lines = ["[X] means [MASK] .", "", "long " * 600 + "[X] [MASK]"]
     (tmp_path / "mine.txt").write_text("\n".join(lines), encoding="utf-8")
-    arguments = ("--backbone", tiny_bert, "--task", "pocket-pairs", "--limit-pairs", 4, "--precision", "fp32")
+    arguments = ("--backbone", tiny_bert, "--dev", "pocket-pairs", "--limit-pairs", 4, "--precision", "fp32")
     answer = cli("search-templates", "--templates", tmp_path / "mine.txt", *arguments, "--out", tmp_path / "out")
     assert answer.code == 1
     (folder,) = (tmp_path / "out" / "template-search").iterdir()
@@ -349,7 +349,7 @@ def test_a_backbone_without_mask_token(cli: Cli, tiny_bert: Path, tmp_path: Path
     config = {key: value for key, value in config.items() if key not in ("mask_token", "added_tokens_decoder")}
     config["tokenizer_class"] = "PreTrainedTokenizerFast"
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    arguments = ("--backbone", folder, "--task", "pocket-pairs", "--precision", "fp32", "--out", tmp_path / "out")
+    arguments = ("--backbone", folder, "--dev", "pocket-pairs", "--precision", "fp32", "--out", tmp_path / "out")
     answer = cli("search-templates", *arguments)
     assert (answer.code, "no mask token" in answer.err) == (2, True), answer.err
 
@@ -442,7 +442,7 @@ def test_command_generates_once(
     """--generate scores what the model writes; run again, it neither writes nor scores anything."""
     rows = "".join(f"{d.word}\t{d.text}\n" for d in DEFINITIONS)
     (tmp_path / "words.tsv").write_text(rows, encoding="utf-8")
-    arguments = ("search-templates", "--backbone", tiny_bert, "--task", "pocket-pairs", "--limit-pairs", 4)
+    arguments = ("search-templates", "--backbone", tiny_bert, "--dev", "pocket-pairs", "--limit-pairs", 4)
     arguments += ("--generate", tmp_path / "words.tsv", "--seq2seq", tiny_t5, "--count", 6, "--precision", "fp32")
     answer = cli(*arguments, "--out", tmp_path / "out")
     assert answer.code == 0, answer.err
@@ -459,7 +459,7 @@ def test_command_generates_once(
 def test_no_seq2seq_model_here(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     """Optional at run time: the message says what is missing and how to get it; a model without gaps is refused."""
     (tmp_path / "words.tsv").write_text("dog\ta pet\n", encoding="utf-8")
-    arguments = ("search-templates", "--backbone", tiny_bert, "--task", "pocket-pairs", "--out", tmp_path / "out")
+    arguments = ("search-templates", "--backbone", tiny_bert, "--dev", "pocket-pairs", "--out", tmp_path / "out")
     arguments += ("--precision", "fp32", "--generate", tmp_path / "words.tsv", "--seq2seq")
     answer = cli(*arguments, "google-t5/t5-base")
     assert answer.code == 1

@@ -180,6 +180,8 @@ def test_wrong_recipes_are_told(tiny_bert: Path) -> None:
         PromptBERT.Recipe(head="none", mlp_only_train=False)
     with pytest.raises(ValueError, match="pooler has no use here"):
         PromptBERT.Recipe(pooler="avg")
+    with pytest.raises(ValueError, match="positives have no use here"):
+        PromptBERT.Recipe(positives="neighbours")
     with pytest.raises(UsageError, match="no MLM head"):
         make(tiny_bert, head="mlm").objective()
 

@@ -1,0 +1,198 @@
+"""Differences between rows with the noise of pairs and of seeds, from pair scores: for tables, `compare` and claims.
+
+A row is given as its finished records by task; scores are in points (x100).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmark.metrics.bootstrap import Pool, Scored, resample_together
+from benchmark.metrics.significance import Sample, SeedNoise, least_variance, sample
+from benchmark.records.folder import Records
+from benchmark.records.record import Record, main_score, pairs_of
+from benchmark.tasks.overlap import pool_of
+from zoo.errors import CorruptError, MissingError, ZooError
+from zoo.files import read_arrays, sha256_json, write_arrays
+from zoo.paths import cache_folder
+
+if TYPE_CHECKING:
+    from benchmark.tasks.base import PairScores
+
+TABLE_RESAMPLES = 2_000
+
+ByTask = Mapping[str, Sequence[Record]]  # a row: its finished records by task
+Matrix = NDArray[np.float64]
+_Drawn = dict[str, NDArray[np.float32]]  # resampled correlations by sha256 of the pair scores
+_METHOD = 2  # increased when the same pair scores would give other draws
+
+
+def finished(records: Iterable[Record], tasks: Collection[str], *, trial: bool = False) -> dict[str, list[Record]]:
+    """Return a row's finished records by task, either those of whole data or those of trials (cut data)."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        if record["status"] == "ok" and (record["limit"] is not None) == trial and record["task"]["name"] in tasks:
+            found[record["task"]["name"]].append(record)
+    return dict(found)
+
+
+def by_seed(of_row: ByTask, tasks: Collection[str] | None = None) -> dict[int | None, float]:
+    """Return a row's mean over tasks, by default all it has, for each seed that has a score of every one, sorted."""
+    scores: dict[int | None, dict[str, float]] = defaultdict(dict)
+    names = set(of_row if tasks is None else tasks)
+    for task in names & of_row.keys():
+        for record in of_row[task]:
+            scores[record["seed"]][task] = 100 * main_score(record)
+    known = {seed: float(np.mean(list(of.values()))) for seed, of in scores.items() if len(of) == len(names)}
+    return dict(sorted(known.items(), key=lambda item: -1 if item[0] is None else item[0]))
+
+
+def is_alone(of_row: ByTask) -> bool:
+    """Return whether a row has one seed, so that the noise of its seeds is not known."""
+    seeds = {record["seed"] for records in of_row.values() for record in records}
+    return len(seeds) == 1 and None not in seeds
+
+
+def floor_of(rows: Iterable[ByTask], tasks: Collection[str]) -> float:
+    """Return the least variance over seeds that a row is taken to have, by the other rows of its folder."""
+    return least_variance([list(by_seed(row, tasks).values()) for row in rows])
+
+
+def share_draws(a: ByTask, b: ByTask) -> bool:
+    """Return whether two rows share what a seed draws: order of the texts, dropout, start. One is the other's ablation.
+
+    They are rows of one method on one backbone, trained on the same texts with the same seeds, whose recipes differ
+    in one setting at most.
+    """
+    first, second = (next(iter(row.values()))[0] for row in (a, b))
+    seeds = [{record["seed"] for record in records} for row in (a, b) for records in row.values()]
+    if any(one != seeds[0] for one in seeds) or len(seeds[0]) < 2 or _origin(first) != _origin(second):
+        return False
+    one, other = first["method"]["recipe"], second["method"]["recipe"]
+    return sum(bool(one[key] != other[key]) for key in one.keys() & other.keys()) <= 1
+
+
+def _origin(record: Record) -> tuple[object, ...]:
+    method, training = record["method"], record["training"] or {}
+    corpus = training.get("corpus") or {}
+    learned = [corpus.get(key) for key in ("name", "sha256", "sentences", "documents", "pairs")] if corpus else None
+    backbone = method["sources"].get("backbone", {})
+    return method["class"], backbone.get("sha256"), repr(learned), record["precision"]
+
+
+def comparable(rows: Sequence[ByTask]) -> list[int]:
+    """Return the places of the rows with the gold scores and the protocol of the first."""
+
+    def pairs(row: ByTask) -> dict[str, set[tuple[str, int]]]:
+        return {task: {(pairs_of(r)["gold_sha256"], r["protocol"]) for r in of} for task, of in row.items()}
+
+    return [i for i, row in enumerate(rows) if pairs(row) == pairs(rows[0])]
+
+
+def draws(
+    rows: Sequence[ByTask], store: Records, resamples: int = TABLE_RESAMPLES, *, exact: bool = False
+) -> tuple[dict[str, Matrix], dict[int, list[str]]]:
+    """Return each task's scores (rows, resamples), means over seeds in resamples of its pairs, and the damaged rows.
+
+    All rows have the same tasks. A pair of several tasks is drawn for all of them. `exact` ranks each resample again;
+    else the draws of large tasks are a first-order approximation, and are kept in the cache. A row whose pair scores
+    cannot be read is given with the reason, and has NaN.
+    """
+    drawn: dict[str, _Drawn] = {}
+    damaged: dict[int, list[str]] = {}
+    missing: dict[Pool | str, dict[str, tuple[Scored, list[str]]]] = defaultdict(dict)  # by what is drawn together
+    for task in rows[0]:
+        gold_sha256 = pairs_of(rows[0][task][0])["gold_sha256"]
+        pooled = pool_of(task, gold_sha256)
+        drawn[task] = {} if exact else _cached(_place(task, gold_sha256, store))
+        new = _unread([row[task] for row in rows], drawn[task], store, damaged)
+        if new:
+            predicted, golds = zip(*new.values(), strict=True)
+            pool, places = pooled if pooled is not None else (task, None)
+            missing[pool][task] = Scored(np.stack(predicted), golds[0], places), list(new)
+    for pool, tasks in missing.items():
+        scored = [one for one, _ in tasks.values()]
+        of_pool = pool if isinstance(pool, Pool) else None
+        found = resample_together(scored, of_pool, resamples=resamples, expanded=not exact)
+        for (task, (_, names)), samples in zip(tasks.items(), found, strict=True):
+            if exact:
+                drawn[task] = dict(zip(names, samples, strict=True))
+                continue
+            drawn[task] |= dict(zip(names, samples.astype(np.float32), strict=True))
+            kept = {pairs_of(record)["sha256"] for row in rows for record in row[task]} & set(drawn[task])
+            with contextlib.suppress(ZooError):  # a cache that cannot be written is no reason to stop
+                place = _place(task, pairs_of(rows[0][task][0])["gold_sha256"], store)
+                write_arrays(place, {sha256: drawn[task][sha256] for sha256 in sorted(kept)}, level=0)  # noise
+    unknown = np.full(resamples, np.nan)
+    return {
+        task: 100
+        * np.array([np.mean([of.get(pairs_of(r)["sha256"], unknown) for r in row[task]], axis=0) for row in rows])
+        for task, of in drawn.items()
+    }, damaged
+
+
+def compared(rows: Sequence[ByTask], store: Records) -> tuple[list[int], dict[str, Matrix], dict[int, list[str]]]:
+    """Return the places of the rows that can be compared with the first, their draws by task, and damaged rows."""
+    places = comparable(rows)
+    drawn, damaged = draws([rows[i] for i in places], store)
+    whole = [i for i in range(len(places)) if i not in damaged]
+    reasons = {places[i]: reason for i, reason in damaged.items()}
+    return [places[i] for i in whole], {task: of[whole] for task, of in drawn.items()}, reasons
+
+
+def sample_of(
+    rows: Sequence[ByTask],
+    drawn: Mapping[str, Matrix],
+    tasks: Collection[str],
+    floor: float = 0.0,
+    one_seed: Mapping[int, SeedNoise] | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Sample:
+    """Return the sample of rows on the mean of some tasks; without a noise that stands in, that of one seed is unknown.
+
+    `sizes` has the number of pairs of each task, by default the records'. Every task has every seed of a row, so that
+    the order of the means over seeds and over tasks does not matter.
+    """
+    averages = np.mean([drawn[task] for task in tasks], axis=0)
+    pairs = sum(sizes[task] if sizes else rows[0][task][0]["task"]["rows"] or 0 for task in tasks)
+    alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)} | dict(one_seed or {})
+    shared = [(i, j) for i, j in itertools.combinations(range(len(rows)), 2) if share_draws(rows[i], rows[j])]
+    scores = [list(by_seed(row, tasks).values()) for row in rows]
+    return sample(scores, averages, pairs, alone, least=floor, shared=shared)
+
+
+def _place(task: str, gold_sha256: str, store: Records) -> Path:
+    pooled = pool_of(task, gold_sha256)
+    pool = pooled[0].digest if pooled is not None else None
+    name = sha256_json([_METHOD, TABLE_RESAMPLES, str(store.folder.resolve()), task, gold_sha256, pool])
+    return cache_folder() / "significance" / f"{name[:32]}.safetensors.gz"
+
+
+def _cached(path: Path) -> _Drawn:
+    try:
+        return read_arrays(path)
+    except (MissingError, CorruptError):  # the cache may be deleted or damaged
+        return {}
+
+
+def _unread(
+    rows: Sequence[Sequence[Record]], known: _Drawn, store: Records, damaged: dict[int, list[str]]
+) -> dict[str, PairScores]:
+    """Return, by sha256, the pair scores of one task's records without draws; damaged ones are noted by row."""
+    new: dict[str, PairScores] = {}
+    for place, records in enumerate(rows):
+        for record in records:
+            if pairs_of(record)["sha256"] not in known:
+                try:
+                    new[pairs_of(record)["sha256"]] = store.pair_scores(record)
+                except (MissingError, CorruptError) as error:
+                    damaged.setdefault(place, []).append(str(error))
+    return new
