@@ -65,6 +65,8 @@ def fit(
 
     if isinstance(sentences, str):
         raise UsageError("fit takes a list of sentences, not one string; put them into a list.")
+    if type(seed) is not int or not 0 <= seed < 2**32:
+        raise UsageError(f"seed is {seed!r:.100}; give a whole number from 0 to 2**32 - 1.")
     encoder = create(method, runtime)
     corpus = Corpus("sentences", sentences, labels, documents)
     encoder.fit(corpus, run=Run(None if folder is None else Path(folder), seed))

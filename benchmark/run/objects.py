@@ -173,7 +173,7 @@ class _Called(Encoder[_Name]):
         if inspect.isawaitable(found):
             found = self._awaited(found)
         try:
-            vectors = _array(found)
+            vectors = _array(found, self.recipe.name)
         except (TypeError, ValueError) as error:
             raise ContractError(
                 f"{self.recipe.name}: {len(texts)} texts gave a {type(found).__name__} that is no array of numbers"
@@ -218,8 +218,14 @@ async def _whole(found: Awaitable[object]) -> object:
     return await found
 
 
-def _array(found: object) -> Vectors:
-    """Return an array or tensor, or a list of them or of numbers, as float32."""
+def _array(found: object, name: str) -> Vectors:
+    """Return an array or tensor, or a list of them or of numbers, as float32; raises UsageError for quantised ones."""
+    kind = str(getattr(next(iter(found), None) if isinstance(found, list | tuple) else found, "dtype", ""))
+    if kind.removeprefix("torch.") in ("int8", "uint8"):
+        raise UsageError(
+            f"{name}: the vectors are {kind}: quantised or packed bits, whose cosine is not that of the vectors;"
+            " return them as floats, unpacked."
+        )
     if isinstance(found, list | tuple) and any(hasattr(one, "detach") for one in found):
         found = [one.detach().float().cpu().numpy() for one in found]
     return np.asarray(found.detach().float().cpu() if hasattr(found, "detach") else found, dtype=np.float32)
@@ -357,8 +363,13 @@ def methods_of(
 
 
 def check_mode(encoder: object) -> None:
-    """Raise UsageError for a torch module in training mode, or a method of one; sentence-transformers leaves it."""
+    """Raise UsageError for a CrossEncoder, and for a torch module in training mode, or a method of one.
+
+    sentence-transformers leaves training mode itself.
+    """
     module = getattr(encoder, "__self__", encoder)
+    if _is(module, "sentence_transformers", "CrossEncoder"):
+        raise UsageError("a CrossEncoder scores pairs of texts and has no vector of one; give a SentenceTransformer.")
     if getattr(module, "training", False) is True and callable(getattr(module, "eval", None)) and not _of_st(module):
         raise UsageError(
             f"{type(module).__name__} is in training mode, in which dropout changes its vectors; call .eval() first."

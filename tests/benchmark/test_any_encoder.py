@@ -82,6 +82,8 @@ def test_every_thread_and_loop_gives_the_same(wanted: float) -> None:
         ),
         (lambda texts: [[1.0] * len(text) for text in texts], ZooError, "all of one length"),
         (lambda texts: "none", ContractError, "no array of numbers"),
+        (lambda texts: lengths(texts).astype(np.int8), UsageError, "int8: quantised"),
+        (lambda texts: list(np.packbits(lengths(texts) > 9, axis=1)), UsageError, "uint8: quantised"),
     ],
 )
 def test_what_is_wrong_in_one_batch_is_said_in_a_sentence(encoder: Any, error: Any, message: str) -> None:
@@ -142,6 +144,12 @@ def test_a_module_in_training_mode_is_told_the_remedy() -> None:
         with pytest.raises(UsageError, match=r"Module is in training mode.*call \.eval\(\)"):
             benchmark.evaluate(encoder, **WORDS)
     assert -1 <= score(module.eval()) <= 1
+
+
+def test_a_cross_encoder_has_no_vectors() -> None:
+    cross = type("CrossEncoder", (Module,), {"__module__": "sentence_transformers.cross_encoder"})
+    with pytest.raises(UsageError, match="scores pairs"):
+        benchmark.evaluate(cross(), **WORDS)
 
 
 def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,3 +103,9 @@ def test_a_plugin_that_is_not_loaded_is_named(tiny_bert: Path, tmp_path: Path) -
 def test_a_file_that_no_folder_can_have_is_told(tmp_path: Path, name: str) -> None:
     with pytest.raises(CorruptError, match="damaged or missing"):
         check_files(tmp_path, {name: "0" * 64})
+
+
+@pytest.mark.parametrize("seed", [-1, 2**40, 1.5])
+def test_a_seed_that_no_generator_takes_is_refused(seed: Any) -> None:
+    with pytest.raises(UsageError, match=f"seed is {seed}"):
+        zoo.fit("simcse:backbone=zoo-mini", ["A text.", "Another."], seed=seed)

@@ -108,6 +108,9 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
+        if "t5" in self.backbone.model.config.model_type:
+            name = self.backbone.source.name
+            raise UsageError(f"backbone {name!r} is a T5, which is not trained here; use an encoder, such as a BERT.")
         poolers = recipe.pooler, getattr(recipe, "train_pooler", None)
         self.token_weights = TokenWeights(self.backbone.model) if "sif" in poolers else None
         self.mlp: nn.Module | None = None

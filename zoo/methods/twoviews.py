@@ -106,6 +106,9 @@ class TwoViewsObjective(Objective):
             output = cut_features(output, features) if features else output
             return cut_tokens(output, mask, tokens) if tokens else output
 
+        if not hasattr(model, "embeddings"):
+            kind = model.config.model_type
+            raise UsageError(f"a {kind} has no one module of embeddings to cut or shuffle; use a BERT or RoBERTa.")
         hook = model.get_submodule("embeddings").register_forward_hook(cut)
         try:
             states = pooled(model, ids, mask, self.pooler.how, **extra)

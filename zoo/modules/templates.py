@@ -215,7 +215,9 @@ class MlmTransform(nn.Module):
         from transformers.activations import ACT2FN
 
         named = "hidden_act", "activation", "classifier_activation"  # BERT's, DistilBERT's, ModernBERT's
-        activation = next(getattr(config, name) for name in reversed(named) if hasattr(config, name))
+        activation = next((getattr(config, name) for name in reversed(named) if hasattr(config, name)), None)
+        if activation is None:
+            raise UsageError(f"a {config.model_type} has no MLM head whose transform could be trained; use a BERT.")
         epsilon = getattr(config, "layer_norm_eps", getattr(config, "norm_eps", 1e-12))  # DistilBERT states none
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.activation = ACT2FN[activation]
