@@ -28,8 +28,8 @@ from benchmark.records.folder import Records
 from benchmark.records.query import label
 from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
-from benchmark.run.executors import Job, executor_of
-from benchmark.run.marks import forget
+from benchmark.run.executors import carry_out
+from benchmark.run.job import Job
 from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome
@@ -62,23 +62,18 @@ __all__ = [
 def run(options: RunOptions, *, command: Sequence[str] = (), plugins: Sequence[Path] = ()) -> tuple[Prepared, Outcome]:
     """Prepare and carry out a run in this process, in several processes or on a cluster, as its options say.
 
-    Raises the errors of `Executor.run` and `prepare`.
+    Raises the errors of `carry_out` and `prepare`.
     """
     return _carried_out(Job(options=options, command=tuple(command), plugins=tuple(plugins)))
 
 
 def _carried_out(job: Job) -> tuple[Prepared, Outcome]:
-    """Let the executor that the job's options name carry it out, for the command and for `evaluate`."""
-    executor = executor_of(job.options)
-    if job.given is not None and not executor.takes_objects:
-        raise UsageError("an encoder object is measured in this process; leave out workers and executor.")
+    """Carry out a job, for the command and for `evaluate`; what an address could not be sent counts as failed."""
     if address_of(job.options.results) is None:
-        prepared, outcome = executor.run(job)
-    else:
-        with sending(job.options.results, (job.progress or Progress()).say) as unsent:
-            prepared, outcome = executor.run(job)
-        outcome.failed += unsent
-    forget(prepared.deaths)  # the records state them now; the next run tries these methods again
+        return carry_out(job)
+    with sending(job.options.results, (job.progress or Progress()).say) as unsent:
+        prepared, outcome = carry_out(job)
+    outcome.failed += unsent
     return prepared, outcome
 
 

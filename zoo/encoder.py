@@ -260,11 +260,6 @@ class Encoder(ABC, Generic[RecipeT]):
         """Return the identity (name, sha256 ...) of all files outside the recipe that vectors depend on."""
         return {}
 
-    @classmethod
-    def code_parts(cls, recipe: RecipeT) -> tuple[type[Encoder], ...]:
-        """Return the classes whose code makes the vectors: this one, and any other methods that the recipe names."""
-        return (cls,)
-
     def parameters(self) -> int:
         """Return the number of learned parameters that encoding uses."""
         return 0

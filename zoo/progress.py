@@ -6,7 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 
@@ -35,7 +35,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Print one line."""
         if self.enabled:
-            print_safe(text, self.stream or sys.stderr)
+            _show(text, self.stream or sys.stderr)
 
     @contextmanager
     def bar(self, what: str, total: int) -> Iterator[Bar]:
@@ -65,7 +65,12 @@ class _Lines(Bar):
         self.last = now
         rate = (done - self.first) / max(now - self.started, 1e-9)
         left = f", {clock((self.total - done) / rate)} left" if rate > 0 else ""
-        print_safe(f"{self.what}: {done}/{self.total}{left}{', ' + note if note else ''}", self.stream)
+        _show(f"{self.what}: {done}/{self.total}{left}{', ' + note if note else ''}", self.stream)
+
+
+def _show(text: str, stream: TextIO) -> None:
+    with suppress(OSError):  # the reader has left, as `head` does: progress ends no run
+        print_safe(text, stream)
 
 
 @contextmanager

@@ -267,7 +267,7 @@ class RecipeSpec:
             return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
         except ZooError:
             raise
-        except (Exception, SystemExit) as error:  # of a plugin's own class
+        except Exception as error:  # of a plugin's own class
             raise ContractError(f"method {self.method!r} ({place}): its Recipe raises {said(error)}") from error
 
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from zoo.card import FAMILIES, UNSTATED, MethodCard, written_cards
 from zoo.errors import UsageError, did_you_mean, said
-from zoo.exits import told_exits
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
@@ -150,10 +149,9 @@ class Registry(Generic[T]):
         if name in self._broken:
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}")
         try:
-            with told_exits():
-                found = _load(entry.target) if isinstance(entry.target, str) else entry.target
+            found = _load(entry.target) if isinstance(entry.target, str) else entry.target
             made = self.made_of(found, _load(self._base), entry.origin)
-        except (Exception, SystemExit) as error:  # whatever a plugin raises is reported as its fault
+        except Exception as error:  # whatever a plugin raises is reported as its fault
             self._broken[name] = f"{said(error)} ({_raised_in(error)})"
             raise UsageError(f"{self.kind} {name!r} is broken: {self._broken[name]}") from error
         self._entries[name] = replace(entry, target=found)
@@ -264,14 +262,13 @@ def load_plugin_file(path: Path, registries: list[Registry[Any]]) -> str | None:
     sys.modules[module_name] = module
     try:
         with ExitStack() as stack:
-            stack.enter_context(told_exits())
             for registry in registries:
                 stack.enter_context(registry.rollback())
             spec.loader.exec_module(module)
     except UsageError:
         del sys.modules[module_name]
         raise
-    except (Exception, SystemExit) as error:  # a broken plugin is listed as broken and affects nothing else
+    except Exception as error:  # a broken plugin is listed as broken and affects nothing else
         del sys.modules[module_name]
         reason = f"{said(error)} ({_raised_in(error, spec.origin)})"
         for registry in registries:

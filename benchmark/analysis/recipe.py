@@ -1,4 +1,4 @@
-"""Explains one recipe: settings with defaults and reasons, paper against code, conditions, cost on this machine."""
+"""Explains one recipe: settings with defaults and reasons, paper against code, conditions."""
 
 from __future__ import annotations
 
@@ -6,27 +6,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from benchmark.data.corpora import load_corpus
-from benchmark.data.sources import DataSource
-from benchmark.run.estimate import parameters_of, seconds_of
-from zoo.encoder import AnyRecipe, Runtime, Traits
-from zoo.errors import MissingError, UsageError
+from zoo.encoder import AnyRecipe, Traits
+from zoo.errors import UsageError
 from zoo.explain import notes, reasons
 from zoo.papers import papers_of
 from zoo.recipe import RecipeSpec, choices
 from zoo.registry import METHODS
 
-_SENTENCE = 110  # characters of a Wikipedia sentence, on average
-_PAIR = 30  # tokens of both sentences of an NLI pair
-_TOKENS = 27  # of a Wikipedia sentence
-_MILLION = 1_000_000
 
-
-def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runtime, speed: float) -> dict[str, object]:
-    """Return what is known about a recipe as plain values; `speed` is the FLOP/s of a matrix product here.
-
-    Raises UsageError for a recipe that is wrong.
-    """
+def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, object]:
+    """Return what is known about a recipe as plain values; raises UsageError for a recipe that is wrong."""
     cls, recipe = spec.resolve()
     traits = cls.traits(recipe)
     why, allowed = reasons(cls.Recipe), choices(cls.Recipe)
@@ -58,7 +47,6 @@ def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec], runtime: Runt
         "settings": settings,
         "other_form": other_form(spec, recipe, recipes),
         "conditions": conditions_of(traits),
-        "cost": cost(recipe, traits, runtime, speed),
     }
 
 
@@ -96,31 +84,3 @@ def conditions_of(traits: Traits) -> list[str]:
         f"It computes in {traits.precision} whatever --precision says.": traits.precision is not None,
     }
     return [sentence for sentence, holds in said.items() if holds]
-
-
-def cost(recipe: AnyRecipe, traits: Traits, runtime: Runtime, speed: float) -> dict[str, Any]:
-    """Return a cost estimate for this machine from sizes and a matrix product's speed, or `unknown` with the reason."""
-    from zoo.engine.backbone import find_backbone
-
-    here = {"device": runtime.device, "precision": traits.precision or runtime.precision}
-    name = getattr(recipe, "backbone", None) or getattr(recipe, "model", None)
-    if name is None:
-        return {**here, "unknown": "no transformer whose size could be counted"}
-    try:
-        parameters = parameters_of(find_backbone(name, getattr(recipe, "revision", None)).folder / "config.json")
-    except (MissingError, UsageError) as error:
-        return {**here, "unknown": str(error)}
-    if parameters is None:
-        return {**here, "unknown": f"{name} does not say how large it is"}
-    found: dict[str, Any] = {**here, "backbone": name}
-    encoding = seconds_of(parameters, _SENTENCE * _MILLION, 0, 0, speed) / _MILLION
-    found["sentences_per_second"] = round(1 / encoding)
-    if traits.needs_corpus or traits.needs_pairs:
-        longest = getattr(recipe, "train_max_length", None) or 512
-        kind, each = ("labelled pairs", _PAIR) if traits.needs_pairs else ("sentences", _TOKENS)
-        tokens = min(each, 2 * longest if traits.needs_pairs else longest)
-        corpus = load_corpus("pocket-text", DataSource.from_options(None, hub=False), None)
-        for count in (len(corpus.sentences), _MILLION):
-            seconds = seconds_of(parameters, 0, tokens * count, traits.training_passes, speed)
-            found.setdefault("fit", []).append({"texts": count, "kind": kind, "seconds_per_seed": round(seconds, 1)})
-    return found

@@ -14,7 +14,6 @@ from click.shell_completion import CompletionItem
 from benchmark.cli.options import complain
 from zoo import __version__
 from zoo.errors import UsageError, ZooError, did_you_mean
-from zoo.exits import told_exits
 
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "analyze": "Look into encoders, token embeddings and scored pairs.",
@@ -140,9 +139,8 @@ def main(arguments: list[str] | None = None) -> None:
 
         prepare_shells()
     try:
-        with told_exits():
-            words = read_words(sys.argv[1:] if arguments is None else arguments)
-            code = main_group.main(args=words, prog_name="zoo-bench", standalone_mode=False)
+        words = read_words(sys.argv[1:] if arguments is None else arguments)
+        code = main_group.main(args=words, prog_name="zoo-bench", standalone_mode=False)
     except ZooError as error:
         complain(str(error))
         code = error.exit_code

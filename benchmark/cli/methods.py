@@ -24,7 +24,6 @@ from benchmark.cli.options import (
 )
 from zoo.card import FAMILIES
 from zoo.errors import UsageError, did_you_mean
-from zoo.progress import clock
 from zoo.recipe import RecipeSpec, all_recipes, parse_methods
 from zoo.registry import METHODS
 
@@ -110,13 +109,10 @@ def _print_families(found: list[RecipeSpec]) -> None:
 
 def _show(names: str, as_json: bool) -> None:
     from benchmark.analysis.recipe import explained
-    from zoo.hardware import make_runtime, matrix_speed
 
     recipes = all_recipes()
     specs = parse_methods(names, recipes)
-    runtime = make_runtime()
-    speed = matrix_speed(runtime.device, runtime.precision)
-    found = [explained(spec, recipes, runtime, speed) for spec in specs]
+    found = [explained(spec, recipes) for spec in specs]
     if as_json:
         say_json(found)
     else:
@@ -145,19 +141,6 @@ def _lines(one: Mapping[str, Any]) -> Iterable[str]:
         differs = [f"{key}: {_value(a)} here, {_value(b)} there" for key, (a, b) in other_form["differs"].items()]
         yield from _notes(f"Against {other_form['recipe']} ({other_form['summary']})", differs or ["nothing differs"])
     yield from _notes("Conditions", one["conditions"] or ["It learns nothing and depends on no seed."])
-    yield from _notes("Cost on this machine (an estimate from sizes and a measured matrix product)", _cost(one["cost"]))
-
-
-def _cost(cost: Mapping[str, Any]) -> list[str]:
-    where = f"{cost['device']}, {cost['precision']}"
-    if "unknown" in cost:
-        return [f"unknown on {where}: {cost['unknown']}"]
-    lines = [f"{where}, backbone {cost['backbone']}: about {cost['sentences_per_second']:,} sentences/s encoded"]
-    for fit in cost.get("fit", ()):
-        days = fit["seconds_per_seed"] / 86_400
-        time = f"{days:,.1f} days" if days > 2 else clock(fit["seconds_per_seed"])
-        lines.append(f"fitted to {fit['texts']:,} {fit['kind']}: about {time} for each seed")
-    return lines
 
 
 def _note(note: Mapping[str, str], name: str) -> str:

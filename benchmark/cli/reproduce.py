@@ -173,39 +173,32 @@ def print_beside(found: Item, rows: list[Any]) -> None:
 
 
 def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
-    """Print the tables and figures whose names begin with `name`: what each is, what it lacks, how long it takes."""
+    """Print the tables and figures whose names begin with `name`: what each is and what it lacks."""
     from benchmark.leaderboard.needs import Survey
-    from zoo.hardware import make_runtime, matrix_speed
-    from zoo.progress import clock
 
     items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
     if not items:
         raise UsageError(f"no table or figure begins with {name!r}; --list alone shows all.")
-    runtime = make_runtime(chosen.values.get("device", "auto"), chosen.values.get("precision", "auto"))
-    survey = Survey(chosen, matrix_speed(runtime.device, runtime.precision))
+    survey = Survey(chosen)
     rows: list[list[str]] = []
     listed: list[dict[str, Any]] = []
     for one in items:
         head = {"name": one.name, "what": one.what}
         if one.none:
             listed.append({**head, "possible": "none", "reason": one.none})
-            rows.append([one.name, "none", "", f"{one.what}: {one.none}"])
+            rows.append([one.name, "none", f"{one.what}: {one.none}"])
             continue
         demand = survey.demand(one)
         backbone = chosen.values.get("backbone") or one.backbone
         possible = "not here" if backbone in demand.missing else "partly" if demand.missing else "yes"
         needed = {"needs": list(demand.needs), "missing": demand.missing}
-        listed.append({**head, "possible": possible, **needed, "seconds": demand.seconds, "and": demand.more})
-        days = (demand.seconds or 0) / 86_400
-        time = "" if demand.seconds is None else f"about {f'{days:,.0f} days' if days > 2 else clock(demand.seconds)}"
-        time += f"{' + ' if time else ''}{demand.more}" if demand.more else ""
+        listed.append({**head, "possible": possible, **needed})
         missing = f"; not here: {', '.join(demand.missing)}" if demand.missing else ""
         here = ", ".join(what for what, there in demand.needs.items() if there)
         needs = f"; needs {here}" if here else ""
-        rows.append([one.name, possible, time, f"{one.what}{needs}{missing}"])
+        rows.append([one.name, possible, f"{one.what}{needs}{missing}"])
     if as_json:
         say_json(listed)
         return
-    print_rows(["NAME", "POSSIBLE", "TIME", "WHAT"], rows)
+    print_rows(["NAME", "POSSIBLE", "WHAT"], rows)
     say("not here: the paper's backbone is not on this machine; fetch it, or name another one with --backbone.")
-    say(f"Times are rough estimates for {runtime.precision}, from sizes and a timed matrix product.")

@@ -32,7 +32,6 @@ from benchmark.cli.options import (
 from benchmark.run.options import BOUNDS, RunOptions
 from zoo.errors import MissingError, UsageError
 from zoo.paths import address_of
-from zoo.progress import clock
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.files import Leaderboard
@@ -113,27 +112,33 @@ if TYPE_CHECKING:
 @device_option
 @precision_option
 @limit_option
-@click.option("--dry-run", is_flag=True, help="Print the plan and an estimate; run nothing.")
+@click.option("--dry-run", is_flag=True, help="Print the plan; run nothing.")
 @click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
 @allow_pickle_option
 @click.option(
     "--workers",
     type=click.IntRange(*BOUNDS["workers"]),
     default=1,
-    help="The most processes of this machine that share the plan; one where all threads in one are as fast.",
+    help="Processes of this machine that share the plan.",
 )
 @click.option(
     "--executor",
-    metavar="NAME[://ADDRESS]",
-    help="What carries out the run: here, processes, a plugin's, or ray (a Ray cluster: the one that runs here, else"
-    " one of this machine alone, or the one at ray://HOST:PORT; needs the extra `ray`).",
+    metavar="ray[://HOST:PORT]",
+    help="The machines of a Ray cluster share the plan: the cluster that runs here, else one of this machine alone, or"
+    " the one at ray://HOST:PORT (needs the extra `ray`).",
+)
+@click.option(
+    "--gpus-per-encoder",
+    type=click.FloatRange(0.01, 1),
+    default=1.0,
+    help="Of a Ray cluster: 0.25 lets four encoders share a GPU.",
 )
 @click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
 @click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
 @click.option(
     "--remeasure",
     is_flag=True,
-    help="Measure cells again that other code or libraries made; score those of another scorer again.",
+    help="Measure again, and train again, what another version or commit made.",
 )
 @click.option(
     "--embedding-cache",
@@ -229,51 +234,31 @@ def _as_values(options: RunOptions, outcome: Outcome, made: Leaderboard | None, 
 
 
 def _dry_run(prepared: Prepared, options: RunOptions, as_json: bool) -> None:
-    """Print, for each encoder, the finished cells and the estimated time for the others."""
+    """Print the finished and all cells of each encoder."""
     from benchmark.records.folder import Records
 
     planned = _planned(prepared, Records(options.results))
-    seconds = [one["seconds"] for one in planned if one["missing"] is None]
-    total = sum(one or 0.0 for one in seconds)
     if as_json:
-        say_json({"encoders": planned, "seconds": total, "unknown": seconds.count(None)})
+        say_json({"encoders": planned})
         return
     for plan, one in zip(prepared.plan.encoders, planned, strict=True):
         name = plan.label + ("" if one["seed"] is None else f" seed {one['seed']}")
         name += " (control)" if plan.control else ""
-        if one["missing"] is not None:
-            say(f"{name}: n/a: {one['missing']}")
-            continue
-        time = "?" if one["seconds"] is None else clock(one["seconds"])
         without = f", no data for {', '.join(one['no_data'])}" if one["no_data"] else ""
-        say(f"{name}: {one['done']}/{one['cells']} cells done, about {time}{without}")
-    more = " and more" if None in seconds else ""
-    say(f"about {clock(total)} in all{more} (an estimate from sizes and a measured matrix product)")
-    if options.workers > 1 and options.executor is None:
-        from benchmark.run.executors.workers import as_fast_here
-
-        say(as_fast_here(prepared, options) or f"{options.workers} workers take less time than all threads in one.")
+        said = f"{one['done']}/{one['cells']} cells done{without}"
+        say(f"{name}: {said if one['missing'] is None else 'n/a: ' + one['missing']}")
 
 
 def _planned(prepared: Prepared, records: Records) -> list[dict[str, Any]]:
-    from benchmark.run.estimate import Counted, estimate_seconds
-    from zoo.hardware import matrix_speed
-
-    runtime = prepared.runtime
-    speed = matrix_speed(runtime.device, runtime.precision)
-    found, counted = [], Counted()
-    for plan in prepared.plan.encoders:
-        known = plan.missing is None
-        found.append(
-            {
-                "method": plan.name,
-                "control": plan.control,
-                "seed": plan.seed,
-                "cells": len(plan.cells),
-                "done": sum(records.finished(plan.name, c.task.name, c.key) is not None for c in plan.cells),
-                "seconds": estimate_seconds(plan, records, speed, counted, runtime.allow_pickle) if known else None,
-                "missing": plan.missing,
-                "no_data": [c.task.name for c in plan.cells if c.task.data is None],
-            }
-        )
-    return found
+    return [
+        {
+            "method": plan.name,
+            "control": plan.control,
+            "seed": plan.seed,
+            "cells": len(plan.cells),
+            "done": sum(records.finished(plan.name, c.task.name, c.key) is not None for c in plan.cells),
+            "missing": plan.missing,
+            "no_data": [c.task.name for c in plan.cells if c.task.data is None],
+        }
+        for plan in prepared.plan.encoders
+    ]

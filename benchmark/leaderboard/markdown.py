@@ -14,9 +14,9 @@ _OTHER_LINK = re.compile(r"\](\((?=\s*(?!https?://)[^)]*[:&])|:)")
 def markdown_text(text: str) -> str:
     """Return a text on one line, without raw HTML (outside code spans, where < is safe) or terminal control codes.
 
-    A link stays one only if it leads to a page of the web or to a file beside the table.
+    A link stays one only if it leads to a page of the web or to a file beside the table; no table has pictures.
     """
-    text = _OTHER_LINK.sub(r"]\\\1", without_orders(" ".join(text.splitlines())))
+    text = _OTHER_LINK.sub(r"]\\\1", without_orders(" ".join(text.splitlines()))).replace("![", "!\\[")
     made, at = [], 0
     while at < len(text):
         part = text[at]

@@ -150,6 +150,7 @@ class TrainingPart(TypedDict, total=False):
     best_step: int | None
     peak_memory_mb: float | None
     facts: dict[str, Any]
+    commit: str | None  # of the checkout that trained it
     corpus: CorpusPart | None
     dev_task: str | None
     dev_pairs: int  # of the development set that picked the checkpoint
@@ -198,7 +199,7 @@ class Environment(TypedDict):
 
 
 class CodePart(TypedDict):
-    """The code that made the score: the commit of a source checkout, "+" where files differ; None when installed."""
+    """The commit of the source checkout that made the score; None: an installed package."""
 
     commit: str | None
     digest: NotRequired[str]
@@ -242,7 +243,6 @@ class Record(TypedDict):
     pairs: NotRequired[PairsPart | None]
     adapt: NotRequired[Adapt | None]
     code: NotRequired[CodePart]
-    sketch: NotRequired[list[list[float]]]  # of the vectors of 16 of its texts; see benchmark.identity
     run_file: NotRequired[RunFilePart]
     replaces: NotRequired[list[str]]  # sha256 of lines of packed records of this cell that no longer count
     traceback: NotRequired[str]
@@ -258,7 +258,6 @@ class MeasuredPart(TypedDict, total=False):
     adapt: Adapt | None
     facts: dict[str, Any]
     seconds: float
-    sketch: list[list[float]]
     run_file: RunFilePart
     seeds: int
     pairs: PairsPart | None  # added when the record is written, as is `replaces`

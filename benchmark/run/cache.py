@@ -1,7 +1,7 @@
 """The embedding cache: keeps vectors between runs, so that a text is not encoded again by the same encoder.
 
 An entry belongs to one encoder, identified by its plan's key (recipe, sources, seed, corpus, precision ...), its fitted
-files, the code of the method, the versions of the libraries, and the kind of device. An entry is a folder of segments;
+files, this project's commit, the versions of the libraries, and the kind of device. An entry is a folder of segments;
 each holds digests of texts (not the texts), their vectors in float32, and a checksum. A segment is complete or absent,
 so that no lock is needed. In bfloat16 the last bits of a vector depend on the batch in which it was encoded; the cache
 returns the vectors of the first time.
@@ -66,14 +66,9 @@ class EmbeddingCache:
         self.most_bytes = int(gigabytes * 10**9)
         self.say = say
 
-    def entry(
-        self, encoder: str, code: str, fitted: dict[str, str] | None, device: str, vectors: str | None = None
-    ) -> Entry:
-        """Return the entry of an encoder, from its key; `code` is the digest of the code that makes its vectors.
-
-        `fitted` has the sha256 of each file of a fitted encoder; `vectors` is the digest by which a plugin is known.
-        """
-        return Entry(self, self.folder / cache_key(encoder, vectors, code, fitted, device)[:32])
+    def entry(self, encoder: str, fitted: dict[str, str] | None, device: str) -> Entry:
+        """Return the entry of an encoder, from its key; `fitted` has the sha256 of each file of a fitted encoder."""
+        return Entry(self, self.folder / cache_key(encoder, fitted, device)[:32])
 
     def make_room(self) -> None:
         """Delete the least recently used segments until the rest is within the limit."""

@@ -17,26 +17,15 @@ from benchmark.run.plan import EncoderPlan
 from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
-from zoo.conformance import PROBES
+from zoo import __version__
+from zoo.conformance import SENTENCES
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.files import hashes_of, read_signed, write_signed
+from zoo.identity import commit
 from zoo.progress import Progress
 from zoo.registry import METHODS
 from zoo.saved import check_files, save
-
-SENTENCES = (
-    *PROBES,
-    "The boat left the harbour before the storm came.",
-    "She has played the cello since she was nine.",
-    "There is no evidence that the drug works.",
-    "A man in a red jacket is climbing a steep rock.",
-    "Prices of houses rose faster than wages last year.",
-    "Where can I have my passport renewed?",
-    "The old bridge was closed, so we took the ferry.",
-    "Photosynthesis turns light into chemical energy.",
-)
-"""Texts whose vectors show how far a fit moved them: eight of any form, and eight more sentences."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +37,8 @@ class Fitter:
     stop_signal: Callable[[], int | None]
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     trackers: Trackers | None = None
+    retrain: bool = False  # train again what another commit trained
+    reused: list[str] = field(default_factory=list)  # filled with what another commit trained and is used all the same
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
         """Return the encoder saved in `folder`, or fit it and save it there if fitting learned something.
@@ -56,19 +47,6 @@ class Fitter:
         """
         saved = self._load_saved(plan, folder)
         return saved if saved is not None else self._fitted(plan, folder, peak_from_mb)
-
-    def at_hand(self, plan: EncoderPlan, folder: Path) -> Encoder | None:
-        """Return the encoder that is saved in `folder`, or that needs no fit; None where it would have to be fitted."""
-        if (folder / "fit.json").is_file():
-            return self._read_saved(plan, folder)
-        if plan.traits.needs_corpus or plan.traits.needs_pairs:
-            return None
-        return plan.cls(plan.recipe, self.runtime)
-
-    def _read_saved(self, plan: EncoderPlan, folder: Path) -> Encoder:
-        saved = _checked_fit(read_signed(folder / "fit.json"))
-        check_files(folder / "encoder", saved["files"])
-        return plan.cls.load(folder / "encoder", self.runtime)
 
     def _fitted(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None) -> Encoder:
         encoder = plan.cls(plan.recipe, self.runtime)
@@ -100,7 +78,16 @@ class Fitter:
         if not (folder / "fit.json").is_file():
             return None
         try:
-            return self._read_saved(plan, folder)
+            saved = _checked_fit(read_signed(folder / "fit.json"))
+            if (other := made_by_another(saved["training"].get("commit"))) and self.retrain:
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir(parents=True)
+                return None
+            check_files(folder / "encoder", saved["files"])
+            encoder = plan.cls.load(folder / "encoder", self.runtime)
+            if other:
+                self.reused.append(plan.title)
+            return encoder
         except (CorruptError, KeyError, TypeError, AttributeError) as error:
             self.runtime.progress.say(f"warning: {plan.label}: {error}; discarded and trained again.")
             shutil.rmtree(folder, ignore_errors=True)
@@ -126,7 +113,7 @@ class Fitter:
 
     def _training_record(self, report: FitReport, plan: EncoderPlan) -> dict[str, Any]:
         result: dict[str, Any] = plain(dataclasses.asdict(report))
-        result["corpus"] = plan.corpus_identity
+        result |= {"commit": commit(), "corpus": plan.corpus_identity}
         result["dev_task"] = None
         if self.dev is not None and self.dev.data is not None and plan.traits.picks_checkpoint:
             result["dev_task"] = self.dev.name
@@ -151,7 +138,12 @@ class Fitter:
         return found
 
 
-def _checked_fit(saved: object) -> dict[str, object]:
+def made_by_another(its_commit: str | None, version: str = __version__) -> bool:
+    """Return whether another version or commit made something; a commit that is not known counts as this one."""
+    return version != __version__ or (commit() is not None and its_commit not in (None, commit()))
+
+
+def _checked_fit(saved: object) -> dict[str, Any]:
     """Return what fit.json holds; raises CorruptError unless it is what `obtain` wrote."""
     if not isinstance(saved, dict) or not isinstance(saved.get("files"), dict) or "training" not in saved:
         raise CorruptError("fit.json does not say what was fitted")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmark.data.corpora import normalised_texts, overlap
-from benchmark.identity import PROTOCOL_VERSION, SKETCHED, sketch
+from benchmark.identity import PROTOCOL_VERSION
 from benchmark.metrics.geometry import simplex
 from benchmark.records.record import (
     SCHEMA_VERSION,
@@ -137,7 +137,7 @@ class EncoderMeasurement:
         if self._cache is None:
             return None
         fitted = (read_fit(self.folder) or {}).get("files")
-        return self._cache.entry(self.plan.key, self.plan.code, fitted, self._fitter.runtime.device, self.plan.vectors)
+        return self._cache.entry(self.plan.key, fitted, self._fitter.runtime.device)
 
     def measure(self, cells: Sequence[Cell]) -> Iterator[Measured]:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
@@ -154,7 +154,7 @@ class EncoderMeasurement:
                 runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
         except Interrupted:
             raise
-        except (Exception, SystemExit) as error:  # one method's failure is recorded; the others go on
+        except Exception as error:  # one method's failure is recorded; the others go on
             yield from (failed(cell, error) for cell in cells)
             return
         for cell in cells:
@@ -163,7 +163,7 @@ class EncoderMeasurement:
                 yield self._measure_one(cell)
             except Interrupted:
                 raise
-            except (Exception, SystemExit) as error:  # one cell's failure is recorded; the others go on
+            except Exception as error:  # one cell's failure is recorded; the others go on
                 yield failed(cell, error)
 
     def _vectors_for(self, texts: list[str]) -> VectorStore:
@@ -213,7 +213,6 @@ class EncoderMeasurement:
                 "encoding": self._encoding(),
                 "adapt": self._adaptation,
                 "facts": self._facts(vectors),
-                "sketch": sketch(vectors(cell.task.sample[:SKETCHED])),
                 "seconds": time.perf_counter() - started,
             },
         )
@@ -310,7 +309,7 @@ def record_of(
         "started": utc_now(),
         "seconds": 0.0,
         "version": __version__,
-        "code": {"commit": commit(), "digest": plan.code, "scorer": cell.scorer},
+        "code": {"commit": commit()},
         "command": list(command),
         **cast("MeasuredPart", {**file, **seeds, **measured.more}),
     }

@@ -93,11 +93,6 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         """Return the files that the encoder says it was made from."""
         return cls.files
 
-    @classmethod
-    def code_parts(cls, recipe: ObjectRecipe) -> tuple[type[Encoder], ...]:
-        """Return the classes of the encoder itself."""
-        return type(cls.inner).code_parts(cls.inner.recipe)
-
     def parameters(self) -> int:
         """Return the wrapped encoder's number of parameters."""
         return self.inner_now.parameters()
@@ -160,7 +155,7 @@ class _Called(Encoder[_Name]):
             self.dim = int(self.encode(["a", "b"]).shape[1])
         except ZooError:
             raise
-        except (Exception, SystemExit) as error:  # of the caller's function; SystemExit ends a thread without a word
+        except Exception as error:  # of the caller's function
             raise ContractError(
                 f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
                 " (n, dim)."
@@ -329,7 +324,7 @@ def _of_library(
             if deviation(engine.encode(distinct), own.encode(distinct)) <= _AGREES[runtime.precision]:
                 engine.stats = EncodingStats()
                 return engine, files
-    except (Exception, SystemExit) as error:  # a class that cannot be saved, or not be read again
+    except Exception as error:  # a class that cannot be saved, or not be read again
         runtime.progress.say(f"{name} is run by its own code: {said(error)}")
     return own, files
 
@@ -402,7 +397,7 @@ def method_of(
     pair = _with_tokenizer(encoder)
     check_mode(encoder if pair is None else pair[0])
     if isinstance(encoder, Encoder):
-        inner, called, kind = encoder, type(encoder).__name__, method_identity(type(encoder), code=False)
+        inner, called, kind = encoder, type(encoder).__name__, method_identity(type(encoder), file=False)
         files, fingerprint = type(inner).sources(inner.recipe, inner.runtime), inner.fingerprint()
         left = unstated(type(inner), type(inner).traits(inner.recipe))
     elif pair is not None or _of_st(encoder):

@@ -70,6 +70,7 @@ class EvaluateOptions(TypedDict, total=False):
     tracker_folder: Path | None
     workers: int
     executor: str | None
+    gpus_per_encoder: float
     shard: str | None
 
 
@@ -113,7 +114,8 @@ class RunOptions:
     tracker_folder: Path | None = None  # for trackers that write files; None: `trackers` in the results folder
     file: NamedRunFile | None = None
     workers: int = 1  # the most processes of this machine that share the plan
-    executor: str | None = None  # NAME or NAME://ADDRESS of what carries out the run; see benchmark.run.executors
+    executor: str | None = None  # "ray", or "ray://HOST:PORT": the machines of a Ray cluster share the plan
+    gpus_per_encoder: float = 1.0  # of a Ray cluster: below 1, several encoders share a GPU
     shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
 
     def __post_init__(self) -> None:

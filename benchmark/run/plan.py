@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from benchmark.identity import cell_key, encoder_key, ingredients, scorer_digest, vectors_digest
+from benchmark.identity import cell_key, encoder_key, ingredients, vectors_digest
 from benchmark.records.names import printed_names
-from benchmark.run.marks import MethodMarks
-from benchmark.run.stop import contained
 from benchmark.tasks.loaded import LoadedTask
-from zoo.conformance import PROBES, checked_start, checked_traits
+from zoo.conformance import SENTENCES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
-from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, said
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import sha256_json
-from zoo.identity import code_digest
 from zoo.recipe import RecipeSpec, Tuned
 from zoo.registry import METHODS
 
@@ -46,7 +41,6 @@ class Cell:
 
     task: LoadedTask
     key: str
-    scorer: str  # digest of the code that turns vectors into the task's score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +48,10 @@ class IdentifiedMethod(ResolvedMethod):
     """A method with what its vectors depend on, as far as it can be told before anything is trained."""
 
     row_key: str
-    code: str  # digest of the code that makes the vectors
     sources: dict[str, Any] = field(default_factory=dict)
     missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, object] | None = None
-    known: tuple[str | None, ...] = ()  # digests of a plugin's vectors of each task's texts; None for our methods
-
-    @property
-    def vectors(self) -> str | None:
-        """Digest of a plugin's vectors of the tasks' texts; None for a built-in method."""
-        return sha256_json(self.known) if any(self.known) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +104,6 @@ class Setting:
     texts: Mapping[str, TrainingTexts] = field(default_factory=dict)  # by `text_kind`
     dev: LoadedTask | None = None
     limit: int | None = None
-    marks: MethodMarks | None = None  # marks the plugin method whose code is running
     _hashed: dict[tuple[str, str], tuple[Corpus, dict[str, object]]] = field(default_factory=dict)
 
     def of_text(self, kind: str, text: Corpus) -> tuple[Corpus, dict[str, object]]:
@@ -149,7 +135,7 @@ def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) ->
             start = checked_start(cls, recipe)
         except UsageError:
             raise
-        except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
+        except Exception as error:  # of a plugin: its cells fail, the others go on
             failed = f"its {asked}: {said(error)}"
         left = unstated(cls, traits)
         method = ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, failed=failed, start=start)
@@ -188,7 +174,6 @@ def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: 
     Where a backbone or a training text is missing, the cells of the methods that need it are n/a.
     """
     identified = [identify(method, setting) for method in methods]
-    scorers = [scorer_digest(task.task) for task in setting.tasks]
     called = printed_names(method.name for method in methods)
     encoders = []
     for method in identified:
@@ -196,10 +181,7 @@ def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: 
         planned = max(seeds) + 1 if method.traits.stochastic else None
         for seed in seeds if method.traits.stochastic else [None]:
             key = encoder_key(method.row_key, seed)
-            cells = tuple(
-                Cell(task, cell_key(key, task.identity(), vectors), scorer)
-                for task, scorer, vectors in zip(setting.tasks, scorers, method.known, strict=True)
-            )
+            cells = tuple(Cell(task, cell_key(key, task.identity())) for task in setting.tasks)
             more: dict[str, Any] = {**vars(method), "called": called[method.name], "start_key": start_key}
             encoders.append(EncoderPlan(seed=seed, seeds=planned, key=key, cells=cells, **more))
     return Plan(encoders)
@@ -209,45 +191,28 @@ def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
     """Return a method with what its vectors depend on; a plugin that cannot say it has failed, with the reason."""
     builtin, texts = _is_builtin(method.cls), setting.texts.get(text_kind(method.traits), TrainingTexts())
     unknown = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
-    nothing: tuple[None, ...] = (None,) * len(setting.tasks)
-    now = IdentifiedMethod(**vars(method), row_key=unknown, code=unknown, missing=texts.missing, known=nothing)
+    now = IdentifiedMethod(**vars(method), row_key=unknown, missing=texts.missing)
     try:
-        with nullcontext() if builtin or setting.marks is None else setting.marks.asking(method.name) as died:
-            if died:
-                raise ContractError(died)
-            if texts.corpus is not None:
-                read = method.cls.reads(method.recipe, texts.corpus)
-                corpus, identity = setting.of_text(text_kind(method.traits), read)
-                now = replace(now, corpus=corpus, corpus_identity=identity)
-            now = _with_sources(now, setting.runtime)
-            return _with_keys(now, setting)
+        if texts.corpus is not None:
+            read = method.cls.reads(method.recipe, texts.corpus)
+            corpus, identity = setting.of_text(text_kind(method.traits), read)
+            now = replace(now, corpus=corpus, corpus_identity=identity)
+        try:
+            now = replace(now, sources=method.cls.sources(method.recipe, setting.runtime))
+        except MissingError as error:
+            now = replace(now, missing=str(error))
+        return replace(now, row_key=_row_key(now, setting))
     except ZooError as error:
         if builtin and not isinstance(error, CorruptError):
             raise  # the request itself is wrong; this is not merely one damaged model
         reason = str(error)
-    except (Exception, SystemExit) as error:  # of a plugin: its cells fail, the others go on
+    except Exception as error:  # of a plugin: its cells fail, the others go on
         reason = f"the method cannot say what it is: {said(error)}"
     return replace(now, corpus=now.corpus or texts.corpus, failed=now.failed or reason)
 
 
-def _with_sources(method: IdentifiedMethod, runtime: Runtime) -> IdentifiedMethod:
-    """Return the method with the identity of its files; raises ContractError unless that is names of plain values."""
-    try:
-        sources: object = method.cls.sources(method.recipe, runtime)
-    except MissingError as error:
-        return replace(method, missing=str(error))
-    try:
-        sha256_json(sources)
-        if isinstance(sources, dict) and all(isinstance(name, str) for name in sources):
-            return replace(method, sources=sources)
-    except (TypeError, ValueError, RecursionError):
-        pass
-    raise ContractError(f"sources() must return names with their identity in plain values, not {sources!r:.100}.")
-
-
-def _with_keys(method: IdentifiedMethod, setting: Setting) -> IdentifiedMethod:
-    """Return the method with its row's key, and with digests of its vectors where it is or contains a plugin."""
-    parts, dev = method.cls.code_parts(method.recipe), setting.dev
+def _row_key(method: IdentifiedMethod, setting: Setting) -> str:
+    dev = setting.dev
     made_of = ingredients(
         method.cls,
         method.recipe,
@@ -258,16 +223,11 @@ def _with_keys(method: IdentifiedMethod, setting: Setting) -> IdentifiedMethod:
         precision=method.traits.precision or setting.runtime.precision,
         limit=setting.limit,
     )
-    if method.missing is None and method.failed is None and not all(map(_is_builtin, parts)):
-        encoder = functools.cache(lambda: method.cls(method.recipe, setting.runtime))
-        with contained():  # before training: of fixed texts, and of 64 texts of each task with data
-            made_of = replace(made_of, probe=vectors_digest(lambda texts: encoder().encode(texts), PROBES))
-            known = [
-                None if task.data is None else vectors_digest(lambda texts: encoder().encode(texts), task.sample)
-                for task in setting.tasks
-            ]
-        method = replace(method, known=tuple(known))
-    return replace(method, row_key=made_of.key(), code=code_digest(*parts))
+    trained, there = text_kind(method.traits), method.missing is None and method.failed is None
+    if there and not trained and not _is_builtin(method.cls):
+        encoder = method.cls(method.recipe, setting.runtime)
+        made_of = replace(made_of, probe=vectors_digest(encoder.encode, SENTENCES))
+    return made_of.key()
 
 
 def _start_key(start: Start | None, methods: Sequence[IdentifiedMethod]) -> str | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from benchmark.data.corpora import CORPUS, PAIRS, TARGET, check_texts, load_corpus, load_pairs, target_corpus
 from benchmark.data.sources import DataSource
 from benchmark.run.controls import controls_for
-from benchmark.run.marks import MethodMarks
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import Plan, Setting, TrainingTexts, make_plan, resolve_methods, text_kind
 from benchmark.tasks import TASKS
@@ -43,7 +41,6 @@ class Prepared:
     runtime: Runtime
     suites: tuple[str, ...]  # the suites whose tables it fills: names or files
     inputs: Inputs
-    deaths: tuple[Path, ...] = ()  # marks of processes that died while they made a plan
 
 
 def prepare(
@@ -53,15 +50,14 @@ def prepare(
     given: Sequence[tuple[str | None, object]] | None = None,
     version: str | None = None,
     progress: Progress | None = None,
-    only: str | None = None,
     inputs: Inputs | None = None,
 ) -> Prepared:
     """Read everything that a run needs; raises UsageError for a wrong recipe or name before any data is read.
 
     With `write`, the results folder is also created and tested for writing, before anything slow begins. `given` has
     encoders that replace the methods, each with a name or None for its own. An object is measured anew in every call,
-    unless `version` says that it is the same as before. `only` names the one row that is planned, with all its seeds;
-    `inputs` has what this process has read before, and is filled with what it reads now.
+    unless `version` says that it is the same as before. `inputs` has what this process has read before, and is filled
+    with what it reads now.
     """
     inputs = inputs or Inputs()
     part, parts = options.part()
@@ -74,8 +70,6 @@ def prepare(
             raise UsageError(f"--backbone {options.backbone}: that is a method: --methods {options.backbone}.")
         specs = parse_methods(options.methods, recipes)
         rows = dict(zip(labels_of(options.label, [spec.name for spec in specs]), specs, strict=True))
-        if only in rows:
-            rows, options = {only: rows[only]}, replace(options, controls=False)
         methods = resolve_methods(list(rows.values()), options.recipe_defaults())
         if options.label is not None:
             pairs = zip(rows, methods, strict=True)
@@ -110,16 +104,14 @@ def prepare(
         check_backbone(options.backbone, options.revision, runtime)  # else every cell would report it
     if options.controls:
         methods += controls_for(methods, loaded, recipes, options.recipe_defaults())
-    if options.pairs and not options.allow_missing and only is None and not any(m.traits.needs_pairs for m in methods):
+    if options.pairs and not options.allow_missing and not any(m.traits.needs_pairs for m in methods):
         raise UsageError(
             f"--pairs {options.pairs}: none of these methods learns from labelled pairs, as simcse-sup and sbert do;"
             " leave it out."
         )
-    methods = [method for method in methods if only in (None, method.name)]
     dev = inputs.dev = inputs.dev or _dev_task(options.dev or suite.dev, loaded, data, options.limit)
     if options.dev is not None:
         _check_dev(dev)
-    marks = MethodMarks(options.results / "encoders", write)
     kinds = {text_kind(method.traits) for method in methods}
     inputs.texts |= _texts(kinds - inputs.texts.keys(), options, suite, data, loaded, runtime)
     setting = Setting(
@@ -128,15 +120,14 @@ def prepare(
         texts=inputs.texts,
         dev=dev,
         limit=options.limit,
-        marks=marks,
         _hashed=inputs.hashed,
     )
     plan = make_plan(methods, range(options.seeds or suite.seeds), setting)
-    plan.encoders = plan.encoders if only else plan.encoders[part::parts]
+    plan.encoders = plan.encoders[part::parts]
     count = f"{len(plan.encoders)} encoders x {len(loaded)} tasks"
     runtime.progress.say(f"{count} on {runtime.device} in {runtime.precision}")
     named = [one.name for one in suites] if options.suites is None else options.suites.split(",")
-    return Prepared(plan, dev, runtime, tuple(named), inputs, tuple(marks.left))
+    return Prepared(plan, dev, runtime, tuple(named), inputs)
 
 
 def labels_of(labels: str | None, methods: list[str]) -> list[str]:

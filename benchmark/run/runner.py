@@ -3,40 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from benchmark.identity import SAME, SKETCHED, cell_key, libraries, sketch, sketch_difference, without_times
+from benchmark.identity import cell_key
 from benchmark.records.folder import Records
-from benchmark.records.record import Environment, Record, plain, scores_of
-from benchmark.records.remote import remote_of
+from benchmark.records.record import Environment
+from benchmark.records.remote import fetch_encoder
 from benchmark.run.cache import EmbeddingCache
-from benchmark.run.estimate import Remaining
-from benchmark.run.executors.claims import Claims
-from benchmark.run.fit import Fitter
-from benchmark.run.marks import begun, mark_of, marked
+from benchmark.run.fit import Fitter, made_by_another
 from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured, record_of
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
-from benchmark.run.stop import Stop, contained
+from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
-from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
-from zoo.encoder import Runtime, Traits
-from zoo.errors import CorruptError, Interrupted, said
+from zoo.encoder import Runtime
+from zoo.errors import CorruptError, said
 from zoo.hardware import environment
-from zoo.paths import address_of
+from zoo.progress import clock
 
-_NAMED = 5  # kept cells that a notice names
-
-
-@dataclass(frozen=True)
-class _UnwritableRecipe:
-    """Replaces a recipe that cannot be written to a record."""
+_NAMED = 5  # encoders that a notice names
+_PATIENCE = 0.5  # seconds to wait for an encoder's lock where there is nothing else to do
 
 
 @dataclass
@@ -45,11 +37,8 @@ class Outcome:
 
     measured: int = 0
     kept: int = 0
-    same_vectors: int = 0  # kept cells of other code or libraries, whose vectors are the same
-    unchecked: int = 0  # kept cells of other code or libraries, whose vectors cannot be compared
-    unknown_scorer: int = 0  # kept cells whose records do not state a scorer
-    differing: list[tuple[str, str]] = field(default_factory=list)  # (what, reason): kept cells of other vectors
-    other_scorer: list[tuple[str, str]] = field(default_factory=list)  # (what, reason): kept cells of another scorer
+    other: int = 0  # kept cells that another version or commit made
+    reused: list[str] = field(default_factory=list)  # encoders of another commit that measured new cells
     failed: list[tuple[str, str]] = field(default_factory=list)  # (what, reason)
     missing: list[tuple[str, str]] = field(default_factory=list)
     set_aside: list[tuple[Path, str]] = field(default_factory=list)  # damaged records, with the reason
@@ -64,32 +53,40 @@ class Outcome:
         return {**asdict(self), "set_aside": [(str(path), reason) for path, reason in self.set_aside]}
 
     def notices(self) -> list[str]:
-        """Return sentences on the kept cells that something else made than what is installed now."""
-        told = [f"{what}: {why}; --remeasure measures it again" for what, why in self.differing]
-        if self.same_vectors:
+        """Return sentences on what another version or commit made than the one that runs."""
+        told = []
+        if self.other:
             told.append(
-                f"{self.same_vectors} kept cells were made by other code or libraries: {SKETCHED} texts of each were"
-                " encoded again, and have the same vectors"
+                f"{self.other} kept cells were made by another version or commit; --remeasure measures them again"
             )
-        if self.unchecked:
-            told.append(
-                f"{self.unchecked} kept cells were made by other code or libraries, and nothing is kept to compare"
-                " their vectors with; --remeasure measures them again"
-            )
-        if self.other_scorer:
-            named = ", ".join(what for what, _ in self.other_scorer[:_NAMED])
-            more = len(self.other_scorer) - _NAMED
-            told.append(
-                f"{len(self.other_scorer)} kept cells were scored by other code of task, metric or probe, and are not"
-                f" ranked with new ones: {named}{f' and {more} more' if more > 0 else ''};"
-                " --remeasure scores them again, from the embedding cache where it has their vectors"
-            )
-        if self.unknown_scorer:
-            told.append(
-                f"{self.unknown_scorer} kept cells are of an unknown scorer: their records are older than the digest of"
-                " its code; they are ranked as before"
-            )
+        if self.reused:
+            named = ", ".join(self.reused[:_NAMED]) + (" and more" if len(self.reused) > _NAMED else "")
+            told.append(f"trained by another commit, and measured by this one: {named}; --remeasure trains them again")
         return told
+
+
+@dataclass
+class Remaining:
+    """The time left of a plan, from its own encoders that are finished: those of a row take what its others took."""
+
+    waiting: Counter[str]  # encoders that are not finished, by the name of their row
+    at_once: int = 1
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def done(self, name: str, seconds: float | None) -> None:
+        """Count an encoder as finished; None where nothing was left to measure."""
+        self.waiting[name] -= 1
+        if seconds is not None:
+            self.seconds[name].append(seconds)
+
+    def text(self) -> str:
+        """Return ", about 1:02:03 left in all", or "" while nothing is known."""
+        every = [one for several in self.seconds.values() for one in several]
+        if not every or not self.waiting.total():
+            return ""
+        means = {name: sum(several) / len(several) for name, several in self.seconds.items()}
+        left = sum(count * means.get(name, sum(every) / len(every)) for name, count in self.waiting.items())
+        return f", about {clock(left / self.at_once)} left in all"
 
 
 @dataclass
@@ -101,238 +98,123 @@ class Runner:
     dev: LoadedTask | None = None
     limit: int | None = None
     fail_fast: bool = False
-    remeasure: bool = False  # measure again the cells of other code, libraries or scorers
+    remeasure: bool = False  # measure again, and train again, what another version or commit made
     command: Sequence[str] = ()
     run_options: dict[str, Any] = field(default_factory=dict)  # checkpoint_steps, checkpoint_seconds
     trackers: Trackers | None = None  # trackers to which trainings report, beside their logs
     run_file: NamedRunFile | None = None
     cache: EmbeddingCache | None = None  # None: every text is encoded
-    claims: Claims | None = None  # None: this process takes every encoder
-    compared: bool = False  # whether another process has called `set_aside_changed` for all plans
-    number: tuple[int, int] | None = None  # for a part of a run: the first encoder's number, and the whole run's total
 
     def __post_init__(self) -> None:
         self.records = Records(self.out, set_aside=True)
-        self.remote = remote_of(self.out) if address_of(self.out) else None  # its leases divide the encoders
         self.outcome = Outcome(set_aside=self.records.corrupt)
         self._overlap = Overlap()
-        self._remaining = Remaining()
-        self._mine: set[str] = set()  # encoders that this process has claimed
         self._held: set[str] = set()  # encoders on which another process was found at work
-        self._changed: list[tuple[Cell, Record]] = []  # cells that `pending` kept, of other code or libraries
-        self._before: dict[str, Record] = {}  # records that are measured again, by the key of their cell
-        # By method and encoder: the task, its data and the key of each score that was there.
-        self._there: dict[str, dict[str, list[tuple[str, str | None, str]]]] = {}
 
     def run(self, plan: Plan) -> Outcome:
         """Execute every unfinished cell; a failed cell is recorded, and the run continues.
 
         Raises Interrupted after a signal, once everything is saved.
         """
-        self.environment = cast("Environment", environment(self.runtime.device))
-        at_work = nullcontext() if self.remote is None else self.remote.at_work(self.runtime.progress.say)
-        with Stop().listening() as stop, at_work:
-            self.runtime = replace(self.runtime, stop_signal=stop)
-            first, total = self.number or (1, len(plan.encoders))
-            waiting = deque(enumerate(self._deadly_last(plan.encoders), first))
-            if self.claims is None and self.runtime.progress.enabled and len(waiting) > 1:
-                self._remaining = Remaining.of(plan.encoders, self.records, self.runtime)
-            held = 0  # consecutive encoders on which other processes work
-            while waiting:
+        total, remaining = len(plan.encoders), Remaining(Counter(one.name for one in plan.encoders))
+        waiting = deque(enumerate(self.deadly_last(plan.encoders), 1))
+        held = 0  # consecutive encoders on which other processes work
+        with Stop().listening() as stop:
+            while waiting and not (self.fail_fast and self.outcome.failed):
                 stop.check()
-                number, encoder_plan = waiting.popleft()
-                if not self._claimed(encoder_plan):
-                    continue
-                head = f"[{number}/{total}] {encoder_plan.title}"
+                number, one = waiting.popleft()
                 started = time.monotonic()
                 # Wait for another process only if there is nothing else to do; otherwise take the next encoder first.
-                with contained():
-                    done = self._run_encoder(encoder_plan, head, stop, patience=0.5 if held >= len(waiting) else 0.0)
-                if self.remote is not None:
-                    self.remote.give_back(self._lease(encoder_plan), done)
-                if done:
-                    held = 0
-                    self._remaining.done(encoder_plan.key, time.monotonic() - started)
-                    if self.claims is not None:
-                        self.claims.finish(encoder_plan.key, self.outcome.as_values())
-                else:
+                patience = _PATIENCE if held >= len(waiting) else 0.0
+                done = self.measure(one, stop, f"[{number}/{total}] ", remaining.text(), patience)
+                if done is None:
                     held += 1
-                    waiting.append((number, encoder_plan))
-                if self.fail_fast and self.outcome.failed:
-                    break
+                    waiting.append((number, one))
+                    continue
+                held = 0
+                remaining.done(one.name, time.monotonic() - started if done.measured else None)
         return self.outcome
 
-    def _claimed(self, plan: EncoderPlan) -> bool:
-        """Return whether this process has claimed the encoder, now or earlier before it had to wait."""
-        if self.claims is None or plan.key in self._mine:
-            return True
-        if self.claims.take(plan.key):
-            self._mine.add(plan.key)
-        return plan.key in self._mine
+    def measure(
+        self, plan: EncoderPlan, stop: Stop, before: str = "", after: str = "", patience: float = 0.0
+    ) -> Outcome | None:
+        """Measure the pending cells of one encoder and return what was done; None while another process works on it.
 
-    def pending(self, plan: EncoderPlan, cells: Sequence[Cell]) -> list[Cell]:
-        """Return the cells that have no score yet, and count the others as kept."""
-        pending, self._changed = [], []
+        This is what every executor does with each encoder of a plan. `before` and `after` stand around its name.
+        """
+        say, done = self.runtime.progress.say, Outcome()
+        folder = self.records.encoder_folder(plan.name, plan.key)
+        if not self.pending(plan, done):
+            begun_of(folder).unlink(missing_ok=True)
+            say(f"{before}{plan.title}: already measured")
+            self.outcome.add(done)
+            return done
+        with self._lock(folder, patience) as mine:
+            if not mine:
+                if plan.key not in self._held:
+                    say(f"{before}{plan.title}: another process works on it")
+                self._held.add(plan.key)
+                return None
+            done = Outcome()
+            try:
+                ready = []
+                for cell in self.pending(plan, done):
+                    if (reason := not_measured(plan, cell)) is None:
+                        ready.append(cell)
+                    else:
+                        self._keep(plan, reason, done)
+                if ready:
+                    say(f"{before}{plan.title}: {len(ready)} task{'s' if len(ready) > 1 else ''}{after}")
+                    with begun(folder):
+                        self._measure(plan, ready, folder, stop, done)
+            finally:
+                self.outcome.add(done)
+        return done
+
+    def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
+        fetch_encoder(folder)
+        runtime = replace(self.runtime, stop_signal=stop)
+        fitter = Fitter(runtime, self.dev, stop, self.run_options, self.trackers, self.remeasure, reused=done.reused)
+        for measured in EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap).measure(cells):
+            self._keep(plan, measured, done)
+
+    def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
+        """Return the cells of an encoder that have no score yet, and count the others as kept."""
         if plan.anew:
-            return list(cells)
-        for cell in cells:
+            return list(plan.cells)
+        pending = []
+        for cell in plan.cells:
             record = self.records.finished(plan.name, cell.task.name, cell.key)
-            if record is None:
-                pending.append(cell)
-                continue
-            code = record.get("code", {})
-            scorer = code.get("scorer")
-            changed = code.get("digest") != plan.code or any(
-                record["environment"]["packages"].get(name, version) != version for name, version in libraries().items()
+            other = record is not None and (
+                made_by_another(record.get("code", {}).get("commit"), record["version"])
+                or made_by_another((record["training"] or {}).get("commit"))
             )
-            other = scorer not in (None, cell.scorer)
-            if self.remeasure and (changed or other):
+            if record is None or (other and self.remeasure):
                 pending.append(cell)
-                self._before[cell.key] = record
                 continue
-            self.outcome.kept += 1
-            self.outcome.unchecked += changed
-            self.outcome.unknown_scorer += scorer is None
-            if other:
-                self.outcome.other_scorer.append((f"{plan.label} on {cell.task.name}", str(scorer)[:8]))
-            if changed:
-                self._changed.append((cell, record))
+            done.kept += 1
+            done.other += other
             self._forget_damage(plan, cell)
         return pending
-
-    def set_aside_changed(self, plan: EncoderPlan) -> None:
-        """Rename the records of a plugin or object of this name that gave other vectors: a row is of one encoder."""
-        if plan.vectors is None:
-            return
-        if plan.name not in self._there:
-            there = self._there[plan.name] = defaultdict(list)
-            for record in self.records.of_method(plan.name):
-                if record["status"] == "ok":
-                    task = record["task"]
-                    there[record["encoder_key"]].append((task["name"], task["sha256"], record["key"]))
-        mine = self._there[plan.name].pop(plan.key, [])
-        keys = {(cell.task.name, cell.task.identity()["sha256"]): cell.key for cell in plan.cells}
-        if all(keys.get((task, sha256)) in (None, key) for task, sha256, key in mine):
-            return
-        fit = self.records.encoder_folder(plan.name, plan.key) / "fit.json"
-        for path in (*(self.records.path(plan.name, task, key) for task, _, key in mine), fit):
-            with suppress(FileNotFoundError):
-                path.replace(path.with_name(path.name + ".before"))
-                if self.remote is not None:
-                    self.remote.forget(path)
-        self.runtime.progress.say(
-            f"{plan.label}: its vectors have changed: {len(mine)} records of before were set aside (*.json.before)."
-        )
 
     def _forget_damage(self, plan: EncoderPlan, cell: Cell) -> None:
         """Delete the record that says that this cell's data was damaged, now that it is not."""
         key = cell_key(plan.key, {**cell.task.identity(), "sha256": None})
         if key != cell.key:
-            path = self.records.path(plan.name, cell.task.name, key)
             with suppress(OSError):
-                path.unlink()
-                if self.remote is not None:
-                    self.remote.forget(path)
+                self.records.path(plan.name, cell.task.name, key).unlink()
 
-    def _compare_vectors(self, plan: EncoderPlan, fitter: Fitter) -> None:
-        """Encode again 16 texts of each kept cell of other code or libraries, and count what is found."""
-        cells = [(cell, r["sketch"]) for cell, r in self._changed if r.get("sketch") and cell.task.data is not None]
-        if not cells or plan.traits.transductive:
-            return
-        try:
-            encoder = fitter.at_hand(plan, self.records.encoder_folder(plan.name, plan.key))
-            if encoder is None:
-                return
-            vectors = VectorStore(encoder, plan.label)
-            for cell, before in cells:
-                off = sketch_difference(sketch(vectors(cell.task.sample[:SKETCHED])), before)
-                self.outcome.unchecked -= 1
-                if off <= SAME[plan.traits.precision or self.runtime.precision]:
-                    self.outcome.same_vectors += 1
-                else:
-                    why = f"its vectors differ by {off:.2g} (relative to their length) from those of the kept score"
-                    self.outcome.differing.append((f"{plan.label} on {cell.task.name}", why))
-        except Interrupted:
-            raise
-        except (Exception, SystemExit) as error:  # the cells are kept; that they could not be compared is said
-            self.runtime.progress.say(f"{plan.label}: its vectors cannot be compared: {said(error)}")
-
-    def _run_encoder(self, plan: EncoderPlan, head: str, stop: Stop, *, patience: float) -> bool:
-        """Measure the pending cells of one encoder; returns False while another process works on it."""
-        say = self.runtime.progress.say
-        to_lease = self.remote is not None and (plan.anew or self.remeasure or not self._finished(plan))
-        if to_lease and self.remote and not self.remote.take(self._lease(plan), last=patience > 0):
-            if plan.key not in self._held:
-                say(f"{head}: left to another run")
-            self._held.add(plan.key)
-            return False
-        if plan.key in self._held and not self._unlocked(plan, patience):
-            return False
-        if not self.compared:
-            self.set_aside_changed(plan)
-        pending = self.pending(plan, plan.cells)
-        fitter = Fitter(self.runtime, self.dev, stop, self.run_options, self.trackers)
-        self._compare_vectors(plan, fitter)
-        if not pending:
-            say(f"{head}: already measured")
-            return True
-        ready = []
-        for cell in pending:
-            reason = not_measured(plan, cell)
-            if reason is None:
-                ready.append(cell)
-            else:
-                self._keep(plan, reason)
-        if not ready:
-            return True
-        folder = self.records.encoder_folder(plan.name, plan.key)
-        with self._lock(folder, patience) as mine:
-            if not mine:
-                self.outcome.kept -= len(plan.cells) - len(pending)  # counted again when the encoder is tried again
-                if plan.key not in self._held:
-                    say(f"{head}: another process works on it")
-                self._held.add(plan.key)
-                return False
-            say(f"{head}: {len(ready)} task{'s' if len(ready) > 1 else ''}{self._remaining.text()}")
-            left = self.pending(plan, ready)
-            if left:
-                measurement = EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap)
-                with marked(mark_of(folder), plan.title):
-                    for measured in measurement.measure(left):
-                        self._keep(plan, measured)
-        return True
-
-    def _deadly_last(self, plans: Sequence[EncoderPlan]) -> list[EncoderPlan]:
-        """Move encoders on which a process died to the end, with a warning: they may kill this process as well."""
+    def deadly_last(self, plans: Sequence[EncoderPlan]) -> list[EncoderPlan]:
+        """Move encoders that an earlier process began and did not end to the end, with a warning."""
         deadly = set()
         for plan in plans:
-            folder = self.records.encoder_folder(plan.name, plan.key)
-            if not mark_of(folder).is_file():
-                continue
-            with self._lock(folder, 0.0) as mine:
-                # A mark counts only if its lock is free: otherwise it belongs to a process at work.
-                if not mine or not mark_of(folder).is_file():
-                    continue
-                if self._finished(plan):
-                    mark_of(folder).unlink(missing_ok=True)
-                    continue
+            if begun_of(self.records.encoder_folder(plan.name, plan.key)).is_file():
                 deadly.add(plan.key)
-                if self.claims is None or self.claims.take(f"death-{plan.key}"):
-                    self.runtime.progress.say(
-                        f"warning: the process died while it worked on {plan.title}{begun(mark_of(folder))}, without"
-                        " a word; this encoder is taken last now."
-                    )
+                self.runtime.progress.say(
+                    f"warning: {plan.title} was begun and not finished: a process died, or another one works on it; it"
+                    " is taken last."
+                )
         return sorted(plans, key=lambda plan: plan.key in deadly)
-
-    def _finished(self, plan: EncoderPlan) -> bool:
-        return all(self.records.finished(plan.name, cell.task.name, cell.key) for cell in plan.cells)
-
-    def _lease(self, plan: EncoderPlan) -> str:
-        return self.records.encoder_folder(plan.name, plan.key).name
-
-    def _unlocked(self, plan: EncoderPlan, patience: float) -> bool:
-        with self._lock(self.records.encoder_folder(plan.name, plan.key), patience) as mine:
-            return mine
 
     @contextmanager
     def _lock(self, folder: Path, patience: float) -> Iterator[bool]:
@@ -356,47 +238,52 @@ class Runner:
             with suppress(OSError):  # it is not empty, or another process removed it or works in it
                 folder.rmdir()
 
-    def _keep(self, plan: EncoderPlan, measured: Measured, *, bare: bool = False) -> None:
+    def _keep(self, plan: EncoderPlan, measured: Measured, done: Outcome) -> None:
         if measured.status == "n/a" and measured.cell.task.data is None:  # there is nothing to keep, or to say twice
             reason = measured.reason or "?"
-            if reason not in [known for _, known in self.outcome.missing]:
+            if reason not in [known for _, known in (*self.outcome.missing, *done.missing)]:
                 self.runtime.progress.say(f"n/a: {reason}")
             if not plan.control:
-                self.outcome.missing.append((f"{plan.label} on {measured.cell.task.name}", reason))
+                done.missing.append((f"{plan.label} on {measured.cell.task.name}", reason))
             return
-        record: Record = record_of(
+        record = record_of(
             plan,
             measured,
             runtime=self.runtime,
             limit=self.limit,
-            environment=self.environment,
+            environment=cast("Environment", environment(self.runtime.device)),
             command=self.command,
             run_file=self.run_file,
         )
-        before = self._before.get(measured.cell.key)
-        if before is not None and (scorer := before.get("code", {}).get("scorer")) not in (None, measured.cell.scorer):
-            same = record["scores"] is not None and without_times(plain(record["scores"])) == without_times(
-                scores_of(before)
-            )
-            record["code"]["scorers"] = {**before["code"].get("scorers", {}), scorer: same}
         try:
             self.records.write(record, measured.pairs)
-        except CorruptError as error:  # a plugin's recipe, sources or facts are not plain values
-            if bare:
-                raise
-            reason = f"it cannot be recorded: {said(error)}"
-            nothing = replace(plan, recipe=_UnwritableRecipe(), sources={}, traits=Traits())
-            self._keep(nothing, Measured(measured.cell, "failed", reason), bare=True)
-            return
+        except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
+            measured = Measured(measured.cell, "failed", f"it cannot be recorded: {said(error)}")
         what = f"{plan.label} on {measured.cell.task.name}"
         if measured.status == "ok":
-            self.outcome.measured += 1
+            done.measured += 1
             self._forget_damage(plan, measured.cell)
         else:
             self.runtime.progress.say(f"{what}: {measured.status}: {measured.reason}")
             if not plan.control:  # nobody asked for it by name: the run is complete without it
-                kind = self.outcome.failed if measured.status == "failed" else self.outcome.missing
+                kind = done.failed if measured.status == "failed" else done.missing
                 kind.append((what, measured.reason or "?"))
+
+
+def begun_of(folder: Path) -> Path:
+    """Return the file that is there while a process works on an encoder, and stays where that process is killed."""
+    return folder.with_name(folder.name + ".begun")
+
+
+@contextmanager
+def begun(folder: Path) -> Iterator[None]:
+    """Keep the file of `begun_of` during the block."""
+    mark = begun_of(folder)
+    mark.touch()
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def exit_code(outcome: Outcome, *, allow_missing: bool) -> int:

@@ -78,7 +78,7 @@ def load_tasks(names: Sequence[str], data: DataSource, limit: int | None) -> lis
             loaded.append(LoadedTask(name, task, found))
         except (MissingError, CorruptError) as error:
             loaded.append(LoadedTask(name, task, None, str(error), damaged=isinstance(error, CorruptError)))
-        except (Exception, SystemExit) as error:
+        except Exception as error:
             if TASKS.is_builtin(name) or isinstance(error, UsageError):  # the request is wrong
                 raise
             reason = said(error) + own_line(type(task), error, "load")  # a plugin's task fails, the others go on

@@ -114,21 +114,7 @@ def test_the_function_and_the_package_of_one_name(tmp_path: Path) -> None:
         assert (answer.returncode, "no scores in" in answer.stdout) == (0, True), answer.stderr
 
 
-def test_several_processes_are_what_run_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recipe goes where `workers` sends it; an object stays here, and is refused there."""
-    from benchmark import api
-
-    asked: list[int] = []
-    inside = api.executor_of
-
-    def executor_of(options: Any) -> Any:
-        asked.append(options.workers)
-        return inside(options)
-
-    monkeypatch.setattr(api, "executor_of", executor_of)
-    monkeypatch.setattr("benchmark.run.executors.workers.time_of_processes", lambda *_: (1.0, 2.0))
-    results = benchmark.evaluate("static-avg", workers=2, **WORDS)
-    assert asked == [2] and results.to_frame().index.tolist() == ["static-avg"]
+def test_an_object_is_refused_where_processes_share_the_plan() -> None:
     with pytest.raises(UsageError, match="measured in this process"):
         benchmark.evaluate(lengths, workers=2, **WORDS)
 

@@ -1,4 +1,4 @@
-"""python -m tests.torture: kills, processes, disk, flips, bulk, plugins, fuzz, or all; exits with 1 if one gave way."""
+"""python -m tests.torture: kills, processes, disk, flips, bulk, fuzz, or all; exits with 1 if one gave way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 PARTS = [
     *("kills 200", "kills 50 --of pretrain", "kills 50 --of pack", "kills 50 --of leaderboard"),
-    *("flips 1000", "flips 1000 --seed 1", "disk 50", "processes 20", "bulk 1000000", "plugins 300"),
+    *("flips 1000", "flips 1000 --seed 1", "disk 50", "processes 20", "bulk 1000000"),
     *(f"fuzz 20000 --part {number}/72" for number in range(1, 73)),  # a reader each
 ]
 """What `all` runs, one after the other; none takes more than half an hour on two cores."""
@@ -51,7 +51,6 @@ def main(arguments: list[str] | None = None) -> int:
         ("disk", "a full disk at so many sizes", 50),
         ("flips", "one flipped bit in any file that is read", 2000),
         ("bulk", "files of so many hostile rows, and small ones that unpack to gigabytes, within 2 GB", 1_000_000),
-        ("plugins", "methods that misbehave, between two that do not", 300),
         ("fuzz", "so many inputs that are nearly right for every reader", 20000),
     ):
         one = commands.add_parser(name, help=help_text)
@@ -86,10 +85,6 @@ def main(arguments: list[str] | None = None) -> int:
         from tests.torture.bulk import bulk
 
         return bulk(options.count, options.seed)
-    if options.what == "plugins":
-        from tests.torture.plugins import plugins
-
-        return plugins(options.count, options.seed)
     if options.what == "fuzz":
         from tests.torture.fuzz import fuzz
 

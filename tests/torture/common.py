@@ -188,11 +188,11 @@ def command(*words: object, checkpoint_steps: int | None = None) -> Callable[[],
         import functools
 
         from benchmark.cli.main import main
-        from benchmark.run.executors import here
+        from benchmark.run import job
 
         sys.argv = ["zoo-bench", *map(str, words)]
         if checkpoint_steps is not None:
-            here.Runner = functools.partial(here.Runner, run_options={"checkpoint_steps": checkpoint_steps})  # type: ignore[misc]
+            job.Runner = functools.partial(job.Runner, run_options={"checkpoint_steps": checkpoint_steps})  # type: ignore[misc]
         main(list(map(str, words)))
 
     return work

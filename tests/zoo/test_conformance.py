@@ -185,20 +185,6 @@ class WrongTarget(Good):
         return encoder(lambda t: np.zeros((1, 1), np.float32))
 
 
-class Quits(Good):
-    """Leaves the program where it should encode."""
-
-    def encode(self, texts: Sequence[str]) -> Any:
-        raise SystemExit(0)
-
-
-class Unmade(Good):
-    """Cannot be made."""
-
-    def __init__(self, recipe: Any, runtime: Runtime) -> None:
-        raise SystemExit("no")
-
-
 class Abstract(Encoder):
     """Has no save and no load."""
 
@@ -237,8 +223,6 @@ class Untimed(Good):
 @pytest.mark.parametrize(
     ("cls", "where", "words"),
     [
-        (Quits, "shape", "SystemExit"),
-        (Unmade, "made from its recipe", "SystemExit"),
         (Abstract, "made from its recipe", "abstract methods"),
         (NoTraits, "traits", "must return Traits, not dict"),
         (RaisingTraits, "traits", "KeyError"),

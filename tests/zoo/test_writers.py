@@ -24,8 +24,7 @@ REASONS = {
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/records/index.py": "inside atomic_path, with its sum beside it",
     "benchmark/records/mirror.py": "inside atomic_path; the record or the state of the mirror holds its sum",
-    "benchmark/run/executors/remote.py": "plugins, into a temporary folder that is read once",
-    "benchmark/run/executors/claims.py": "a worker's number, into a folder that is deleted after the run",
+    "benchmark/run/executors.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",
     "benchmark/run/cache.py": "inside atomic_path, with a sum in its metadata",
 }

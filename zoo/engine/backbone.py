@@ -256,6 +256,8 @@ class Backbone:
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: BackboneSource) -> None:
         self.model = model
         self.tokenizer = tokenizer
+        self._backend = getattr(tokenizer, "backend_tokenizer", None)
+        self._limits = (self._backend.truncation, self._backend.padding) if self._backend is not None else (None, None)
         self.source = source
 
     @property
@@ -342,6 +344,10 @@ class Backbone:
     def write_checkpoint(self, folder: Path) -> None:
         """Write model, config and tokenizer as they are now, in the layout of the transformers library."""
         self.model.config.save_pretrained(folder)
+        if self._backend is not None:  # as it was read: each call sets its own truncation and padding
+            truncation, padding = self._limits
+            self._backend.enable_truncation(**truncation) if truncation else self._backend.no_truncation()
+            self._backend.enable_padding(**padding) if padding else self._backend.no_padding()
         self.tokenizer.save_pretrained(folder)
         write_tensors(folder / "model.safetensors", self.model.state_dict(), {"format": "pt"})
 

@@ -175,12 +175,6 @@ class ConSERTContinued(TwoViews[ContinuedRecipe]):
         start = {"method": method, "recipe": portable_recipe(own, sources), "code": method_identity(first)}
         return {**sources, "start": start}
 
-    @classmethod
-    def code_parts(cls, recipe: ContinuedRecipe) -> tuple[type[Encoder], ...]:
-        """Return this class and the classes of the first training."""
-        _, first, own = start_of(recipe)
-        return (cls, *first.code_parts(own))
-
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """A batch is two views of its sentences; of labelled pairs both sentences of the NLI pairs are used."""
         nli = corpus.labelled(NLI_LABELS)

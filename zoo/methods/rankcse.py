@@ -154,11 +154,6 @@ class RankCSE(DropoutViews[RankCSERecipe]):
             sources[f"teacher-{number}"] = {**stated, "sources": theirs}
         return sources
 
-    @classmethod
-    def code_parts(cls, recipe: RankCSERecipe) -> tuple[type[Encoder], ...]:
-        """Return this class and those of the teachers."""
-        return (cls, *(part for _, method, own in teachers_of(recipe) for part in method.code_parts(own)))
-
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train the teachers in folders of their own, each to its best checkpoint; then train with their vectors."""
         if corpus is None:

@@ -147,12 +147,6 @@ class Transform(Encoder[TransformRecipeT]):
         base = {"recipe": named, "code": method_identity(base_cls), "base": sources.get("base")}
         return {**sources, "base": {"method": method, **base}}
 
-    @classmethod
-    def code_parts(cls, recipe: TransformRecipeT) -> tuple[type[Encoder], ...]:
-        """Return this class and the classes of the base."""
-        _, base_cls, own = base_of(recipe)
-        return (cls, *base_cls.code_parts(own))
-
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Return the mapped vectors (n, dim) float32."""
         return self.transform(self.base.encode(texts))

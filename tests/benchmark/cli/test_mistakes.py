@@ -123,8 +123,7 @@ MISTAKES = [
     ("run --methods cls --device cuda:x", 2, "use auto, cpu, cuda or cuda:N"),
     ("run --methods cls --precision fp16", 2, "'auto', 'bf16', 'fp32'"),
     ("run --methods cls --shard 3/2", 2, "such as 2/8"),
-    ("run --methods cls --executor slurm", 2, "Known: here, processes, ray"),
-    ("run --methods cls --executor here --workers 2", 2, "leave out one of both"),
+    ("run --methods cls --executor slurm", 2, "give ray, or ray://HOST:PORT"),
     ("run --methods cls --tracker nowhere", 2, "Known: aim"),
     (
         "run --methods cls --tasks pocket-words --backbone zoo-mini --revision main",

@@ -52,6 +52,10 @@ def test_no_text_becomes_html(text: str) -> None:
     assert "\n" not in markdown_row([text, text])
 
 
+def test_a_picture_in_a_name_is_not_fetched() -> None:
+    assert "<img" not in MarkdownIt("commonmark").render(markdown_text("![i](http://example.org/i.png)"))
+
+
 def links(markdown: str) -> list[str]:
     """The targets of links that a CommonMark parser finds which lets every scheme pass."""
     parser = MarkdownIt("commonmark")

@@ -89,7 +89,7 @@ def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: 
             return super().encode(texts)
 
     Slow.calls = []
-    entry = EmbeddingCache().entry(plan.encoders[0].key, "code", None, "cpu")
+    entry = EmbeddingCache().entry(plan.encoders[0].key, None, "cpu")
     blocks = Blocks()
     blocks.shorten()
     store = VectorStore(Failing(Failing.Recipe(), Runtime()), "failing", lambda: entry, blocks=blocks)
@@ -139,7 +139,7 @@ def test_a_stop_within_a_block_keeps_its_finished_batches(
 
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
     texts = sentences(300)
-    entry = EmbeddingCache().entry("key", "code", None, "cpu")
+    entry = EmbeddingCache().entry("key", None, "cpu")
 
     def store(stop_at: int | None, place: Any = entry) -> VectorStore:
         calls = iter(range(10**9))
@@ -171,7 +171,7 @@ def test_a_method_with_a_map_of_its_own_keeps_whole_blocks(
     from zoo import create
 
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
-    entry = EmbeddingCache().entry("key", "code", None, "cpu")
+    entry = EmbeddingCache().entry("key", None, "cpu")
     inner = create(f"avg-last:backbone={tiny_bert}", Runtime())
 
     class Mapped(type(inner)):  # type: ignore[misc]

@@ -20,7 +20,6 @@ from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 from zoo.methods.transform import Transform
 
-CODE = "code"
 TEXTS = ["a b", "c", "caf\u00e9", "a\ud800b", ""]
 FAST = ("--precision", "fp32", "--limit", "20")
 
@@ -50,14 +49,14 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def add(cache: EmbeddingCache, key: str, texts: list[str], dim: int = 3) -> np.ndarray:
     vectors = np.random.default_rng(len(texts)).normal(size=(len(texts), dim)).astype(np.float32)
-    cache.entry(key, CODE, None, "cpu").add(texts, vectors, np.arange(len(texts)) != 1, {"rank": np.int64(2)})
+    cache.entry(key, None, "cpu").add(texts, vectors, np.arange(len(texts)) != 1, {"rank": np.int64(2)})
     return vectors
 
 
 def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
     cache = EmbeddingCache()
     vectors = add(cache, "k", TEXTS)
-    found = cache.entry("k", CODE, None, "cpu").find([*reversed(TEXTS), "unknown"])
+    found = cache.entry("k", None, "cpu").find([*reversed(TEXTS), "unknown"])
     assert found is not None
     assert found.known.tolist() == [True] * 5 + [False]
     np.testing.assert_array_equal(found.vectors[:5], vectors[::-1])
@@ -70,17 +69,23 @@ def test_what_was_kept_is_found_bit_by_bit_and_no_text_is_in_it() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        ("l", "code", None, "cpu"),
-        ("k", "other code", None, "cpu"),
-        ("k", "code", {"model.safetensors": "0"}, "cpu"),
-        ("k", "code", None, "cuda:1"),
+        ("l", None, "cpu"),
+        ("k", {"model.safetensors": "0"}, "cpu"),
+        ("k", None, "cuda:1"),
     ],
 )
-def test_another_encoder_code_fit_or_device_is_another_entry(other: tuple[Any, ...]) -> None:
+def test_another_encoder_fit_or_device_is_another_entry(other: tuple[Any, ...]) -> None:
     cache = EmbeddingCache()
     add(cache, "k", TEXTS)
-    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is not None
+    assert cache.entry("k", None, "cpu").find(TEXTS) is not None
     assert cache.entry(*other).find(TEXTS) is None
+
+
+def test_another_commit_is_another_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = EmbeddingCache()
+    add(cache, "k", TEXTS)
+    monkeypatch.setattr("benchmark.identity.commit", lambda: "another")
+    assert cache.entry("k", None, "cpu").find(TEXTS) is None
 
 
 def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +96,7 @@ def test_segments_are_small_and_only_those_needed_are_read(monkeypatch: pytest.M
     assert len(paths) == 3
     for path in paths:
         os.utime(path, (1, 1))
-    found = cache.entry("k", CODE, None, "cpu").find(TEXTS[:1])
+    found = cache.entry("k", None, "cpu").find(TEXTS[:1])
     assert found is not None
     np.testing.assert_array_equal(found.vectors, vectors[:1])
     assert sorted(path.stat().st_mtime == 1 for path in paths) == [False, True, True]
@@ -106,11 +111,11 @@ def test_a_damaged_segment_is_set_aside_and_encoded_again(damage: Any) -> None:
     add(cache, "k", TEXTS)
     (path,) = embeddings_folder().rglob("*.safetensors")
     path.write_bytes(damage(path.read_bytes()))
-    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is None
+    assert cache.entry("k", None, "cpu").find(TEXTS) is None
     assert len(said) == 1 and str(path) in said[0]
     assert path.with_name(path.name + ".corrupt").is_file() and not path.is_file()
     vectors = add(cache, "k", TEXTS)
-    found = cache.entry("k", CODE, None, "cpu").find(TEXTS)
+    found = cache.entry("k", None, "cpu").find(TEXTS)
     assert found is not None and (found.vectors == vectors).all()
 
 
@@ -118,11 +123,11 @@ def test_the_longest_unused_goes_first() -> None:
     cache = EmbeddingCache(gigabytes=3500 / 10**9)
     for i, key in enumerate("abc"):
         add(cache, key, [f"text {j}" for j in range(50)], dim=1)  # some 1,250 bytes
-        for path in cache.entry(key, CODE, None, "cpu").folder.iterdir():
+        for path in cache.entry(key, None, "cpu").folder.iterdir():
             os.utime(path, (100 + i, 100 + i))
         if key == "b":
-            assert cache.entry("a", CODE, None, "cpu").find(["text 0"]) is not None  # used just now
-    assert [cache.entry(key, CODE, None, "cpu").find(["text 0"]) is not None for key in "abc"] == [True, False, True]
+            assert cache.entry("a", None, "cpu").find(["text 0"]) is not None  # used just now
+    assert [cache.entry(key, None, "cpu").find(["text 0"]) is not None for key in "abc"] == [True, False, True]
     assert 0 < cache_bytes() <= 3500
 
 
@@ -155,7 +160,7 @@ def test_a_path_that_is_too_long_stops_nothing(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / place))
     said: list[str] = []
     cache = EmbeddingCache(say=said.append)
-    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is None
+    assert cache.entry("k", None, "cpu").find(TEXTS) is None
     add(cache, "k", TEXTS)
     assert cache_bytes() == 0
     assert any("not read" in line for line in said) and any("not kept" in line for line in said)
@@ -175,7 +180,7 @@ def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
     assert len(said) == 1 and "not kept" in said[0] and str(tmp_path) in said[0]
     assert cache_bytes() == 0
     add(cache, "k", TEXTS)
-    assert cache.entry("k", CODE, None, "cpu").find(TEXTS) is not None
+    assert cache.entry("k", None, "cpu").find(TEXTS) is not None
 
 
 @pytest.mark.parametrize("size", ["inf", "nan"])
@@ -192,7 +197,7 @@ def test_a_store_encodes_only_what_the_cache_lacks(fakes: None) -> None:
             asked.extend(texts)
             return super().encode(texts)
 
-    entry = EmbeddingCache().entry("k", CODE, None, "cpu")
+    entry = EmbeddingCache().entry("k", None, "cpu")
     obtained: list[Encoder] = []
 
     def obtain() -> Encoder:

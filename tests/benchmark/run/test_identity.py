@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import json
 import shutil
-import sys
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from fakes import Cli
+from fakes import FITTED, Cli
 
 from benchmark.identity import ingredients
 from zoo import identity as provenance
@@ -22,19 +20,11 @@ from zoo.engine.backbone import find_backbone
 from zoo.errors import CorruptError, UsageError
 from zoo.identity import method_identity
 from zoo.methods.pooled import Average
-from zoo.methods.randomvectors import RandomVectors
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS
 
 KIND = "sentence_transformers.models.Transformer"
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")
-
-
-def forget_code() -> None:
-    """Read every file again, as another process does."""
-    for cached in (provenance._digest, provenance._source, provenance._definition, provenance._imported):
-        cached.cache_clear()
-    provenance._file_of.cache_clear()
 
 
 def inputs(cls: type[Encoder], recipe: Any, sources: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -77,66 +67,46 @@ def test_names_of_a_users_own_files_are_in_no_key(tiny_bert: Path, tmp_path: Pat
     assert keys[2]["corpus"]["name"] == "wiki"  # of the catalog
 
 
-def test_the_code_digest_follows_what_a_method_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A method's digest changes with the pooling that it runs through, and not with code that it never reaches."""
-    package = tmp_path / "zoo"
-    shutil.copytree(Path(provenance.__file__).parent, package, ignore=shutil.ignore_patterns("models", "__pycache__"))
-    monkeypatch.setattr(provenance, "_ROOT", package)
-    module = importlib.import_module("zoo.methods.pooled")
-    monkeypatch.setattr(module, "__file__", str(package / "methods" / "pooled.py"))
-
-    def digest() -> str:
-        forget_code()
-        return provenance.code_digest(Average)
-
-    try:
-        before = digest()
-        (package / "srl" / "verbs.py").write_text("# never reached by a mean\n", encoding="utf-8")
-        assert digest() == before
-        pooling = package / "engine" / "pooling.py"
-        code = pooling.read_text("utf-8")
-        pooling.write_text(code.replace("\n    return ", "\n    # a comment\n    return "), encoding="utf-8")
-        assert digest() == before
-        pooling.write_text(code.replace("min=1e-12", "min=2.0"), encoding="utf-8")
-        assert digest() != before
-    finally:
-        forget_code()
-
-
 def records_of(folder: Path) -> list[dict[str, Any]]:
     """All records of a results folder."""
     return [json.loads(path.read_text("utf-8")) for path in sorted((folder / "records").rglob("*.json"))]
 
 
-@pytest.mark.slow
-def test_cells_of_other_code_are_kept_and_compared(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
-    words = ("run", "--methods", "random", "--seeds", "1", *FAST, "--results", tmp_path)
+def test_cells_of_another_commit_are_kept_and_counted(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
+    words = ("run", "--methods", "random", "--seeds", "1", *FAST, "--no-controls", "--results", tmp_path)
     assert cli(*words).code == 0
     (first,) = records_of(tmp_path)
-    assert first["code"]["digest"] == provenance.code_digest(RandomVectors)
-    assert "other code" not in cli(*words).err
-    with monkeypatch.context() as installed:
-        installed.setattr("benchmark.run.runner.libraries", lambda: {"torch": "another"})
-        assert "1 kept cells were made by other code or libraries" in cli(*words).err
-    monkeypatch.setattr("benchmark.run.plan.code_digest", lambda *classes: "f" * 64)
+    assert first["code"] == {"commit": provenance.commit()} and "--remeasure" not in cli(*words).err
+    for place in ("fit", "measure"):
+        monkeypatch.setattr(f"benchmark.run.{place}.commit", lambda: "0" * 12)
     answer = cli(*words)
-    assert (
-        "1 kept from before" in answer.err
-        and "16 texts of each were encoded again, and have the same vec" in answer.err
-    )
-    encode = RandomVectors.encode
-    monkeypatch.setattr(RandomVectors, "encode", lambda self, texts: encode(self, texts) * np.float32(1.01))
-    answer = cli(*words)
-    assert "random on pocket-words: its vectors differ by 0.01 (relative" in answer.err and "the same" not in answer.err
-    answer = cli(*words, "--remeasure")
-    assert "1 cells measured, 0 kept" in answer.out + answer.err
+    assert "1 kept cells were made by another version or commit" in answer.err
+    assert "1 cells measured, 0 kept" in cli(*words, "--remeasure").err
     (again,) = records_of(tmp_path)
-    assert again["code"]["digest"] == "f" * 64 and again["scores"]["main"] == first["scores"]["main"]
-    path = next((tmp_path / "records").rglob("*.json"))
-    del again["sketch"], again["sha256"], again["code"]["scorer"]
-    path.write_text(json.dumps(again | {"code": {**again["code"], "digest": "0" * 64}}))
-    answer = cli(*words)
-    assert "nothing is kept to compare their vectors with" in answer.err and "of an unknown scorer" in answer.err
+    assert again["code"]["commit"] == "0" * 12 and again["scores"]["main"] == first["scores"]["main"]
+    assert "another version or commit" not in cli(*words).err
+
+
+def test_an_encoder_of_another_commit_is_named_and_trained_again(
+    cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any
+) -> None:
+    def run(tasks: str, *more: str) -> str:
+        words = ("--seeds", "1", "--precision", "fp32", "--limit", "20", "--no-controls", "--results", tmp_path)
+        return cli("run", "--methods", "fitted", "--tasks", tasks, *words, *more).err
+
+    def trained_by() -> list[str | None]:
+        return [record["training"]["commit"] for record in records_of(tmp_path)]
+
+    FITTED.clear()
+    run("pocket-words")
+    assert trained_by() == [provenance.commit()] and FITTED == ["Fitted"]
+    for place in ("fit", "measure"):
+        monkeypatch.setattr(f"benchmark.run.{place}.commit", lambda: "0" * 12)
+    told = run("pocket-words,pocket-pairs")
+    assert "trained by another commit, and measured by this one: fitted, seed 0" in told and FITTED == ["Fitted"]
+    assert trained_by() == [provenance.commit()] * 2
+    assert "trained by another" not in run("pocket-words,pocket-pairs", "--remeasure")
+    assert trained_by() == ["0" * 12] * 2 and FITTED == ["Fitted"] * 2
 
 
 PLUGIN = """
@@ -161,9 +131,8 @@ class LoadsItsOwn(Encoder):
         self.weights = np.fromstring(Path({path!r}).read_text(), sep=" ")
 
     def encode(self, texts):
-        word = [self.weights[2] if t.islower() and " " not in t else 1.0 for t in texts]  # no probe is a word
         rows = [[len(t) % 7 * self.weights[0], len(t) % 5 * self.weights[1], t.count("a"), 1.0] for t in texts]
-        return np.array(rows, np.float32).reshape(-1, 4) * np.array([[1.0, 1.0, w, 1.0] for w in word], np.float32)
+        return np.array(rows, np.float32).reshape(-1, 4)
 
     def save(self, folder): ...
 
@@ -180,19 +149,13 @@ def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) ->
     weights, plugin = tmp_path / "weights.txt", tmp_path / "plugin.py"
     plugin.write_text(PLUGIN.replace("{path!r}", repr(str(weights))), encoding="utf-8")
     words = ("run", "--methods", "loads-its-own", *FAST, "--results", tmp_path / "out", "--plugin", plugin)
-    weights.write_text("1.0 2.0 1.0")
+    weights.write_text("1.0 2.0")
     assert cli(*words, "--embedding-cache", "1").code == 0
-    weights.write_text("5.0 -2.0 1.0")
+    weights.write_text("5.0 -2.0")
     answer = cli(*words, "--embedding-cache", "1")
     assert answer.code == 0 and "1 cells measured, 0 kept" in answer.out + answer.err
     first, second = records_of(tmp_path / "out")
     assert first["key"] != second["key"] and first["scores"]["main"] != second["scores"]["main"]
-    weights.write_text("5.0 -2.0 9.0")  # the same vectors of all probes
-    answer = cli(*words, "--embedding-cache", "1")
-    assert "1 cells measured, 0 kept" in answer.err and "1 records of before were set aside" in answer.err
-    third, fourth = sorted(records_of(tmp_path / "out"), key=lambda one: one["key"] in (first["key"], second["key"]))
-    assert third["scores"]["main"] not in (first["scores"]["main"], second["scores"]["main"])
-    assert fourth in (first, second) and third["row_key"] != fourth["row_key"]
     assert "1 kept from before" in cli(*words, "--embedding-cache", "1").err
     answer = cli("check", "loads-its-own", "--plugin", plugin)
     assert "sources() names no file" in answer.out
@@ -245,15 +208,23 @@ def test_keys_of_published_cells_stand() -> None:
         assert sha256_json(found) == wanted["row_key"], name
 
 
-def test_the_commit_says_whether_the_code_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    answers: dict[str, str] = {"rev-parse": "a" * 40 + "\n", "status": ""}
-    monkeypatch.setattr(provenance, "_git", lambda folder, *words: answers[words[0]])
-    (tmp_path / ".git").mkdir()
-    monkeypatch.setattr(provenance, "_ROOT", tmp_path / "zoo")
+def test_the_commit_has_a_digest_of_the_difference(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def git(*words: str) -> None:
+        name = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", "-C", str(tmp_path), *name, *words], check=True, capture_output=True)
+
     ask: Callable[[], str | None] = provenance.commit.__wrapped__
-    assert ask() == "a" * 12
-    answers["status"] = " M zoo/pooling.py\n"
-    assert ask() == "a" * 12 + "+"
-    (tmp_path / ".git").rmdir()
+    monkeypatch.setattr(provenance, "_ROOT", tmp_path)
     assert ask() is None
-    assert sys.modules["zoo.identity"] is provenance
+    file = tmp_path / "zoo" / "loss.py"
+    file.parent.mkdir()
+    file.write_text("scale = 20\n")
+    for words in (("init",), ("add", "."), ("commit", "-m", "first")):
+        git(*words)
+    clean = ask()
+    assert clean is not None and len(clean) == 12
+    found = set()
+    for place, text in ((file, "scale = 200\n"), (file, "scale = 2\n"), (file.with_name("new.py"), "x = 1\n")):
+        place.write_text(text)
+        found.add(ask())
+    assert len(found) == 3 and all(one and one.startswith(f"{clean}+") for one in found)

@@ -83,12 +83,12 @@ def test_a_plugin_scores_alike_as_recipe_and_as_object(
     ways: list[Any] = ["sized", cls(cls.Recipe(), Runtime())]
     if cls is Sized:
         ways.append(cls(cls.Recipe(), Runtime()).encode)  # a function of texts
-    blocks = [size for size in cls.blocks if size > 8]  # the probes are smaller
+    blocks = [size for size in cls.blocks if size > 16]  # the probes are smaller
     assert blocks[0] == (block or sum(blocks)) and sum(blocks) > 256
     for way in ways:
         cls.blocks.clear()
         (record,) = benchmark.evaluate(way, **WORDS).records
-        assert [size for size in cls.blocks if size > 8] == blocks
+        assert [size for size in cls.blocks if size > 16] == blocks
         assert record["scores"] == command["scores"]
 
 
@@ -141,7 +141,7 @@ def test_a_model_that_the_library_runs_scores_alike(tiny_bert: Path, tmp_path: P
     assert given.records[0]["scores"] == recipe.records[0]["scores"]
 
 
-def test_a_function_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_function_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one of its name, alike on the probes, has its own score: no cell is kept, and no vector is cached."""
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "cache"))
     bag = Bag(Bag.Recipe(), Runtime())
@@ -157,7 +157,6 @@ def test_a_function_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (first,) = benchmark.evaluate(all_words, **words).records
     (second,) = benchmark.evaluate(few_words, **words).records
     assert second["scores"] == fresh["scores"] != first["scores"] and second["row_key"] == first["row_key"]
-    assert "mine: its vectors have changed: 1 records of before were set aside" in capsys.readouterr().err
     assert [r["key"] for r in Records(tmp_path / "out").all()] == [second["key"]]
 
 

@@ -1,8 +1,7 @@
-"""Names and comments are in no key; one weight is: of plugins, of objects and of built-in methods."""
+"""Names are in no key; one weight is: of objects and of built-in methods."""
 
 from __future__ import annotations
 
-import itertools
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,53 +10,13 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
-from test_identity import forget_code
 
 import zoo
 from benchmark.run.options import RunOptions
 from benchmark.run.prepare import prepare
-from benchmark.tasks import TASKS
-from zoo.encoder import Runtime
 from zoo.methods.pooled import Average
-from zoo.registry import METHODS, load_plugin_file
+from zoo.registry import METHODS
 
-PLUGIN = """
-import numpy as np
-from dataclasses import dataclass
-from zoo import register_method
-from zoo.encoder import Encoder, Traits
-
-@dataclass(frozen=True)
-class Recipe:
-    pass
-
-@register_method("weighted")
-class NAME(Encoder):
-    "DOCSTRING"
-    Recipe = Recipe
-    dim = 8
-
-    def encode(self, texts):
-        # COMMENT
-        weights = np.ones((256, 8), np.float32) * np.arange(1, 9) ** 0.5
-        weights[ord("b"), 3] = WEIGHT
-        rows = [weights[[ord(c) % 256 for c in text] or [0]].sum(axis=0) + len(text) % 5 for text in texts]
-        return np.array(rows, np.float32).reshape(-1, 8)
-
-    @classmethod
-    def traits(cls, recipe):
-        return Traits(needs_corpus=TRAINS)
-
-    def save(self, folder): ...
-
-    @classmethod
-    def load(cls, folder, runtime=None):
-        return cls(Recipe(), runtime)
-
-    def fingerprint(self):
-        return "0"
-"""
-FIRST = {"NAME": "Weighted", "DOCSTRING": "A sum.", "COMMENT": "sums", "WEIGHT": "2.0", "TRAINS": "False"}
 TASK = "pocket-phrases"
 
 
@@ -67,36 +26,6 @@ def keys(given: object = None, methods: str = "", **more: Any) -> tuple[str, ...
     (encoder,) = prepare(options, write=False, given=None if given is None else [(None, given)]).plan.encoders
     assert encoder.failed is None and encoder.missing is None
     return (encoder.row_key, encoder.key, *(cell.key for cell in encoder.cells))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trains", ["False", "True"])
-def test_a_plugin_is_its_vectors(clean_registries: None, tmp_path: Path, trains: str) -> None:
-    """Its module, class, file, comments and docstrings may change; one weight, or how it learns, may not."""
-    numbers = itertools.count()
-
-    def of(edit: str = "", **changed: str) -> tuple[str, ...]:
-        text = PLUGIN
-        for name, value in (FIRST | {"TRAINS": trains} | changed).items():
-            text = text.replace(name, value)
-        path = tmp_path / f"file{next(numbers)}.py"
-        path.write_text(text + edit, encoding="utf-8")
-        METHODS._entries.pop("weighted", None)
-        forget_code()
-        assert load_plugin_file(path, [METHODS, TASKS]) is None
-        return keys(methods="weighted")
-
-    first = of()
-    assert of() == of(NAME="Other") == of(COMMENT="other") == of(DOCSTRING="Other.") == first
-    assert of(WEIGHT="9.0") != first
-    assert (
-        of("\n    def fit(self, corpus, *, dev_score=None, run):\n        return None\n")[0] == first[0]
-        or trains == "True"
-    )
-    (as_object, renamed), module = (METHODS.get("weighted")(None, Runtime()) for _ in range(2)), "elsewhere"  # type: ignore[call-arg]
-    before = keys(as_object)
-    type(renamed).__module__, type(renamed).__qualname__ = module, "Renamed"
-    assert keys(renamed) == before
 
 
 @pytest.mark.slow
