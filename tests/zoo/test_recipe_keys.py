@@ -9,7 +9,7 @@ from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
-from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors
+from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors, stated
 
 from zoo.registry import METHODS
 
@@ -42,6 +42,7 @@ UNSEEN = {  # why a key cannot, or must not, change the vectors of a training wi
     "neutral": "the pairs here have no neutral one; test_cosent",
     "blank_in_training": "of tokenizers with blanks; test_templates",
     "denoise_from_zero": "of RoBERTa's positions; test_prompt",
+    "matrix": "the model here has one matrix for both; test_static",
     "ppmi_tokens": "a bound on a corpus of millions of tokens; test_static_contrastive",
     "most_words": "a bound on millions of words; test_wordvectors",
 }
@@ -54,6 +55,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "bias_correction": (False, {"optimizer": "transformers-adamw"}),
     "cutoff": ((0.5, 0.0), {}),
     "dropout": (0.3, {}),
+    "eigenvalue_floor": (0.5, {}),
     "frequent": (1, {"remove": "freq"}),
     "hard_negative_weight": (1.0, {"supervised": True}),
     "keeps": (3, {"augment": ("delete:0.3:word",)}),
@@ -87,6 +89,7 @@ CHANGES: dict[str, tuple[Any, dict[str, Any]]] = {
     "smoothing": (0.5, {}),
     "ct.steps": (2, {}),
     "supervised": (True, {}),
+    "table_batch_size": (8, {}),
     "teacher_temperature": (0.5, {"ranking": "listnet"}),
     "teachers": (("simcse",), {}),
     "template": ('The sentence "[X]" is [MASK] .', {}),
@@ -146,6 +149,7 @@ def test_a_key_changes_the_vectors(name: str, key: str, backbone: Path) -> None:
     recipe: Any = METHODS.get(name).Recipe
     fields = {field.name: field for field in dataclasses.fields(recipe)}
     value, needed = CHANGES.get(f"{name}.{key}", CHANGES.get(key, (None, {})))
+    needed = {**stated()[name].get("settings", {}), **needed}
     now = needed.get(key, SMALL.get(key, fields[key].default))
     if key not in CHANGES and f"{name}.{key}" not in CHANGES:
         value = changed(recipe, key, now)

@@ -99,8 +99,8 @@ class MoCoObjective(Objective):
         self.query_branch = Branch(model, recipe, mlp)
         self.key_branch = copy.deepcopy(self.query_branch)
         if recipe.key_start == "random":
-            made = type(model)(model.config, **without_pooler(type(model)))
-            self.key_branch.pooler.model = made.to(model.device)
+            self.key_branch.pooler.model = type(model)(model.config, **without_pooler(type(model)))
+            nn.Module.to(self.key_branch.pooler.model, model.device)
             set_dropout(self.key_branch.pooler.model, recipe.dropout)
             # ESimCSE's code updates it before making keys; here after_step() does, so the first update is made now.
             momentum_update(self.key_branch, self.query_branch, recipe.momentum)
