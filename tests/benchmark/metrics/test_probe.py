@@ -122,6 +122,29 @@ def test_batched_fits_are_the_fits_one_by_one(classes: int, hidden: int, setting
     assert len({int(n) for n in fits.evaluations}) > 1
 
 
+@pytest.mark.parametrize("setting", [FULL, FAST], ids=["full", "fast"])
+def test_weights_after_several_rounds_are_torch_s(setting: ProbeSetting) -> None:
+    """With a smaller last batch, whose mean is over its own rows, and moments that no evaluation restarts."""
+    x, y = problem(61, 6, 2)
+    recipe = replace(setting.recipe, batch_size=24, max_epoch=4 * setting.recipe.epoch_size, tenacity=9)
+    fold = Fold(np.arange(50), np.arange(61))  # the accuracy rises, so that late weights are kept
+    fits = train_fits(pad(x, "cpu"), 6, y, [fold], np.array([0]), np.array([0.0]), recipe)
+    best, evaluations, model = one_by_one(x, y, fold, 0.0, recipe)
+    (layer,) = model
+    kept = fits.weights[0][0].squeeze()  # of two classes, the first row has the other sign
+    assert evaluations == 5 and (fits.dev[0], fits.evaluations[0]) == (best, evaluations)
+    torch.testing.assert_close(kept[:, :6].abs(), layer.weight.detach().abs(), atol=2e-5, rtol=0)
+
+
+def test_exact_with_one_penalty_is_scikit_learn_s() -> None:
+    """The penalty is half of the squared norm times the number of rows, once: doubled, weights shrink."""
+    x, y = problem(80, 4, 2)
+    fold = Fold(np.arange(60), np.arange(60, 80))
+    solved = solve_fits(x, y, [fold], np.array([0]), np.array([1e-2]))
+    other = LogisticRegression(C=2 / (60 * 1e-2), tol=1e-10).fit(x[:60].astype(np.float64), y[:60])
+    assert np.abs(solved.coefficients[0] - other.coef_).max() < 1e-3
+
+
 def test_the_counter_is_never_reset() -> None:
     """A fit ends at the (tenacity + 1)-th evaluation without gain in all, or when the passes are used up."""
     x, y = problem(200, 6, 2)

@@ -65,6 +65,14 @@ def test_which_record_counts() -> None:
     ):
         for ordered in itertools.permutations(several):
             assert settle(ordered) == expected
+    # A text that sorts before the first one's is no earlier measurement; equal scores of other data are no equal ones.
+    sorts_first = StoredRecord({**later.record, "command": ["a"]}, "sorts first")
+    first = StoredRecord({**first.record, "command": ["b"]}, "1")
+    elsewhere = StoredRecord({**later.record, "task": {**later.record["task"], "sha256": "f" * 64}}, "elsewhere")
+    for ordered in itertools.permutations([first, sorts_first, no]):
+        assert settle(ordered) == [first]
+    for ordered in itertools.permutations([first, elsewhere]):
+        assert {found.place for found in settle(ordered)} == {"1", "elsewhere"}
     for ordered in itertools.permutations([first, other, no]):
         assert {found.place for found in settle(ordered)} == {"1", "other"}
 

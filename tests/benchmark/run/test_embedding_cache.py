@@ -228,6 +228,20 @@ def unlike(record: dict[str, Any]) -> dict[str, Any]:
     return {k: record.get(k) for k in ("key", "status", "scores", "pairs", "coverage", "facts", "training")}
 
 
+def test_vectors_of_other_libraries_are_encoded_again(
+    fakes: None, cli: Cli, tmp_path: Path, encoded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another release may round differently: its vectors are kept beside these, and not used for these."""
+    run = ("run", "--methods", "bag", "--tasks", "pocket-words", *FAST)
+    counts = []
+    for folder, torch in (("a", "1.0"), ("b", "1.0"), ("c", "2.0")):
+        monkeypatch.setattr("benchmark.identity.libraries", lambda of=torch: {"torch": of})
+        del encoded[:]
+        assert cli(*run, "--results", tmp_path / folder).code == 0
+        counts.append(len(encoded))
+    assert counts[1] < counts[0] == counts[2]
+
+
 @pytest.mark.slow
 def test_another_results_folder_encodes_nothing(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
     """Scores, pair scores, coverage and facts are the same; the record says that nothing was encoded."""

