@@ -174,7 +174,7 @@ def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:
         assert "≈" not in text and "approx" not in text and "told apart" not in text
 
 
-def test_what_only_its_own_seeds_keep_in_the_set_has_another_mark(tmp_path: Path) -> None:
+def test_only_own_seeds_have_another_mark(tmp_path: Path) -> None:
     """A row far below the best whose seeds lie far apart cannot be told; a row near the best ties with it."""
     store = Records(tmp_path)
     for number, noise in enumerate((0.3, 0.3, 0.32, 2.0)):
