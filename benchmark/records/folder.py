@@ -13,7 +13,7 @@ import json
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from benchmark.records.record import (
 )
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import read_arrays, sha256_file, sha256_json, slug, write_arrays, write_text
-from zoo.paths import is_file
+from zoo.paths import address_of, is_file
 from zoo.progress import print_safe
 
 if TYPE_CHECKING:
@@ -133,6 +133,11 @@ class Records:
             named = {"file": file.name, "sha256": sha256_file(file), "gold_sha256": gold_sha256}
             content, _ = _as_json({**record, "pairs": named}, str(path))
         write_text(path, content)
+        if address_of(self.folder) is not None:
+            from benchmark.records.remote import send_written
+
+            encoder = self.encoder_folder(checked["method"]["name"], checked["encoder_key"])
+            send_written(self.folder, path, encoder)
         return path
 
     def pairs_file(self, record: Record) -> Path | None:
@@ -221,14 +226,6 @@ class Records:
                 continue
             except CorruptError as error:
                 self.corrupt.append((path, str(error)))
-
-    def of_method(self, name: str) -> list[Record]:
-        """Return the readable records of a method in files of their own."""
-        found = []
-        for path in sorted((self.folder / "records" / slug(name)).glob("*.json")):
-            with suppress(MissingError, CorruptError):  # what reads it next reports the damage
-                found.append(_read(path))
-        return [record for record in found if record["method"]["name"] == name]
 
     def _from_pack(self) -> Iterator[StoredRecord]:
         pack = self.packed()

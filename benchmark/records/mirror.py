@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
-import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmark.records.record import Record, pairs_of, parse_record
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
-from zoo.files import atomic_path, read_json, write_json
+from zoo.files import TEMPORARY_NAME, atomic_path, read_json, write_json
 
 _NAME = r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*"  # no dot first: whoever writes to the address must not choose other folders
-_RECORDS = re.compile(rf"records/{_NAME}/{_NAME}\.(json|pairs\.safetensors\.gz)|records\.zip")
+_RECORDS = re.compile(rf"records/{_NAME}/{_NAME}\.(json|pairs\.safetensors\.gz)|(records|pairs)\.parquet")
 _ENCODER = re.compile(rf"encoders/({_NAME}/)+{_NAME}")
 _TABLES = (".md", ".csv", ".json", ".tex", ".html")
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "created", "LastModified", "updated", "mtime")  # of a listed object
@@ -49,18 +47,16 @@ class Mirror:
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(folder / ".mirror.lock")  # one process at a time compares the mirror with the address
         with self._lock:
-            self._id, files = self._state()
-            self._save(files)
-        self.owner = f"{socket.gethostname()}-{self._id}"  # of all processes of this mirror
+            self._save(self._state())
 
-    def fetch(self, under: str = "") -> None:
+    def fetch(self, under: str = "", *, first: bool = False) -> None:
         """Bring what is new at the address into the mirror: all records, those in a folder, or a trained encoder.
 
-        A record whose object is no longer there is renamed to *.gone.
+        `first`, at the begin of a command: a record that a user has removed at the address is renamed to *.gone.
         """
         wanted = _ENCODER if under.startswith("encoders/") else _RECORDS
         with self._lock:
-            files = self._state()[1]
+            files = self._state()
             versions = {place: _version(info) for place, info in self.listed(under).items() if wanted.fullmatch(place)}
             new = [place for place, version in versions.items() if self._outdated(place, version, files)]
             new.sort(key=lambda place: place.endswith(".json"))  # last what makes the others count
@@ -69,7 +65,7 @@ class Mirror:
                     for place, content in self.read(new[start : start + _AT_ONCE]).items():
                         self._keep(place, content, files, versions[place])
                 gone = [place for place in files if _RECORDS.fullmatch(place) and place not in versions]
-                for place in () if under else gone:
+                for place in gone if first else ():
                     if not self._changed(place, files):
                         with suppress(FileNotFoundError):
                             (self.folder / place).replace(self.folder / f"{place}.gone")
@@ -77,32 +73,30 @@ class Mirror:
             finally:
                 self._save(files)
 
-    def send(self) -> int:
-        """Send what the address lacks, pair scores before their record; returns the number of files.
+    def send(self, places: Iterable[str] | None = None) -> None:
+        """Send these files, or all that the address lacks, pair scores before their record.
 
         Where another run has sent a score of the same cell meanwhile, that one is kept, and fetched.
         """
         with self._lock:
-            files = self._state()[1]
-            before, sent = dict(files), 0
+            files = self._state()
+            before = dict(files)
             try:
-                for place in self._own():
+                if places is None:  # also what somebody has removed there since it was sent
+                    there = self.listed("")
+                    for place in [place for place in files if place not in there]:
+                        del files[place]
+                for place in self._own() if places is None else places:
                     if self._changed(place, files):
-                        sent += self._send(place, files)
+                        self._send(place, files)
             finally:
                 if files != before:
                     self._save(files)
-            return sent
 
     def unsent(self) -> int:
         """Return the number of files that the address lacks, without pair scores, which go with their record."""
-        files = self._state()[1]
+        files = self._state()
         return sum(self._changed(place, files) for place in self._own())
-
-    def forget(self, path: Path) -> None:
-        """Remove the object of a file that was removed from the mirror; if the store is away, it stays there."""
-        with suppress(Exception), self._lock:
-            self.fs.rm_file(f"{self.root}/{path.relative_to(self.folder).as_posix()}")
 
     def listed(self, under: str) -> dict[str, dict[str, Any]]:
         """Return the objects in a folder of the address, by their place in it."""
@@ -139,21 +133,28 @@ class Mirror:
 
     def _own(self) -> Iterator[str]:
         """Yield the places of records, tables and the files of trained encoders; a pair file goes with its record."""
-        encoders = sorted((self.folder / "encoders").glob("*/fit.json"))
         paths = [
             *sorted((self.folder / "records").glob("*/*.json")),
             *(path for path in sorted(self.folder.glob("[!.]*")) if path.suffix in _TABLES),
-            *(path for fit in encoders for path in (*(p for p in fit.parent.rglob("*") if p != fit), fit)),
         ]
         yield from (path.relative_to(self.folder).as_posix() for path in paths if path.is_file())
+        for fit in sorted((self.folder / "encoders").glob("*/fit.json")):
+            yield from self.encoder_files(fit.parent)
 
-    def _send(self, place: str, files: dict[str, _Known]) -> int:
+    def encoder_files(self, folder: Path) -> list[str]:
+        """Return the places of a finished encoder's files, last the one that says that it is finished."""
+        fit = folder / "fit.json"
+        paths = (path for path in folder.rglob("*") if path.is_file() and path != fit)
+        whole = sorted(path for path in paths if not TEMPORARY_NAME.fullmatch(path.name))  # of a killed training
+        return [path.relative_to(self.folder).as_posix() for path in (*whole, fit)] if fit.is_file() else []
+
+    def _send(self, place: str, files: dict[str, _Known]) -> None:
         changed = [place]
         if place.startswith("records/"):
             try:
                 mine = parse_record((self.folder / place).read_bytes(), place)
             except (OSError, CorruptError):  # what reads it next says so; a damaged record is not passed on
-                return 0
+                return
             theirs = self.read([place]).get(place)
             if theirs is not None and (place not in files or _sha256(theirs) != files[place].sha256):
                 with suppress(CorruptError):
@@ -161,13 +162,12 @@ class Mirror:
                     if other["status"] == "ok" or mine["status"] != "ok":
                         for one, content in {**self.read(_pairs(place, other)), place: theirs}.items():
                             self._keep(one, content, files)
-                        return 0
+                        return
             changed = [*(one for one in _pairs(place, mine) if self._changed(one, files)), place]
         for one in changed:
             content, state = (self.folder / one).read_bytes(), (self.folder / one).stat()
             self.fs.pipe_file(f"{self.root}/{one}", content)
             files[one] = _Known(state.st_size, state.st_mtime_ns, _sha256(content), "")
-        return len(changed)
 
     def _outdated(self, place: str, version: str, files: dict[str, _Known]) -> bool:
         """Return whether an object is to be fetched: it is new, and the mirror has nothing unsent in its place."""
@@ -194,16 +194,15 @@ class Mirror:
     def _place(self, path: str) -> str:
         return str(path).removeprefix(self.root).lstrip("/")
 
-    def _state(self) -> tuple[str, dict[str, _Known]]:
-        """Return the name of this mirror, and its files that equal their objects; a new name where there is none."""
+    def _state(self) -> dict[str, _Known]:
+        """Return the files of this mirror that equal their objects."""
         try:
-            state = read_json(self.folder / ".mirror.json")
-            return str(state["id"]), {place: _Known(*known) for place, known in state["files"].items()}
+            return {place: _Known(*known) for place, known in read_json(self.folder / ".mirror.json").items()}
         except (MissingError, CorruptError, LookupError, TypeError, AttributeError):  # all is compared again
-            return secrets.token_hex(4), {}
+            return {}
 
     def _save(self, files: dict[str, _Known]) -> None:
-        write_json(self.folder / ".mirror.json", {"id": self._id, "files": files})
+        write_json(self.folder / ".mirror.json", files)
 
 
 def _filesystem(address: str) -> tuple[Any, str]:

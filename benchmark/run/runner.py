@@ -23,7 +23,7 @@ from benchmark.run.stop import Stop
 from benchmark.run.tracking import Trackers
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
-from zoo.errors import CorruptError, said
+from zoo.errors import CorruptError, ZooError, said
 from zoo.hardware import environment
 from zoo.progress import clock
 
@@ -172,7 +172,8 @@ class Runner:
         return done
 
     def _measure(self, plan: EncoderPlan, cells: Sequence[Cell], folder: Path, stop: Stop, done: Outcome) -> None:
-        fetch_encoder(folder)
+        with suppress(ZooError):  # while a store is away, the run goes on and trains
+            fetch_encoder(folder)
         runtime = replace(self.runtime, stop_signal=stop)
         fitter = Fitter(runtime, self.dev, stop, self.run_options, self.trackers, self.remeasure, reused=done.reused)
         for measured in EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap).measure(cells):

@@ -1,8 +1,7 @@
-"""Results at an address, on fsspec's memory://: the mirror and the address agree, and leases divide the encoders."""
+"""Results at an address, on fsspec's memory://: the mirror and the address agree, and nothing is lost."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,11 @@ from fakes import Cli, failed, make_record
 from benchmark.records import mirror
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
-from benchmark.records.remote import Remote, mirrored
+from benchmark.records.remote import Remote, fetch_encoder, mirrored, remote_of, send_now, sending
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.paths import address_of, is_address
 
 PAIRS = np.linspace(0, 1, 280, dtype="float32"), np.linspace(1, 0, 280, dtype="float32")
-NAMES = [f"bag-{number:016x}" for number in range(12)]
 
 Machine = Callable[..., Remote]
 
@@ -36,12 +34,11 @@ def memory() -> Iterator[Any]:
 
 
 @pytest.fixture
-def machine(memory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Return the mirror that a machine of this name has of an address; leases end after 1.2 s."""
-    monkeypatch.setenv("ZOO_BENCH_LEASE", "1.2")
+def machine(memory: Any, tmp_path: Path) -> Machine:
+    """Return the mirror that a machine of this name has of an address."""
 
     def make(name: str, address: str = "memory://bucket/study") -> Remote:
-        return Remote(tmp_path / name / "addresses" / quote(address, safe=""), address)
+        return remote_of(tmp_path / name / "addresses" / quote(address, safe=""))
 
     return make
 
@@ -67,7 +64,10 @@ def test_what_one_machine_sends_another_fetches(machine: Machine, memory: Any) -
     Records(a.folder).write(make_record(task="pocket-words"))
     (a.folder / "pocket.md").write_text("a table")
     (a.folder / "notes.lock").write_text("no result")
-    assert (a.unsent(), a.send(), a.unsent(), a.send()) == (3, 4, 0, 0)
+    assert memory.find("/bucket/study/records")  # each record is sent when it is written
+    assert a.unsent() == 1
+    a.send()
+    assert a.unsent() == 0
     b.fetch()
     ours, theirs = (
         {path.relative_to(one.folder): path.read_bytes() for path in (one.folder / "records").rglob("*.*")}
@@ -78,7 +78,6 @@ def test_what_one_machine_sends_another_fetches(machine: Machine, memory: Any) -
         not any("lock" in path or ".mirror" in path for path in memory.find("/"))
         and not (b.folder / "pocket.md").exists()
     )
-    assert machine("a").owner == a.owner != b.owner  # a later run of a machine has its leases at once
 
 
 def test_nothing_is_fetched_to_another_place_or_read_twice(machine: Machine, memory: Any, monkeypatch: Any) -> None:
@@ -99,10 +98,8 @@ def test_of_two_scores_of_a_cell_the_first_is_kept(machine: Machine) -> None:
     a, b = machine("a"), machine("b")
     Records(a.folder).write(make_record(main=0.1), PAIRS)
     Records(b.folder).write(make_record(main=0.2), PAIRS[::-1])
-    assert (a.send(), b.send()) == (2, 0)
     assert scores(a) == scores(b) == {"pocket-pairs": 0.1}
     Records(b.folder).write(make_record(main=0.3), PAIRS[::-1])  # measured again, knowing the first: --remeasure
-    b.send()
     a.fetch()
     assert scores(a) == {"pocket-pairs": 0.3}
 
@@ -112,100 +109,67 @@ def test_a_score_replaces_a_failure_and_not_the_other_way(machine: Machine) -> N
     Records(a.folder).write(failed(make_record(), "no memory"))
     Records(b.folder).write(make_record(main=0.2), PAIRS)
     Records(c.folder).write(failed(make_record(), "no disk"))
-    assert (a.send(), b.send(), c.send()) == (1, 2, 0)
     a.fetch()
     assert scores(a) == scores(c) == {"pocket-pairs": 0.2}
 
 
-def test_a_record_removed_at_the_address_is_gone(machine: Machine, memory: Any) -> None:
-    a = machine("a")
-    path = Records(a.folder).write(make_record(), PAIRS)
-    a.send()
+def test_a_record_removed_at_the_address(machine: Machine, memory: Any) -> None:
+    """During a run it is sent again; between two commands a user has removed it, and it is measured again."""
+    a, said = machine("a"), list[str]()
+    with sending(a.folder, said.append) as unsent:
+        path = Records(a.folder).write(make_record(), PAIRS)
+        memory.rm("/bucket/study/records", recursive=True)
+    assert len(memory.find("/bucket/study/records")) == 2 and unsent == []
     memory.rm("/bucket/study/records", recursive=True)
-    (a.folder / "pocket.md").write_text("a table")
-    a.fetch()
+    a.fetch(first=True)
     assert not path.exists() and path.with_name(path.name + ".gone").exists() and scores(a) == {}
-    Records(a.folder).write(make_record(main=0.4), PAIRS)
-    a.send()
-    assert memory.exists(f"/bucket/study/{path.relative_to(a.folder).as_posix()}")
+
+
+def test_a_finished_encoder_is_sent_without_temporary_files(machine: Machine, memory: Any) -> None:
+    a, record = machine("a"), make_record()
+    folder = Records(a.folder).encoder_folder("bag", record["encoder_key"])
+    for name in ("encoder/weights", "fit.json", "log.jsonl", ".checkpoint.abcdefgh.tmp"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    Records(a.folder).write(record)
+    there = [Path(path).name for path in memory.find("/bucket/study/encoders")]
+    assert sorted(there) == ["fit.json", "log.jsonl", "weights"]
+    b = machine("b")
+    fetch_encoder(Records(b.folder).encoder_folder("bag", record["encoder_key"]))
+    assert (b.folder / "encoders" / folder.name / "encoder" / "weights").read_text() == "encoder/weights"
 
 
 def test_damage_is_not_sent_and_a_lost_state_is_made_again(machine: Machine, memory: Any) -> None:
     a = machine("a")
-    path = Records(a.folder).write(make_record(main=0.1), PAIRS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmark.records.remote.send_written", lambda *_: None)
+        path = Records(a.folder).write(make_record(main=0.1), PAIRS)
     whole = path.read_bytes()
     path.write_bytes(whole[:-9])
-    assert a.send() == 0 and not memory.find("/bucket")
+    a.send()
+    assert not memory.find("/bucket")
     path.write_bytes(whole)
     a.send()
     (a.folder / ".mirror.json").write_text("{")
     a.fetch()
-    assert a.send() == 0 and scores(a) == {"pocket-pairs": 0.1}
+    a.send()
+    assert scores(a) == {"pocket-pairs": 0.1}
 
 
-@pytest.mark.flaky(reruns=2)
-def test_an_encoder_is_leased_until_its_records_are_sent(machine: Machine) -> None:
-    a, b = machine("a"), machine("b")
-    assert a.take(NAMES[0], last=True)
-    assert not b.take(NAMES[0], last=True) and b.take(NAMES[1], last=True)
-    Records(a.folder).write(make_record(), PAIRS)
-    with a.at_work(lambda text: None):
-        time.sleep(1.5)  # renewed meanwhile
-        assert not b.take(NAMES[0], last=True)
-        a.give_back(NAMES[0], done=True)
-    assert b.take(NAMES[0], last=True) and scores(b) == {"pocket-pairs": 0.5}  # fetched with the lease
-
-
-@pytest.mark.flaky(reruns=2)
-def test_the_lease_of_a_dead_run_ends(machine: Machine) -> None:
-    a, b = machine("a"), machine("b")
-    assert a.take(NAMES[0], last=True) and not b.take(NAMES[0], last=True)
-    end = time.monotonic() + 5
-    while not b.take(NAMES[0], last=True):
-        assert time.monotonic() < end
-    assert not a.take(NAMES[0], last=True)
-
-
-@pytest.mark.flaky(reruns=2)
-def test_owners_keep_to_their_parts_while_the_store_is_away(machine: Machine, memory: Any) -> None:
-    said: list[str] = []
-    a, b = machine("a"), machine("b")
-    a.renew()
-    b.renew()
-    taken = [[one.take(name, last=False) for name in NAMES] for one in (a, b)]
-    assert all(x != y for x, y in zip(*taken, strict=True)) and all(map(any, taken))
-    for one in (a, b):
-        for name in NAMES:
-            one.give_back(name, done=False)
-        one.fs, one._say = Away(), said.append
-    assert [[one.take(name, last=False) for name in NAMES] for one in (a, b)] == taken
-    assert len(said) == 2 and "is away (ConnectionError: nobody answers)" in said[0]
-    theirs = NAMES[taken[1].index(True)]
-    began = time.monotonic()
-    while not a.take(theirs, last=True):  # nothing else is left: once b's leases must have ended, a goes on
-        assert time.monotonic() < began + 5
-    assert time.monotonic() - began > 1
-    a.fs = b.fs = memory
-    a.give_back(theirs, done=True)
-    b._send_all()  # renews what b took while the store was away
-    a._send_all()
-    assert not a.take(NAMES[taken[1].index(True)], last=True)
-    assert said[-1] == "memory://bucket/study is back"
-
-
-def test_what_was_not_sent_is_sent_by_the_next_run(machine: Machine, memory: Any) -> None:
-    a, unsent = machine("a"), list[tuple[str, str]]()
-    with a.at_work(lambda text: None, 0.2, unsent):
-        a.fs = Away()
+def test_what_was_not_sent_is_sent_by_the_next_run(machine: Machine, memory: Any, monkeypatch: Any) -> None:
+    a, said = machine("a"), list[str]()
+    monkeypatch.setenv("ZOO_BENCH_WAIT", "0.2")
+    with sending(a.folder, said.append) as unsent:
+        files, a.fs = a.fs, Away()
         Records(a.folder).write(make_record(), PAIRS)
     ((address, reason),) = unsent
     assert address == "memory://bucket/study" and reason.startswith("1 file could not be sent (ConnectionError")
     assert str(a.folder) in reason
-    again = machine("a")
-    with again.at_work(lambda text: None, 0.2, unsent):
+    assert said == [f"{address}: {reason}"]
+    a.fs = files
+    with sending(a.folder, said.append) as unsent:
         pass
-    assert len(unsent) == 1 and len(memory.find("/bucket/study/records")) == 2
-    assert not memory.find("/bucket/study/leases")
+    assert unsent == [] and len(memory.find("/bucket/study/records")) == 2
 
 
 def test_commands_read_an_address_and_write_tables_there(
@@ -230,7 +194,8 @@ def test_commands_read_an_address_and_write_tables_there(
 def test_a_packed_folder_can_be_read_at_an_address(memory: Any, machine: Machine, tmp_path: Path) -> None:
     Records(tmp_path / "plain").write(make_record(), PAIRS)
     pack(tmp_path / "plain")
-    memory.pipe_file("/bucket/study/records.zip", (tmp_path / "plain" / "records.zip").read_bytes())
+    for name in ("records.parquet", "pairs.parquet"):
+        memory.pipe_file(f"/bucket/study/{name}", (tmp_path / "plain" / name).read_bytes())
     a = machine("a")
     a.fetch()
     assert scores(a) == {"pocket-pairs": 0.5}
@@ -246,6 +211,6 @@ def test_addresses_and_settings_that_are_none(memory: Any, monkeypatch: pytest.M
     monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
     with pytest.raises(MissingError, match=r"gs:// is missing .*zoo-bench\[cloud\]"):
         mirrored("gs://b/p")
-    monkeypatch.setenv("ZOO_BENCH_LEASE", "soon")
-    with pytest.raises(ZooError, match="ZOO_BENCH_LEASE is 'soon'; give seconds, such as 120"):
-        mirrored("memory://never/opened")
+    monkeypatch.setenv("ZOO_BENCH_WAIT", "soon")
+    with pytest.raises(ZooError, match="ZOO_BENCH_WAIT is 'soon'; give seconds, such as 300"):
+        send_now(mirrored("memory://never/opened"))
