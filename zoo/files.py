@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import gzip
 import hashlib
 import json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 2**26  # bytes of a line; a longer line is not text, and would fill the memory
 # Limit of unpacking: text compresses to between a third and a tenth of its bytes, a "bomb" to a thousandth.
 _LEAST_BOUND, _MOST_TIMES = 2**26, 20
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _READ_ERRORS = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
@@ -126,13 +128,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be shared
+        with contextlib.suppress(OSError):  # some file systems have no permissions
+            temporary.chmod(0o644)  # mkstemp makes files private; results are meant to be shared
         temporary.replace(path)
         _fsync_folder(path.parent)
     except OSError as error:
-        raise ZooError(
-            f"cannot write {path}: {error.strerror or error}. Free space or choose another folder."
-        ) from error
+        remedy = "Free space or choose another folder." if error.errno in _FULL else "Choose another folder."
+        raise ZooError(f"cannot write {path}: {error.strerror or error}. {remedy}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

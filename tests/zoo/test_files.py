@@ -293,3 +293,12 @@ def test_a_signed_number_that_is_not_finite_is_damage(tmp_path: Path, number: st
     path.write_text(f'{{"steps": {number}, "sha256": "{"0" * 64}"}}', encoding="utf-8")
     with pytest.raises(CorruptError, match=r"signed\.json"):
         read_signed(path)
+
+
+def test_a_file_system_without_permissions_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "chmod", refused)
+    write_text(tmp_path / "kept.txt", "text")
+    assert (tmp_path / "kept.txt").read_text() == "text"
