@@ -82,9 +82,13 @@ def counts() -> dict[str, object]:
         rooms, arrows = rooms + len(between), arrows + sum(map(len, between.values()))
         up, rings = up + len(uphill(own, floors)), rings + len(circles(own))
     lines = {path: path.read_text(encoding="utf-8").count("\n") for path in trees}
+    every = [node for tree in trees.values() for node in ast.walk(tree)]
+    thousands = sum(lines.values()) / 1000
     return {
         "files of zoo and benchmark": len(trees),
         "their lines": sum(lines.values()),
+        "raise per 1,000 lines": round(sum(isinstance(node, ast.Raise) for node in every) / thousands, 1),
+        "except per 1,000 lines": round(sum(isinstance(node, ast.ExceptHandler) for node in every) / thousands, 1),
         "lines of the longest file": max(lines.values()),
         "lines of tests": sum(path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")),
         "rooms": rooms,

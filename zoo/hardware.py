@@ -1,4 +1,4 @@
-"""What the machine can do: its devices, and whether bfloat16 works on it and is faster, which is measured."""
+"""What the machine can do: its devices, and whether bfloat16 works on it and is faster."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from zoo.runtime import Runtime
 
 # Some virtual machines report AMX but kill a process that uses it; the second value limits oneDNN to AVX-512.
 _ISA_CAPS = (None, "AVX512_CORE_BF16")
-# bfloat16 loses precision, so it has to be clearly faster on a CPU. AVX512-BF16 without AMX often is not.
-_WORTH_IT = 1.3
+_FAST_BF16 = "amx_bf16"  # bfloat16 loses precision, so it has to be clearly faster; AVX512-BF16 without AMX is not
 
 _PROBE = """
 import json, time, torch
@@ -116,7 +115,7 @@ def choose_device(wanted: str) -> str:
 
 
 def choose_precision(wanted: str, device: str) -> str:
-    """Return "bf16" or "fp32"; "auto" is bf16 where the hardware supports it and is faster with it."""
+    """Return "bf16" or "fp32"; "auto" is bf16 on a GPU that has it and on a CPU with AMX, by their flags."""
     import torch
 
     if device.startswith("cuda"):
@@ -132,8 +131,7 @@ def choose_precision(wanted: str, device: str) -> str:
         if wanted == "bf16":
             raise UsageError("--precision bf16: bfloat16 does not run on this CPU; use --precision fp32.")
         return "fp32"
-    worth_it = measured["bfloat16"] >= _WORTH_IT * measured["float32"]
-    if wanted == "auto" and not worth_it:
+    if wanted == "auto" and (_FAST_BF16 not in measured["flags"] or measured["isa_cap"]):
         return "fp32"
     if measured["isa_cap"]:
         os.environ.setdefault("ONEDNN_MAX_CPU_ISA", measured["isa_cap"])  # read by oneDNN at its first use

@@ -39,8 +39,11 @@ def _no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
 
 
-def measured(monkeypatch: pytest.MonkeyPatch, fp32: float, bf16: float | None, cap: str | None = None) -> None:
-    monkeypatch.setattr(hardware, "cpu_bf16", lambda: {"float32": fp32, "bfloat16": bf16, "isa_cap": cap})
+def measured(
+    monkeypatch: pytest.MonkeyPatch, fp32: float, bf16: float | None, cap: str | None = None, amx: bool = True
+) -> None:
+    answer = {"float32": fp32, "bfloat16": bf16, "isa_cap": cap, "flags": ["amx_bf16"] if amx else []}
+    monkeypatch.setattr(hardware, "cpu_bf16", lambda: answer)
 
 
 @pytest.mark.usefixtures("no_gpu")
@@ -79,11 +82,19 @@ def test_fp32_is_taken_without_measuring(monkeypatch: pytest.MonkeyPatch) -> Non
     assert choose_precision("fp32", "cpu") == "fp32"
 
 
-@pytest.mark.parametrize(("bf16", "chosen"), [(None, "fp32"), (50.0, "fp32"), (129.0, "fp32"), (131.0, "bf16")])
-def test_automatic_precision_takes_bf16_only_where_it_gains(
-    monkeypatch: pytest.MonkeyPatch, bf16: float | None, chosen: str
+@pytest.mark.parametrize(
+    ("bf16", "amx", "cap", "chosen"),
+    [
+        (None, True, None, "fp32"),
+        (300.0, False, None, "fp32"),
+        (1.0, True, "AVX512_CORE_BF16", "fp32"),
+        (1.0, True, None, "bf16"),
+    ],
+)
+def test_automatic_precision_follows_the_flags_and_no_clock(
+    monkeypatch: pytest.MonkeyPatch, bf16: float | None, amx: bool, cap: str | None, chosen: str
 ) -> None:
-    measured(monkeypatch, 100.0, bf16)
+    measured(monkeypatch, 100.0, bf16, cap=cap, amx=amx)
     assert choose_precision("auto", "cpu") == chosen
 
 
@@ -100,7 +111,7 @@ def test_a_cap_that_the_cpu_needs_is_set_before_onednn_reads_it(monkeypatch: pyt
 
     measured(monkeypatch, 100.0, 200.0, cap="AVX512_CORE_BF16")
     assert choose_precision("fp32", "cpu") == "fp32" and "ONEDNN_MAX_CPU_ISA" not in os.environ
-    assert choose_precision("auto", "cpu") == "bf16"
+    assert choose_precision("bf16", "cpu") == "bf16"
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX512_CORE_BF16"
 
 
