@@ -27,18 +27,21 @@ def command() -> None:
 
 @command.command("method")
 @click.argument("name")
-def method(name: str) -> None:
+@click.option("--loss", is_flag=True, help="Instead: a loss over the vectors of a batch, trained as SimCSE is.")
+def method(name: str, loss: bool) -> None:
     """Write NAME.py, a method that learns from the training text, and its recipe; then print what to do with them."""
     from zoo.recipe import all_recipes
 
-    written = _write("method", name, [*METHODS.names(), *all_recipes()])
-    plugin = f"--plugin {written[0]}"
+    written = _write("loss" if loss else "method", name, [*METHODS.names(), *all_recipes()])
+    plugin, beside = f"--plugin {written[0]}", "simcse" if loss else "avg-last"
     _show(
         written,
         (f"check {name} {plugin}", "does it keep the contract of methods? in seconds"),
-        (f"run {plugin} --methods {name},avg-last", "train it and measure it beside its untrained start"),
-        (f"compare {name} avg-last", "the difference of the two on each task, with intervals"),
+        (f"run {plugin} --methods {name},{beside}", "train it and measure it beside its untrained start"),
+        (f"compare {name} {beside}", "the difference of the two on each task, with intervals"),
     )
+    if loss:
+        return
     say(f"--methods {written[1]} runs the recipe. Inside zoo-bench, the files are for zoo/methods and configs/methods.")
 
 
@@ -71,7 +74,7 @@ def _write(kind: str, name: str, known: list[str]) -> list[Path]:
             f" {_LONGEST} and a letter first, as in my-{kind}, whose file is written into the folder that you are in."
         )
     if name in (one.lower() for one in known):
-        what = "method" if kind == "method" else "task, a suite or a data set"
+        what = "method" if kind != "task" else "task, a suite or a data set"
         raise UsageError(f"{name!r} is the name of a {what} that is there already; choose another name.")
     shipped, stem = resource_folder("benchmark", "configs") / "new", name.replace("-", "_")
     cls = name.title().replace("-", "")

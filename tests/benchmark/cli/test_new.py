@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -82,6 +83,22 @@ def test_a_new_method_has_a_row_after_three_commands(cli: Cli, here: Path) -> No
     assert "less-common" in ran.out and "less-common" in compared.out
     shown = cli("methods", "less-common.yaml", "--show", "--plugin", "less_common.py")
     assert "Jiaqi Mu" in shown.out and "#   transforms: a linear map" in shown.out
+
+
+def test_a_new_loss_keeps_the_contract_and_is_in_the_gradient(cli: Cli, here: Path) -> None:
+    """The file is short, `check` trains it, and the number in it that is its own changes the loss."""
+    assert cli("new", "method", "my-own", "--loss").code == 0
+    assert len((here / "my_own.py").read_text(encoding="utf-8").splitlines()) <= 45
+    checked = cli("check", "my-own", "--plugin", "my_own.py")
+    assert checked.code == 0 and "ok    my-own: fit on a toy corpus" in checked.out, checked.out
+    import torch
+
+    space = runpy.run_path(str(SHIPPED / "my_loss.py"))
+    h, losses = torch.eye(3) + 0.1, []
+    for margin in (0.0, 0.5):
+        objective = space["MyLossObjective"](None, space["MyLossRecipe"](margin=margin))
+        losses.append(float(objective.contrast(h, h.flip(1))))
+    assert losses[0] < losses[1]
 
 
 @pytest.mark.slow
