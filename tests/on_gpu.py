@@ -1,6 +1,6 @@
 """What a GPU has to be able to do, done on one (or on a pretended one) and on the CPU; prints what came out as JSON.
 
-python -m tests.on_gpu PART FOLDER
+python -m tests.on_gpu PART FOLDER, or for each fourth recipe: python -m tests.on_gpu every FOLDER 1/4 bf16
 """
 
 from __future__ import annotations
@@ -38,18 +38,35 @@ def backbone(folder: Path, dropout: float) -> Path:
 
 def encoders(device: str, folder: Path, precision: str = "fp32") -> dict[str, Any]:
     """The conformance check of many recipes (training, saving and loading among it): what is wrong with each."""
+    model = str(backbone(folder / "bert", 0.1))
+    return {name: _wrong(name, model, device, precision) for name in RECIPES}
+
+
+def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]:
     from zoo.conformance import check
     from zoo.encoder import Runtime
     from zoo.recipe import all_recipes
 
-    model, runtime = str(backbone(folder / "bert", 0.1)), Runtime(device=device, precision=precision)
-    found = {}
-    for name in RECIPES:
-        cls, recipe = all_recipes()[name].resolve()
-        fields = {**SMALL, "backbone": model, "model": model}
-        own = {field.name for field in dataclasses.fields(recipe)}
-        recipe = dataclasses.replace(recipe, **{key: value for key, value in fields.items() if key in own})
-        found[name] = {what: wrong for what, wrong in check(cls, recipe, runtime, name) if wrong}
+    cls, recipe = all_recipes()[name].resolve()
+    fields = {**SMALL, "backbone": model, "model": model}
+    own = {field.name for field in dataclasses.fields(recipe)}
+    recipe = dataclasses.replace(recipe, **{key: value for key, value in fields.items() if key in own})
+    found = check(cls, recipe, Runtime(device=device, precision=precision), name)
+    return {what: wrong for what, wrong in found if wrong}
+
+
+def every(device: str, folder: Path, share: str, precision: str) -> dict[str, Any]:
+    """The check of each N-th recipe from the I-th on; an error (a missing lexicon, say) is a finding too."""
+    from zoo.recipe import all_recipes
+
+    model, found = str(backbone(folder / "bert", 0.1)), {}
+    first, step = map(int, share.split("/"))
+    for name in list(all_recipes())[first - 1 :: step]:
+        try:
+            found[name] = _wrong(name, model, device, precision)
+        except Exception as error:  # the other recipes are to be tried all the same
+            found[name] = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps({name: found[name]}), file=sys.stderr, flush=True)
     return found
 
 
@@ -191,11 +208,12 @@ def faults(device: str, folder: Path) -> dict[str, Any]:
     return {"failed": [tried(fault) for fault in everyday], "dtypes": dtypes}
 
 
-def main(part: str, folder: Path) -> None:
+def main(part: str, folder: Path, *more: str) -> None:
     """Print the findings of one part on the CPU and on the GPU."""
     from tests.pretend_gpu import pretend
 
-    parts: dict[str, Callable[[str, Path], dict[str, Any]]] = {
+    parts: dict[str, Callable[..., dict[str, Any]]] = {
+        "every": every,
         "encoders": encoders,
         "mixed": mixed,
         "probes": probes,
@@ -205,11 +223,11 @@ def main(part: str, folder: Path) -> None:
     }
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else pretend()  # before the first backward pass, which counts devices
-    found = {"gpu": parts[part](device, folder)}
-    if part not in ("encoders", "mixed"):  # the check is run on the CPU elsewhere
+    found = {"gpu": parts[part](device, folder, *more)}
+    if part not in ("encoders", "mixed", "every"):  # the check is run on the CPU elsewhere
         found["cpu"] = parts[part]("cpu", folder)
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])

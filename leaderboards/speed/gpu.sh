@@ -2,11 +2,12 @@
 # What is to be measured on a GPU, in pieces of at most three minutes: gpu.sh PIECE [FOLDER]. Without data or network.
 #   train encode kernels recipes recipes-bf16
 # Each piece writes its own files into FOLDER (default: beside this script). TREES="OLD NEW" names checkouts that are measured
-# in turn, ROUNDS times each (default: this one, once). DEVICE=cpu TINY=--tiny tries a piece in seconds.
+# in turn, ROUNDS times each (default: this one, once). SHARE=1/4 checks each fourth recipe; the log has a line for
+# each. DEVICE=cpu TINY=--tiny tries a piece in seconds.
 set -eu
 piece=$1 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd) out=${2:-$here} device=${DEVICE:-cuda}
-mkdir -p "$out"
+mkdir -p "$out" && out=$(cd "$out" && pwd)
 export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 case $piece in
   train | encode | kernels)
@@ -16,8 +17,9 @@ case $piece in
       done
     done ;;
   recipes | recipes-bf16)
-    part=encoders; [ "$piece" = recipes ] || part=mixed
-    folder=$(mktemp -d)
-    (cd "$root" && PYTHONPATH=$root python -m tests.on_gpu "$part" "$folder") >"$out/$piece-$device.json" ;;
+    share=${SHARE:-1/1} precision=fp32; [ "$piece" = recipes ] || precision=bf16
+    name=$out/$piece-${share/\//-of-}-$device
+    cd "$root"
+    PYTHONPATH=$root python -m tests.on_gpu every "$(mktemp -d)" "$share" $precision >"$name.json" 2>"$name.log" ;;
   *) echo "no piece $piece" >&2; exit 2 ;;
 esac
