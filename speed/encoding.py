@@ -6,7 +6,7 @@ Both encode STS12-16, STS-B and SICK-R with the same weights, tokenisation inclu
 both columns of every task, as evaluations with it do, at its defaults (float32, batches of 32) and in bfloat16. Ours
 gets the same texts at once, in float32 and in bfloat16. Printed: medians, ratios, the largest difference of a task's
 score from the peer's in float32, and the speed of the products with the layers' weights in our best precision, relative
-to a matrix product measured in the same run. `--base` uses random weights of BERT-base's shape. Needs the extra `st`.
+to a matrix product measured in the same run. `--base` uses random weights of BERT-base's shape.
 """
 
 from __future__ import annotations

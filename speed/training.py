@@ -4,7 +4,7 @@ python -m speed.training --text FILE [--backbone zoo-small] [--steps 40] [--roun
 
 Both train the same weights on the same sentences with the same loss (in-batch InfoNCE of two dropout views, cosine,
 temperature 0.05), batch, length, learning rate and number of steps, without evaluation. Each side runs in float32 and
-in bfloat16; the best precision of each is compared, by the median of the rounds. Needs the extra `st`.
+in bfloat16; the best precision of each is compared, by the median of the rounds.
 """
 
 from __future__ import annotations

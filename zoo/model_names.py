@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from zoo.engine.named import LABELLED_PACKAGES
 from zoo.errors import UsageError
-from zoo.paths import is_dir, is_file, resource_folder, user_path
+from zoo.paths import is_dir, is_file, resource_folder, snapshot_hint, user_path
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _FILES = ("config.json", "modules.json")
@@ -45,6 +45,8 @@ def model_named(name: str, methods: Collection[str]) -> str | None:
     if folder is not None and any(is_file(path / file) for file in _FILES):
         return folder
     if name.startswith((".", "~", "/")) or ("/" in name and (folder is not None or is_file(path))):
+        if hint := snapshot_hint(path):
+            raise UsageError(f"--methods: {name} has no config.json; {hint}.")
         where = "is a folder without" if folder is not None else "is a file" if is_file(path) else "does not exist"
         more = "" if folder is not None else "; give a folder with"
         raise UsageError(f"--methods: {name} {where}{more} {' or '.join(_FILES)}, as saved models have.")

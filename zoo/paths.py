@@ -47,6 +47,15 @@ def is_file(path: Path) -> bool:
         return False
 
 
+def snapshot_hint(folder: Path) -> str:
+    """Return what to give instead of a model's whole folder in the hub's cache, "" for any other folder."""
+    if not folder.name.startswith("models--"):
+        return ""
+    name = folder.name.removeprefix("models--").replace("--", "/")
+    snapshots = sorted((folder / "snapshots").glob("*"))
+    return f"it is the hub's cache of {name}: give {name}" + (f", or {snapshots[-1]}" if snapshots else "")
+
+
 def is_address(text: object) -> TypeGuard[str]:
     """Return whether a text names a place by a scheme, as s3://BUCKET/PATH does."""
     return isinstance(text, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://.", text) is not None

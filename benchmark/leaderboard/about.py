@@ -106,6 +106,7 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "backbone_sha256": backbone.get("sha256", ""),
         "ancestry": backbone.get("ancestry", ""),
         "precision": "precision not stated" if "precision" in left_open else first["precision"],
+        "run_by": "" if facts.get("run_by") == "zoo" else facts.get("run_by", ""),
         "seeds": seeds,
         "corpus": corpus.get("name", ""),
         "corpus_sentences": corpus.get("sentences"),

@@ -170,7 +170,8 @@ def comparable(row: Row) -> tuple[object, ...]:
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     about = row.about
-    parts = [role(row), backbone_of(about), about["precision"], learned_from(about)]
+    by = f"encoded by {about['run_by']}" if about["run_by"] else ""
+    parts = [role(row), backbone_of(about), about["precision"], by, learned_from(about)]
     if about["transductive"]:
         parts.append("transductive: fitted on the test texts")
     parts += [

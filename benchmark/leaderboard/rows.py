@@ -27,6 +27,7 @@ class About(ChosenOn):
     backbone_sha256: str
     ancestry: str
     precision: str
+    run_by: str  # the library that encodes a finished encoder where the engine does not; "" for the engine
     seeds: int
     corpus: str
     corpus_sentences: int | None

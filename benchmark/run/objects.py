@@ -26,6 +26,7 @@ from benchmark.run.plan import ResolvedMethod, resolve_methods, unstated
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.encoding import runtimes_changed
+from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
 from zoo.engine.pooling import masked_mean
 from zoo.errors import ContractError, UsageError, ZooError, said
@@ -271,8 +272,8 @@ def _mean_pooled(model: Any, tokenizer: Any, texts: list[str]) -> NDArray[np.flo
     """Return the means (n, dim) of a Hugging Face model's last states over each text's tokens, 32 texts at a time."""
     import torch
 
-    model = model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
-    longest = min(tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None) or 512)
+    model = encoder_of(model)
+    longest = min(tokenizer.model_max_length, positions_of(model) or 512)
     found = []
     with torch.inference_mode():
         for start in range(0, len(texts), 32):

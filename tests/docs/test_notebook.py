@@ -13,7 +13,6 @@ nbclient = pytest.importorskip("nbclient", reason="pip install nbclient ipykerne
 pytest.importorskip("ipykernel", reason="pip install nbclient ipykernel")
 pytest.importorskip("matplotlib", reason="pip install 'zoo-bench[plots]'")
 pytest.importorskip("mteb", reason="pip install 'zoo-bench[mteb]'")
-pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
 
 NOTEBOOK = Path(__file__).resolve().parents[2] / "docs" / "notebooks" / "measure-your-encoder.ipynb"
 

@@ -36,7 +36,6 @@ pytestmark = pytest.mark.slow
 
 
 def test_both_sides_make_the_same_vectors_and_scores(minilm: Path) -> None:
-    pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
     tasks = load_tasks(["pocket-pairs"], DataSource(None, hub=False), 12)
     ours = our_side(str(minilm), "cpu", "fp32")(tasks)
     theirs = peer_side(str(minilm), "cpu", "fp32")(tasks)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoo.encoder import Runtime
+from zoo.engine.hub_models import from_hub
 from zoo.engine.model_folder import (
     cannot_load,
+    check_adapter,
+    check_complete,
     check_tokenizer_files,
     check_vocabulary,
     check_weights,
@@ -20,8 +22,8 @@ from zoo.engine.model_folder import (
     load_pretrained,
     module_folders,
 )
-from zoo.engine.named import BUNDLED, LABELLED_PACKAGES, MADE, NOT_READ, named_folder, stated_ancestry
-from zoo.errors import CorruptError, MissingError, UsageError, ZooError, did_you_mean
+from zoo.engine.named import NOT_READ, named_folder, stated_ancestry
+from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import (
     SUMS,
     read_mapping,
@@ -34,8 +36,7 @@ from zoo.files import (
     write_tensors,
 )
 from zoo.hardware import keep_few_kernels
-from zoo.hub import patiently
-from zoo.paths import is_dir, user_path
+from zoo.paths import is_dir, snapshot_hint, user_path
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 _HUB_ID = re.compile(r"^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$")
 _SHA256 = re.compile(r"[0-9a-f]{64}$")
 _WEIGHTS = (".safetensors", ".bin")
-_WANTED = ["*.json", "*.txt", "*.model"]
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,14 @@ def find_backbone(name: str, revision: str | None = None, *, allow_pickle: bool 
     elif not _HUB_ID.match(name):
         raise MissingError(f"backbone {name!r}: no such folder, and not a hub id (owner/name).")
     else:
-        folder = _from_hub(name, revision)
+        folder = from_hub(name, revision)
     with reading(folder):  # a folder may exist and be unreadable for this user
         files = {path.name for path in folder.iterdir()}
+    if "adapter_config.json" in files and "modules.json" not in files:
+        check_adapter(f"backbone {name!r}", folder, folder)
     if not {"config.json", "modules.json"} & files:
-        raise MissingError(f"backbone {name!r}: {folder} has no config.json; give a transformers model folder.")
+        remedy = snapshot_hint(folder) or "give a transformers model folder"
+        raise MissingError(f"backbone {name!r}: {folder} has no config.json; {remedy}.")
     check_weights(f"backbone {name!r}", folder, allow_pickle=allow_pickle)
     return BackboneSource(
         (given.name or folder.name) if local else name,
@@ -110,37 +113,6 @@ def check_backbone(name: str, revision: str | None, runtime: Runtime) -> None:
     source = find_backbone(name, revision, allow_pickle=runtime.allow_pickle)
     check_tokenizer_files(f"backbone {name!r}", source.folder)
     config_of(f"backbone {name!r}", source.folder)
-
-
-def _from_hub(name: str, revision: str | None) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
-
-    try:
-        return Path(snapshot_download(name, revision=revision, local_files_only=True))
-    except Exception as error:  # for any reason it is not in the cache: ask the hub
-        not_cached = error
-    at = f" at revision {revision}" if revision else ""
-    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the message goes into records, which are published
-    looked = (
-        f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
-    )
-    remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone {BUNDLED[0]}."
-    hint = did_you_mean(name, [*BUNDLED, *MADE, *LABELLED_PACKAGES])
-    if HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES"):
-        raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}") from not_cached
-    try:
-        # A short request first, because a download retries for minutes when the hub cannot be reached.
-        info = patiently(lambda: HfApi().model_info(name, revision=revision, timeout=5))
-        files = [file.rfilename for file in info.siblings or []]
-        weights = "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"
-        patterns = [*_WANTED, weights]
-        return Path(
-            patiently(lambda: snapshot_download(name, revision=revision, allow_patterns=patterns, etag_timeout=5))
-        )
-    except Exception as error:  # of many kinds; each means that the checkpoint cannot be downloaded
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
 
 
 @functools.lru_cache(maxsize=64)
@@ -184,6 +156,36 @@ def token_embeddings(model: PreTrainedModel) -> nn.Embedding:
     if not isinstance(layer, nn.Embedding):
         raise UsageError(f"{type(model).__name__} embeds its tokens by {type(layer).__name__}; use another backbone.")
     return layer
+
+
+def quiet() -> None:
+    """Turn off the log and the bars of loading, and let oneDNN keep few kernels."""
+    from transformers.utils import logging as transformers_logging
+
+    keep_few_kernels()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+
+
+def positions_of(model: PreTrainedModel) -> int | None:
+    """Return the largest number of tokens of a text that a model has positions for; None where any number will do.
+
+    The positions of RoBERTa and its relatives start behind the row of the padding.
+    """
+    for module in model.modules():
+        table: Any = getattr(module, "position_embeddings", None)
+        padding = getattr(module, "padding_idx", None)
+        if isinstance(padding, int) and hasattr(table, "weight"):
+            return len(table.weight) - padding - 1
+    stated = getattr(model.config, "max_position_embeddings", None)
+    return stated if isinstance(stated, int) and stated > 0 else None  # XLNet's is -1
+
+
+def encoder_of(model: Any) -> Any:
+    """Return what encodes texts: the encoder of a model with a decoder (BART, T5), any other model without its head."""
+    model = model.base_model
+    parts = dict(model.named_children())
+    return parts["encoder"] if {"decoder", "shared"} & parts.keys() and "encoder" in parts else model
 
 
 def without_pooler(model_class: Any) -> dict[str, bool]:
@@ -281,12 +283,8 @@ class Backbone:
 
     @property
     def max_length(self) -> int:
-        """The largest number of tokens of a text; RoBERTa's and MPNet's positions start at padding_idx + 1."""
-        config = self.model.config
-        positions = int(getattr(config, "max_position_embeddings", 512))
-        if config.model_type in ("roberta", "xlm-roberta", "camembert", "mpnet"):
-            positions -= (1 if config.model_type == "mpnet" else int(config.pad_token_id)) + 1  # MPNet: always 1
-        return positions
+        """The largest number of tokens of a text: the model's positions, 512 for a model without a table of them."""
+        return positions_of(self.model) or 512
 
     @classmethod
     def load(cls, name: str, revision: str | None, runtime: Runtime) -> Backbone:
@@ -299,12 +297,8 @@ class Backbone:
         """Load a located checkpoint in float32 onto the runtime's device."""
         import torch
         from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging as transformers_logging
 
-        if runtime.device == "cpu":
-            keep_few_kernels()
-        transformers_logging.set_verbosity_error()
-        transformers_logging.disable_progress_bar()
+        quiet()
         try:
             check_tokenizer_files(f"backbone {source.name!r}", source.folder)
             config = config_of(f"backbone {source.name!r}", source.folder)
@@ -323,13 +317,11 @@ class Backbone:
             raise
         except Exception as error:  # of many kinds; each means that this checkpoint cannot be used
             raise cannot_load(f"backbone {source.name!r}", source.folder, error) from error
-        if loading["missing_keys"]:
-            missing = sorted(loading["missing_keys"])
-            raise CorruptError(
-                f"backbone {source.name!r} in {source.folder} lacks {len(missing)} weights, first {missing[0]}; "
-                "they would be random."
-            )
-        return cls(model.to(runtime.device).eval(), tokenizer, source)
+        encoder, missing = encoder_of(model), loading["missing_keys"]
+        if encoder is not model:
+            missing = {name for name in missing if not name.startswith("decoder.")}
+        check_complete(f"backbone {source.name!r}", source.folder, missing)
+        return cls(encoder.to(runtime.device).eval(), tokenizer, source)
 
     def to(self, device: str) -> Backbone:
         """Move the weights to a device and return this backbone."""
@@ -343,13 +335,19 @@ class Backbone:
 
     def write_checkpoint(self, folder: Path) -> None:
         """Write model, config and tokenizer as they are now, in the layout of the transformers library."""
+        from transformers import AutoModel
+
         self.model.config.save_pretrained(folder)
         if self._backend is not None:  # as it was read: each call sets its own truncation and padding
             truncation, padding = self._limits
             self._backend.enable_truncation(**truncation) if truncation else self._backend.no_truncation()
             self._backend.enable_padding(**padding) if padding else self._backend.no_padding()
         self.tokenizer.save_pretrained(folder)
-        write_tensors(folder / "model.safetensors", self.model.state_dict(), {"format": "pt"})
+        # The encoder of a model with a decoder is saved under its names in the whole model, which loading looks for.
+        known: Any = AutoModel._model_mapping[type(self.model.config)]
+        whole = isinstance(self.model, known)
+        state = {name if whole else f"encoder.{name}": weight for name, weight in self.model.state_dict().items()}
+        write_tensors(folder / "model.safetensors", state, {"format": "pt"})
 
     def save(self, folder: Path, *, trained: bool) -> None:
         """Write the checkpoint if it was trained; of an untrained backbone only its name and sha256."""

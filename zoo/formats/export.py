@@ -11,7 +11,7 @@ from zoo.encoder import Encoder
 from zoo.engine.backbone import without_pooler
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import write_json, write_sums, write_tensors, write_text
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, StaticModules, StockModules
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
 from zoo.registry import METHODS
 
 _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
@@ -74,7 +74,7 @@ def modules_of(encoder: Encoder) -> StockModules | StaticModules:
 def _write(encoder: StockModules, folder: Path) -> None:
     backbone = encoder.backbone
     backbone.write_checkpoint(folder)
-    limits = {"max_seq_length": encoder.max_length, "do_lower_case": encoder.lower_case}
+    limits = {"max_seq_length": encoder.max_length, "do_lower_case": False}
     # The weights have no pooler; loading would initialise one at random and report it as missing.
     unused = without_pooler(type(backbone.model))
     write_json(folder / "sentence_bert_config.json", limits | ({"model_args": unused} if unused else {}))
@@ -88,8 +88,7 @@ def _write(encoder: StockModules, folder: Path) -> None:
         place = f"{number}_{kind}"
         (folder / place).mkdir()
         modules.append(_listed(number, place, kind))
-        if isinstance(module, Dense):
-            module.write(folder / place)
+        module.save(str(folder / place))
     write_json(folder / "modules.json", modules)
 
 

@@ -18,7 +18,7 @@ from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, UsageError
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, TANH, Dense, StockModules
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules, dense
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_in_batch, check_positive
 from zoo.methods.pooled import pooled_start
 from zoo.modules.heads import TanhHead
@@ -165,7 +165,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         if not isinstance(self.mlp, TanhHead):
             return modules
         linear = self.mlp.dense
-        return replace(modules, after=[Dense(linear.weight.detach(), linear.bias.detach(), TANH)])
+        return replace(modules, after=[dense(linear.weight.detach(), linear.bias.detach(), "Tanh")])
 
     def settings(self) -> TrainSettings:
         """Return the recipe's optimisation settings."""

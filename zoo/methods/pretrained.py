@@ -7,26 +7,32 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 
+from zoo.conformance import deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
-from zoo.engine.backbone import Backbone, BackboneSource, find_backbone
-from zoo.engine.batching import EncodingStats, encode_unique
+from zoo.engine.backbone import Backbone, BackboneSource, find_backbone, positions_of, without_pooler
+from zoo.engine.batching import EncodingStats, autocast, encode_unique
 from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import TokenTable, clean_text
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
-from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, Dense, Layout, StockModules, load_with_library
+from zoo.formats.finished import AGREES, load_finished, sample, taken_over, trained_pooler
+from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
+from zoo.paths import is_file
 from zoo.recipe import build
 from zoo.registry import register_method
 
+_UNLIMITED = 2**20  # tokens, for a model without a limit
+
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Module
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +56,10 @@ class PretrainedRecipe:
 
 @register_method("pretrained", family="finished", page="finished")
 class Pretrained(BackboneEncoder[PretrainedRecipe]):
-    """A finished encoder: a transformer, pooling, then Dense and Normalize, as in its modules.json.
+    """A finished encoder: a sentence-transformers model, or a plain checkpoint and the pooling of the recipe.
 
-    The engine runs these stock modules. A folder with any other module is run by the sentence-transformers package
-    (extra `st`), without remote code.
+    The sentence-transformers library loads a folder with modules.json, without its code. The engine runs the
+    transformer and the pooling if it gives the library's vectors of 64 texts; else the library encodes (`run_by`).
 
     Example:
         >>> from zoo import Runtime
@@ -66,22 +72,61 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     def __init__(self, recipe: PretrainedRecipe, runtime: Runtime, source: BackboneSource | None = None) -> None:
         Encoder.__init__(self, recipe, runtime)
         self.source = source or find_backbone(recipe.model, recipe.revision, allow_pickle=runtime.allow_pickle)
-        self.layout = Layout.read(self.source, recipe.model, recipe.pooling, runtime.allow_pickle)
         self.stats, self.trained = EncodingStats(), False
         self.library: SentenceTransformer | None = None
-        if self.layout.foreign:
-            self.library = load_with_library(self.source, recipe.model, recipe.max_length, runtime, self.layout.foreign)
-            self.dim = int(np.asarray(self.library.encode(["a"], show_progress_bar=False)).shape[1])
+        self.after: list[Module] = []  # the library's modules behind the pooling
+        self.longest = recipe.max_length
+        if is_file(self.source.folder / "modules.json"):
+            self._load()
             return
-        self.backbone = Backbone.from_source(self.layout.transformer, runtime)
-        self.after = [step.to(runtime.device) for step in self.layout.after]
-        dense = [step for step in self.after if isinstance(step, Dense)]
-        self.dim = int(dense[-1].weight.shape[0]) if dense else self.backbone.dim
+        if recipe.pooling is None:
+            raise UsageError(
+                f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
+                f" Name it: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+            )
+        self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
+        self.backbone = Backbone.from_source(self.source, runtime)
+        self.dim = self.backbone.dim
+        if recipe.pooling == "pooler":
+            self.after = [trained_pooler(self.source, runtime).to(runtime.device)]
+
+    def _load(self) -> None:
+        """Load a model of sentence-transformers, and let the engine take over if both agree."""
+        recipe, runtime = self.recipe, self.runtime
+        if recipe.pooling not in (None, "cls", "mean", "max"):
+            raise UsageError(
+                f"pretrained: {recipe.model!r} has a modules.json, which says how it pools; leave out the pooling."
+            )
+        self.library = load_finished(self.source, runtime, recipe.pooling, recipe.max_length)
+        parts = taken_over(self.library, self.source)
+        if parts is None:
+            self.dim, self.stats = self._by_library(["a"]).shape[1], EncodingStats()
+            return
+        library, limit = self.library, min(self.library.max_seq_length or _UNLIMITED, _UNLIMITED)
+        texts = sample(limit)
+        self.runtime = replace(runtime, precision="fp32")
+        wanted = self._by_library(texts)
+        self.dim = wanted.shape[1]
+        self.backbone, self.own_pooling, self.after = parts
+        self.longest, self.library = limit, None
+        model: Any = self.backbone.model
+        pooler = getattr(model, "pooler", None)
+        if without_pooler(type(model)):
+            model.pooler = None  # no pooling here reads it
+        try:
+            agrees = deviation(self.encode(texts), wanted) <= AGREES
+        except Exception:  # the engine meets any architecture of the library; what it cannot run, the library runs
+            agrees = False
+        if not agrees:
+            self.library, self.after = library, []
+            if pooler is not None:
+                model.pooler = pooler
+        self.runtime, self.stats = runtime, EncodingStats()
 
     @property
     def pooling(self) -> Pooling:
         """The recipe's pooling, or the folder's."""
-        return self.layout.pooling
+        return self.own_pooling
 
     @property
     def pooled_dim(self) -> int:
@@ -93,13 +138,15 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         texts = [clean_text(text, i) for i, text in enumerate(texts)]
         if self.library is not None:
             return encode_unique(texts, self._by_library)
-        if self.layout.lower_case:
-            texts = [text.lower() for text in texts]
         vectors = torch.from_numpy(self.pooled(texts))
         with torch.inference_mode():
-            for step in self.after:
-                vectors = step(vectors.to(self.runtime.device))
+            for module in self.after:
+                vectors = module({"sentence_embedding": vectors.to(self.runtime.device)})["sentence_embedding"]
         return vectors.cpu().numpy()
+
+    def facts(self) -> dict[str, Any]:
+        """Return who encodes where it is not the engine."""
+        return {} if self.library is None else {"run_by": "sentence-transformers"}
 
     @classmethod
     def traits(cls, recipe: PretrainedRecipe) -> Traits:
@@ -108,22 +155,24 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
         return Traits(released=True, fine_tunes=True, exports=exports)
 
     def token_table(self, texts: list[str]) -> TokenTable:
-        """Return the token ids of texts; raises MissingError if the sentence-transformers package runs the model."""
+        """Return the token ids of texts; raises MissingError if the library encodes."""
         if self.library is not None:
             raise MissingError(f"pretrained: sentence-transformers runs {self.recipe.model!r}: it is not fine-tuned.")
         return super().token_table(texts)
 
     def stock_modules(self) -> StockModules:
-        """Return the folder's modules; raises UsageError if one is not a stock module."""
+        """Return the folder's modules; raises UsageError if the library encodes."""
         if self.library is not None:
-            raise UsageError(f"pretrained: {self.recipe.model!r} uses {self.layout.foreign}, which is not exported.")
-        lower = self.layout.lower_case
-        return replace(super().stock_modules(), after=self.layout.after, lower_case=lower)
+            raise UsageError(
+                f"pretrained: sentence-transformers itself runs {self.recipe.model!r}; it is not exported."
+            )
+        return replace(super().stock_modules(), after=self.after)
 
     def _by_library(self, texts: list[str]) -> Vectors:
         assert self.library is not None
         started = time.perf_counter()
-        vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))
+        with autocast(self.runtime):
+            vectors = self.library.encode(texts, show_progress_bar=False) if texts else np.empty((0, self.dim))
         self.stats.texts += len(texts)
         self.stats.seconds += time.perf_counter() - started
         return np.asarray(vectors, np.float32)
@@ -131,9 +180,7 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
     @property
     def length_limit(self) -> int:
         """The recipe's limit, else the folder's (or its tokenizer's), but no more than the positions."""
-        most = self.backbone.max_length
-        folder = self.layout.max_length or (self.backbone.tokenizer.model_max_length if self.layout.stated else most)
-        return int(min(self.recipe.max_length or folder, most))
+        return min(self.longest or self.backbone.max_length, positions_of(self.backbone.model) or _UNLIMITED)
 
     def parameters(self) -> int:
         """Return the size of all modules."""

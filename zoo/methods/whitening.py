@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from zoo.encoder import Encoder, FitReport, Run, Runtime, Traits, Vectors
 from zoo.errors import ContractError
 from zoo.files import read_tensors, sha256_json, write_tensors
-from zoo.formats.sentence_transformers import IDENTITY, Dense, Normalize, StockModules
+from zoo.formats.sentence_transformers import StockModules, dense
 from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
 from zoo.registry import register_method
@@ -90,9 +90,11 @@ class Whitening(Transform[WhiteningRecipe]):
 
     def stock_modules(self) -> StockModules:
         """Return the base's modules, then the map as a linear layer and a normalisation."""
+        from sentence_transformers.sentence_transformer.modules import Normalize
+
         base: StockModules = self.base.stock_modules()  # type: ignore[attr-defined]  # as its traits say
         kernel, shift = self.kernel.T, -self.mean @ self.kernel
-        linear = Dense(torch.tensor(kernel), torch.tensor(shift), IDENTITY)
+        linear = dense(torch.tensor(kernel), torch.tensor(shift), "Identity")
         return replace(base, after=[*base.after, linear, Normalize()])
 
     def learn(self, vectors: Vectors, run: Run) -> FitReport:

@@ -130,7 +130,7 @@ def test_what_makes_a_cell_empty_is_the_recipe_s(clean_registries: None, tmp_pat
 
 @pytest.mark.slow
 def test_a_model_that_the_library_runs_scores_alike(tiny_bert: Path, tmp_path: Path) -> None:
-    library = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
+    import sentence_transformers as library
     from sentence_transformers.sentence_transformer import modules as parts
 
     modules = [parts.Transformer(str(tiny_bert)), parts.Pooling(32), parts.LayerNorm(32)]
@@ -163,7 +163,7 @@ def test_a_function_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_a_library_model_is_measured_as_it_encodes(tiny_bert: Path) -> None:
     """What saving drops counts: a cut of dimensions, a class with its own encode(), a patched forward()."""
-    library = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
+    import sentence_transformers as library
     from sentence_transformers.sentence_transformer import modules as parts
 
     class Reversed(library.SentenceTransformer):  # type: ignore[misc,name-defined]

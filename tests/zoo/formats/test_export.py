@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentence_transformers as st
 import torch
 
 import zoo
@@ -18,8 +19,6 @@ from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pooled import Average
 
 pytestmark = pytest.mark.slow
-
-st = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
 
 CORPUS = zoo.Corpus("toy", [f"The {a} is near the {b}." for a in "river lamp train".split() for b in "sea map".split()])
 TEXTS = [*PROBES, "The Committee POSTPONED its decision.", "", "word " * 1000]
@@ -87,7 +86,8 @@ def test_a_trained_encoder_is_exported_as_it_was_trained(tiny_bert: Path, tmp_pa
 
 def test_a_whitened_pretrained_encoder_keeps_all_modules(tiny_bert: Path, tmp_path: Path) -> None:
     """Of a folder that the library itself saved: pooling, Dense and Normalize, then the whitening."""
-    modules = pytest.importorskip("sentence_transformers.models")
+    from sentence_transformers.sentence_transformer import modules
+
     torch.manual_seed(1)
     parts = modules.Transformer(str(tiny_bert)), modules.Pooling(32, pooling_mode="max"), modules.Dense(32, 12)
     st.SentenceTransformer(modules=[*parts, modules.Normalize()], device="cpu").save(str(tmp_path / "theirs"))

@@ -9,11 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sentence_transformers as st
 import torch
+from safetensors.torch import load_file, save_file
+from sentence_transformers.sentence_transformer import modules
 
 from zoo.conformance import ODD_TEXTS, check
 from zoo.encoder import Runtime
-from zoo.errors import UsageError, ZooError
+from zoo.engine.backbone import find_backbone
+from zoo.errors import MissingError, UsageError, ZooError
 from zoo.methods.pooled import Average, Cls
 from zoo.methods.pretrained import Pretrained
 
@@ -24,9 +28,6 @@ GOLDEN = {
         "values": [-0.887, 0.2457, -1.0, 0.6326, 0.437, -0.5796, -1.0, 0.5933],
     }
 }
-
-st = pytest.importorskip("sentence_transformers", reason="pip install 'zoo-bench[st]'")
-modules = pytest.importorskip("sentence_transformers.models")
 
 TEXTS = ["A small dog runs.", "rain", "The Committee POSTPONED its decision.", "rain", "word " * 100]
 
@@ -78,21 +79,15 @@ def test_dense_and_normalize_give_the_librarys_vectors(tiny_bert: Path, tmp_path
     assert encoder.dim == 20 and encoder.library is None
 
 
-@pytest.mark.slow
-def test_dense_with_another_activation_uses_the_library(tiny_bert: Path, tmp_path: Path) -> None:
-    dense = modules.Dense(32, 12, activation_function=torch.nn.GELU())
-    assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
-
-
-def test_dense_with_a_residual_uses_the_library(tiny_bert: Path, tmp_path: Path) -> None:
-    dense = modules.Dense(32, 32, activation_function=torch.nn.Identity(), use_residual=True)
-    assert assert_same(build(tmp_path / "m", tiny_bert, dense)).library is not None
+def test_what_follows_the_pooling_is_the_librarys_own(tiny_bert: Path, tmp_path: Path) -> None:
+    dense = modules.Dense(32, 32, activation_function=torch.nn.GELU(), use_residual=True)
+    assert assert_same(build(tmp_path / "m", tiny_bert, dense, modules.LayerNorm(32))).library is None
 
 
 @pytest.mark.slow
-def test_an_unknown_module_uses_the_library_keeps_contract(tiny_bert: Path, tmp_path: Path) -> None:
-    folder = build(tmp_path / "m", tiny_bert, modules.LayerNorm(32))
-    assert assert_same(folder).library is not None
+def test_a_model_that_the_library_runs_keeps_the_contract(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = build(tmp_path / "m", tiny_bert, mode="lasttoken")
+    assert assert_same(folder).facts() == {"run_by": "sentence-transformers"}
     findings = check(Pretrained, Pretrained.Recipe(model=str(folder)), Runtime(), "foreign")
     assert {what: wrong for what, wrong in findings if wrong} == {}
 
@@ -203,3 +198,116 @@ def test_identity_and_fingerprint_change_with_every_module(tiny_bert: Path, tmp_
 def test_odd_texts_are_finite_with_lower_casing(minilm: Path) -> None:
     vectors = ours(minilm, max_length=32).encode(list(ODD_TEXTS))
     assert np.isfinite(vectors).all() and vectors.shape == (len(ODD_TEXTS), 384)
+
+
+def edited(path: Path, **values: Any) -> None:
+    stated = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    path.write_text(json.dumps({**stated, **values}), encoding="utf-8")
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "sentence_roberta_config.json": {"max_seq_length": 16},
+    "tokenizer_args": {"model_max_length": 12},
+    "processing_kwargs": {"text": {"max_length": 9, "truncation": True}},
+    "processor_kwargs": {"truncation_side": "left", "model_max_length": 9},
+    "config_args": {"hidden_act": "relu"},
+    "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
+    "truncate_dim": {},
+    "default_prompt_name": {},
+}
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_every_setting_of_a_folder_counts_as_in_the_library(tiny_bert: Path, tmp_path: Path, key: str) -> None:
+    """Settings that an own reader of these folders once ignored, and the wrong vectors were scored."""
+    folder = build(tmp_path / "m", tiny_bert)
+    before = library(folder)
+    transformer, model = folder / "sentence_bert_config.json", folder / "config_sentence_transformers.json"
+    if key.endswith(".json"):
+        transformer.rename(folder / key)
+        edited(folder / key, **SETTINGS[key])
+    elif key == "truncate_dim":
+        edited(model, truncate_dim=8)
+    elif key == "default_prompt_name":
+        edited(model, prompts={"query": "query: "}, default_prompt_name="query")
+    else:
+        more = {"module_output_name": "sentence_embedding"} if key == "modality_config" else {}
+        edited(transformer, **{key: SETTINGS[key]}, **more)
+        if key == "modality_config":
+            listed = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+            (folder / "modules.json").write_text(json.dumps(listed[:1]), encoding="utf-8")
+    vectors = assert_same(folder).encode(TEXTS)
+    assert vectors.shape != before.shape or not np.allclose(vectors, before, atol=1e-3)
+
+
+@pytest.mark.parametrize("wrong", ["missing layer", "cut weights", "no tokenizer", "own activation", "sparse"])
+def test_a_damaged_or_other_folder_is_one_sentence(tiny_bert: Path, tmp_path: Path, wrong: str) -> None:
+    folder = build(tmp_path / "m", tiny_bert, modules.Dense(32, 12))
+    weights = folder / "model.safetensors"
+    if wrong == "missing layer":
+        kept = {name: tensor for name, tensor in load_file(weights).items() if "layer.1." not in name}
+        save_file(kept, weights, {"format": "pt"})
+    elif wrong == "cut weights":
+        weights.write_bytes(weights.read_bytes()[:-100])
+    elif wrong == "no tokenizer":
+        for path in folder.glob("tokenizer*"):
+            path.unlink()
+    elif wrong == "own activation":
+        edited(folder / "2_Dense" / "config.json", activation_function="mypkg.nn.Swish2")
+    else:
+        edited(folder / "config_sentence_transformers.json", model_type="SparseEncoder")
+    with pytest.raises(ZooError, match=str(folder)) as caught:
+        ours(folder)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("beside", [True, False])
+def test_an_adapter_without_peft_is_named(tiny_bert: Path, tmp_path: Path, beside: bool) -> None:
+    folder = build(tmp_path / "m", tiny_bert)
+    edited(folder / "adapter_config.json", peft_type="LORA")
+    save_file({"x": torch.zeros(1)}, folder / "adapter_model.safetensors")
+    if not beside:
+        (folder / "model.safetensors").unlink()
+    with pytest.raises(MissingError, match=r"adapter of peft.*pip install peft"):
+        ours(folder)
+    (folder / "modules.json").unlink()
+    with pytest.raises(UsageError, match="merge"):
+        ours(folder, pooling="mean")
+
+
+def test_a_router_is_run_by_the_library_and_its_weights_count(tiny_bert: Path, tmp_path: Path) -> None:
+    parts = [modules.Transformer(str(tiny_bert)), modules.Pooling(32)]
+    router = modules.Router.for_query_document(query_modules=parts, document_modules=parts, default_route="document")
+    folder = tmp_path / "m"
+    st.SentenceTransformer(modules=[router], device="cpu").save(str(folder))
+    assert assert_same(folder).library is not None
+    before = find_backbone(str(folder)).sha256
+    path = next(folder.glob("*_0_*/model.safetensors"))
+    save_file({name: tensor * 2 for name, tensor in load_file(path).items()}, path, {"format": "pt"})
+    assert find_backbone(str(folder)).sha256 != before
+
+
+@pytest.mark.parametrize("kind", ["t5", "bart", "xlnet"])
+def test_other_architectures_give_the_librarys_vectors(kind: str, tiny_bert: Path, tmp_path: Path) -> None:
+    """With a decoder or without a table of positions; a plain checkpoint with a decoder is its encoder."""
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    sizes: dict[str, Any] = {"vocab_size": 30522, "d_model": 32, "pad_token_id": 0}
+    sizes |= {
+        "t5": {"d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2},
+        "bart": {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2},
+        "xlnet": {"n_layer": 1, "n_head": 2, "d_inner": 32},
+    }[kind]
+    torch.manual_seed(0)
+    model = AutoModel.from_config(AutoConfig.for_model(kind, **sizes))
+    model.save_pretrained(tmp_path / "plain")
+    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "plain")
+    assert_same(build(tmp_path / "m", tmp_path / "plain"))
+    plain = ours(tmp_path / "plain", pooling="mean")
+    vectors = plain.encode(TEXTS[:2])
+    if kind == "bart":
+        ids = plain.backbone.tokenizer(TEXTS[:1], return_tensors="pt", return_token_type_ids=False)
+        wanted = model.eval().encoder(**ids).last_hidden_state.mean(1).detach().numpy()
+        np.testing.assert_allclose(vectors[:1], wanted, atol=1e-5)
+    plain.backbone.write_checkpoint(tmp_path / "again")
+    np.testing.assert_array_equal(ours(tmp_path / "again", pooling="mean").encode(TEXTS[:2]), vectors)

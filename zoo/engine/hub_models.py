@@ -1,0 +1,89 @@
+"""Models of the Hugging Face hub: whole from the cache, or fetched into it."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+from zoo.engine.model_folder import check_tokenizer_files, check_weights, module_folders
+from zoo.engine.named import BUNDLED, LABELLED_PACKAGES, MADE
+from zoo.errors import MissingError, did_you_mean
+from zoo.hub import patiently
+from zoo.paths import is_file
+
+_WANTED = ["*.json", "*.txt", "*.model"]
+
+
+@functools.lru_cache(maxsize=64)
+def from_hub(name: str, revision: str | None) -> Path:
+    """Return a hub model's folder in the cache; what is missing there of the cached commit is fetched first."""
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
+
+    at = f" at revision {revision}" if revision else ""
+    cache = str(HF_HUB_CACHE).replace(str(Path.home()), "~", 1)  # the message goes into records, which are published
+    looked = (
+        f"backbone {name!r}{at}: not a folder here, not bundled ({', '.join(BUNDLED)}), not in the hub cache {cache}"
+    )
+    hint = did_you_mean(name, [*BUNDLED, *MADE, *LABELLED_PACKAGES])
+    remedy = f"Fetch it where there is a network (`hf download {name}`), give a folder, or use --backbone {BUNDLED[0]}."
+    cached, is_whole = _cached(name, revision)
+    if cached is not None:
+        if is_whole:
+            return cached
+        looked, hint = f"backbone {name!r}{at}: perhaps only a part of it is in the hub cache {cache}", ""
+        remedy = f"Fetch the rest where there is a network: `hf download {name}`."
+    offline = HF_HUB_OFFLINE or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "ON", "YES")
+    try:
+        if offline:
+            raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}")
+        wanted = revision if cached is None else cached.name
+        # A short request first, because a download retries for minutes when the hub cannot be reached.
+        info = patiently(lambda: HfApi().model_info(name, revision=wanted, timeout=5))
+        files = [file.rfilename for file in info.siblings or []]
+        patterns = [*_WANTED, "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"]
+        return Path(
+            patiently(lambda: snapshot_download(name, revision=wanted, allow_patterns=patterns, etag_timeout=5))
+        )
+    except Exception as error:  # of many kinds; each means that the checkpoint cannot be downloaded
+        if cached is not None and _seems_whole(cached):
+            return cached
+        if isinstance(error, MissingError):
+            raise
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise MissingError(f"{looked}, and the hub gave: {reason}.{hint} {remedy}") from error
+
+
+def _cached(name: str, revision: str | None) -> tuple[Path | None, bool]:
+    """Return a hub model's folder in the cache, None without one; and whether it is known to have all that is read."""
+    from huggingface_hub import get_cached_repo_tree, try_to_load_from_cache
+
+    files = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
+    try:
+        found = [
+            path for file in files if isinstance(path := try_to_load_from_cache(name, file, revision=revision), str)
+        ]
+    except ValueError:  # no name that a model can have
+        found = []
+    if not found:
+        return None, False
+    folder = Path(found[0]).parent
+    try:
+        listed = [file.path for file in get_cached_repo_tree(name, revision=folder.name)]
+    except Exception:  # of many kinds; each means that no download of the whole model has begun
+        return folder, False
+    weights = ".safetensors" if any(file.endswith(".safetensors") for file in listed) else ".bin"
+    wanted = [file for file in listed if file.endswith((*(name[1:] for name in _WANTED), weights))]
+    return folder, all((folder / file).exists() for file in wanted)
+
+
+def _seems_whole(folder: Path) -> bool:
+    """Return whether a cached model that cannot be compared with the hub has weights and a tokenizer to be read."""
+    try:
+        check_weights("", folder, allow_pickle=True)
+        for part in module_folders(folder)[:1]:
+            check_tokenizer_files("", part)
+    except MissingError:
+        return False
+    return is_file(folder / "config.json") or is_file(folder / "modules.json")

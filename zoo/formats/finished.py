@@ -1,0 +1,155 @@
+"""Finished encoders: sentence-transformers loads them, and the engine takes over where both give the same vectors."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from zoo.conformance import ODD_TEXTS, PROBES
+from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, BackboneSource, encoder_of, positions_of, quiet
+from zoo.engine.model_folder import (
+    cannot_load,
+    check_complete,
+    check_tokenizer_files,
+    check_vocabulary,
+    load_pretrained,
+    module_folders,
+)
+from zoo.engine.pooling import Pooling
+from zoo.engine.tokens import clean_text
+from zoo.errors import UsageError
+from zoo.files import read_mapping
+from zoo.formats.sentence_transformers import dense
+from zoo.paths import is_file
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Dense, Module
+
+AGREES = 1e-4  # largest difference of a value, relative to the vectors' length
+_LONG = 1024  # tokens; a sample's long texts grow no further with the limit of a model
+
+
+def sample(limit: int | None) -> list[str]:
+    """Return 64 texts of many kinds and lengths, two of them longer than `limit` tokens (or than 1,024)."""
+    words = " ".join(PROBES).split()
+    longest = min(limit or _LONG, _LONG) + 8
+    odd = [clean_text(text, 0) for text in ODD_TEXTS if len(text) < _LONG]
+    plain = [*PROBES, PROBES[0].upper(), f"  {PROBES[1]} ", PROBES[2].lower(), f"{PROBES[3]}\n\n{PROBES[4]}", *odd]
+    long = [" ".join(itertools.islice(itertools.cycle(words[start:]), longest)) for start in (0, 9)]
+    made = (" ".join((words + words)[5 * n % len(words) :][: 1 + n % 40]) for n in itertools.count())
+    return [*plain, *long, *itertools.islice(made, 64 - len(plain) - len(long))]
+
+
+def load_finished(
+    source: BackboneSource, runtime: Runtime, pooling: str | None = None, max_length: int | None = None
+) -> SentenceTransformer:
+    """Return a folder as sentence-transformers loads it, in float32, without its code and from safetensors.
+
+    `pooling` replaces that of the folder. Raises UsageError for a model of another kind, and for code of its own;
+    CorruptError for files that cannot be loaded, and for weights that are missing.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules as parts
+
+    what = f"pretrained: {source.name!r}"
+    _check_kind(what, source.folder)
+    weights = {"dtype": torch.float32, "use_safetensors": None if runtime.allow_pickle else True}
+    where: dict[str, Any] = {"device": runtime.device, "local_files_only": True}
+    quiet()
+    try:
+        model = SentenceTransformer(str(source.folder), trust_remote_code=False, model_kwargs=weights, **where)
+    except Exception as error:  # of many kinds; each means that the library cannot load this folder
+        raise cannot_load(what, source.folder, error) from error
+    transformers = [module for module in model.modules() if isinstance(module, parts.Transformer)]
+    folders = [folder for folder in module_folders(source.folder) if _is_transformer(folder)]
+    for transformer, folder in zip(transformers, folders, strict=False):
+        _check_transformer(what, folder, transformer)
+    if pooling is not None:
+        pools = [module for module in model if isinstance(module, parts.Pooling)]
+        if not pools:
+            raise UsageError(f"{what} pools by no module that `pooling` could change; leave it out.")
+        pools[0].pooling_mode = pooling
+    for part in transformers:
+        limits = [max_length or part.max_seq_length, positions_of(encoder_of(part.auto_model))]
+        part.max_seq_length = min(filter(None, limits), default=None)
+    return model.eval()
+
+
+def taken_over(model: SentenceTransformer, source: BackboneSource) -> tuple[Backbone, Pooling, list[Module]] | None:
+    """Return the backbone, the pooling and the modules after it of a model that the engine could run; else None."""
+    from sentence_transformers.sentence_transformer import modules as parts
+
+    if [type(module) for module in model][:2] != [parts.Transformer, parts.Pooling]:
+        return None
+    modules: list[Any] = list(model)
+    first, second, *after = modules
+    if first.tokenizer is None or second.pooling_mode not in ("cls", "mean", "max"):
+        return None
+    return Backbone(encoder_of(first.auto_model), first.tokenizer, source), second.pooling_mode, after
+
+
+def trained_pooler(source: BackboneSource, runtime: Runtime) -> Dense:
+    """Return a checkpoint's own pooler, a linear layer and tanh; raises UsageError for a checkpoint without one."""
+    from transformers import AutoModel
+
+    what = f"pretrained: {source.name!r}"
+    try:
+        safe = None if runtime.allow_pickle else True
+        model, loading = load_pretrained(AutoModel, source.folder, output_loading_info=True, use_safetensors=safe)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(what, source.folder, error) from error
+    layer = getattr(getattr(model, "pooler", None), "dense", None)
+    if layer is None or any(name.startswith("pooler.") for name in loading["missing_keys"]):
+        raise UsageError(f"{what} has no trained pooler in {source.folder}; name another pooling, such as cls.")
+    return dense(layer.weight.detach(), layer.bias.detach(), "Tanh")
+
+
+def _check_kind(what: str, folder: Path) -> None:
+    """Raise UsageError for what the library would load as another model than the folder is, and only log it."""
+    path = folder / "config_sentence_transformers.json"
+    kind = read_mapping(path).get("model_type", "SentenceTransformer") if is_file(path) else "SentenceTransformer"
+    listed = (folder / "modules.json").read_text(encoding="utf-8")
+    for other, package in (("SparseEncoder", "sparse_encoder"), ("CrossEncoder", "cross_encoder")):
+        kind = other if f"sentence_transformers.{package}." in listed else kind
+    if kind != "SentenceTransformer":
+        raise UsageError(
+            f"{what}: {folder} is a {kind} of sentence-transformers, not a SentenceTransformer; in Python, give"
+            " evaluate() a function of texts that returns its vectors."
+        )
+    for part in module_folders(folder):
+        stated = read_mapping(part / "config.json") if is_file(part / "config.json") else {}
+        activation = str(stated.get("activation_function") or "torch.")
+        if "in_features" in stated and not activation.startswith("torch."):  # the library would take Tanh instead
+            raise UsageError(
+                f"{what}: {part / 'config.json'} names the activation {activation!r:.80}, which is code of its own"
+                " and is not run; load the model in a plugin of yours (--plugin FILE.py)."
+            )
+
+
+def _is_transformer(folder: Path) -> bool:
+    """Return whether a module's folder has a model of the transformers library, or an adapter of one."""
+    if is_file(folder / "adapter_config.json"):
+        return True
+    stated = read_mapping(folder / "config.json") if is_file(folder / "config.json") else {}
+    return bool(stated.get("model_type", "model2vec") != "model2vec")  # a token table, which transformers does not have
+
+
+def _check_transformer(what: str, folder: Path, transformer: Any) -> None:
+    check_tokenizer_files(what, folder)
+    model = transformer.auto_model
+    if transformer.tokenizer is not None:
+        check_vocabulary(what, folder, transformer.tokenizer, model.config)
+    if is_file(folder / "adapter_config.json"):
+        return
+    try:
+        _, loading = load_pretrained(type(model), folder, config=model.config, output_loading_info=True)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(what, folder, error) from error
+    reads_pooler = "pooler" in str(transformer.modality_config)
+    missing = {name for name in loading["missing_keys"] if reads_pooler or not name.startswith("pooler.")}
+    check_complete(what, folder, missing)
