@@ -180,5 +180,7 @@ def _parquet(path: Path) -> Cells:
     try:
         columns = parquet.read_table(path).to_pydict()
     except (OSError, pyarrow.ArrowException) as error:
-        raise CorruptError(f"{path} cannot be read as parquet: {' '.join(str(error).split())[:200]}.") from error
+        raise CorruptError(
+            f"{path} cannot be read as parquet: {' '.join(str(error).split())[:200].rstrip('. ')}."
+        ) from error
     return _of_columns(path, columns, list(range(1, len(next(iter(columns.values()), [])) + 1)))
