@@ -46,8 +46,8 @@ class Tiny(RandomVectors):
 _MOST_SEEDS = 1000
 WAYS = {
     "one": ((), None, ""),
-    "workers": (("--workers", "2", "--executor", "processes"), "spawn_main", "starts in its place"),
-    "ray": (("--executor", "ray"), "ray::work", "worker was lost"),
+    "workers": (("--workers", "2"), "spawn_main", "goes on from here"),
+    "ray": (("--executor", "ray"), "ray::measured_on_ray", ""),
 }
 """Options of the command, what the command line of a working process contains, and what is said about its end."""
 

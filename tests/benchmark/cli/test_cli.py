@@ -148,7 +148,7 @@ def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
-    """The plan, an estimate of each encoder, what is done already; no training, no file, no folder."""
+    """The plan, and what is done already; no training, no file, no folder."""
     out = tmp_path / "out"
     words = ("run", "--methods", "bag,fitted,cls", "--backbone", tiny_bert, "--seeds", 2, "--results", out, *FAST)
     answer = cli(*words, "--dry-run")
@@ -158,8 +158,6 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
     lines = answer.out.splitlines()
     assert [line.split(":")[0] for line in lines[:4]] == ["bag", "fitted seed 0", "fitted seed 1", "cls"]
     assert all("0/4 cells done" in line for line in lines[:4])
-    assert "about" in lines[-1]
-    assert "in all" in lines[-1]
     assert cli("run", "--methods", "bag", "--results", out, *FAST).code == 0
     before = {path: path.read_bytes() for path in everything(out) if path.is_file()}
     assert "bag: 4/4 cells done" in cli(*words, "--dry-run").out
