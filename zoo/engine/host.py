@@ -11,7 +11,7 @@ def to_device(batch: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the tensor on the device; the CPU's own one stays with it for `host_of`."""
     if device.type == "cpu":
         return batch
-    moved = (batch.pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
+    moved = (batch.contiguous().pin_memory() if device.type == "cuda" else batch).to(device, non_blocking=True)
     moved.host = batch  # type: ignore[attr-defined]
     return moved
 

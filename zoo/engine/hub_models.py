@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 from zoo.engine.model_folder import check_tokenizer_files, check_weights, module_folders
-from zoo.engine.named import BUNDLED, LABELLED_PACKAGES, MADE
+from zoo.engine.named import BUNDLED, MADE
 from zoo.errors import MissingError, did_you_mean
 from zoo.hub import patiently
+from zoo.model_names import LABELLED_PACKAGES
 from zoo.paths import is_file
 
 _WANTED = ["*.json", "*.txt", "*.model"]

