@@ -10,7 +10,7 @@ import torch
 from zoo.engine.host import changed, host_of, to_device
 
 
-def test_rows_that_share_memory_are_copied_before_they_are_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_that_share_memory_are_copied_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA refuses to pin a tensor whose rows are one row, as those of a template alone are."""
     pinned: list[bool] = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: pinned.append(self.is_contiguous()) or self)
