@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [
     "README.md",
     *(f"docs/{name}.md" for name in ("findings", "protocol", "methods/ptbert")),
-    *(f"leaderboards/{name}/README.md" for name in ("zoo-small", "zoo-mini", "words")),
+    *(f"leaderboards/{name}/README.md" for name in ("zoo-small", "zoo-small-tuned", "zoo-mini", "words")),
 ]
 NUMBER = r"[+-]?\d+\.\d\d"
 DIFFERENCE = re.compile(rf"(?<![\d.])({NUMBER}) ?(?:\(|, |with ){NUMBER} to {NUMBER}")
