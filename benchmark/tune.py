@@ -25,7 +25,9 @@ from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import Interrupted, MissingError, TrainingError, UsageError, ZooError, did_you_mean
 from zoo.files import sha256_json, slug, write_text
 from zoo.progress import Progress
-from zoo.recipe import OVERRIDE, Tuned, all_recipes, parse_methods, parse_yaml, tuned_recipes
+from zoo.recipe import OVERRIDE, Tuned, all_recipes, tuned_recipes
+from zoo.selection import parse_methods
+from zoo.yaml_files import parse_yaml
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

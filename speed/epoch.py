@@ -29,7 +29,8 @@ from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
 from zoo.hardware import choose_device, choose_precision, matrix_speed
-from zoo.recipe import RecipeSpec, all_recipes, parse_methods
+from zoo.recipe import RecipeSpec, all_recipes
+from zoo.selection import parse_methods
 
 EPOCH = 1_000_000
 

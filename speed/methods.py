@@ -20,7 +20,8 @@ from benchmark.data.readers.pairs import iterate_text
 from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 METHODS = (
     "cosent,angle,matryoshka,simcse-plus-plus,simcse-off-dropout,simcse-dcl,mixcse,rankcse,diffcse,"

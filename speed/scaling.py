@@ -27,7 +27,8 @@ def measure(text: Path, method: str, size: int, device: str, precision: str) -> 
     """Measure the encoding of the first `size` distinct lines in this process."""
     from zoo.encoder import Runtime
     from zoo.hardware import peak_memory_mb
-    from zoo.recipe import all_recipes, parse_methods
+    from zoo.recipe import all_recipes
+    from zoo.selection import parse_methods
 
     cls, recipe = parse_methods(method, all_recipes())[0].resolve({})
     encoder = cls(recipe, Runtime(device=device, precision=precision))

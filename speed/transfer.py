@@ -35,7 +35,8 @@ from speed.script import run
 from zoo.encoder import Runtime
 from zoo.files import write_json
 from zoo.hardware import choose_device, environment, peak_memory_mb
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 _SEVEN = "MRPC,TREC,CR,SST2,MPQA,MR,SUBJ"
 

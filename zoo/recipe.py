@@ -11,125 +11,26 @@ paper describes first states it as `citation`, with the keys of `zoo.card.Paper`
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import itertools
 import math
-import re
 import types
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
 
-import yaml
-
 from zoo.card import Paper
-from zoo.errors import ContractError, CorruptError, MissingError, UsageError, ZooError, did_you_mean, said
-from zoo.files import read_text
-from zoo.model_names import model_folder, model_named
+from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, said
 from zoo.paths import is_file, resource_folder
 from zoo.registry import METHODS
+from zoo.yaml_files import one_line, read_yaml
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
 
 R = TypeVar("R")
-
-
-_DEEPEST = 50  # levels of nesting; a recipe has four
-_WRONG_VALUES = (TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError, RecursionError)
-
-
-class _UniqueKeys(yaml.constructor.SafeConstructor):
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)
-
-
-class _StrictLoader(_UniqueKeys, yaml.SafeLoader):
-    """SafeLoader that refuses aliases ("billion laughs" attacks) and duplicate keys."""
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.events.AliasEvent):
-            event: Any = self.get_event()  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(None, None, "aliases (*name) are not allowed", event.start_mark)
-        return super().compose_node(parent, index)
-
-
-@functools.cache
-def _fast_loader() -> Any:
-    return type("_FastLoader", (_UniqueKeys, yaml.CSafeLoader), {})
-
-
-def _parse_fast(text: str) -> Any:
-    """Parse with libyaml (ten times as fast), which accepts aliases and words errors differently."""
-    loader = _fast_loader()(text)
-    try:
-        return loader.get_single_data()
-    finally:
-        loader.dispose()
-
-
-def _depth_bound(text: str) -> int:
-    """Return an upper bound of a YAML text's nesting depth: opening brackets plus the deepest indentation."""
-    columns = map(len, re.findall(r"(?:^|[\r\n\x85\u2028\u2029])[-?: \t]+", text))
-    return text.count("[") + text.count("{") + max(columns, default=0)
-
-
-def _check_depth(text: str, where: str) -> None:
-    """Raise UsageError for nesting so deep that a recursive parser would crash."""
-    if _depth_bound(text) <= _DEEPEST:
-        return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            line = getattr(event.start_mark, "line", 0) + 1
-            raise UsageError(f"{where}:{line}: nested more than {_DEEPEST} deep.")
-
-
-def _one_line(problem: object) -> str:
-    """Return the message of a parser, which may quote several lines of text, on one line."""
-    return " ".join(str(problem).split())[:300].rstrip(".")
-
-
-def parse_yaml(text: str, where: str) -> Any:
-    """Parse one safe YAML document; raises UsageError with `where` and the line."""
-    with contextlib.suppress(yaml.YAMLError, ValueError):  # reported below
-        _check_depth(text, where)
-    if yaml.__with_libyaml__ and not re.search(r"&\S", text):  # no anchor, so no alias either
-        with contextlib.suppress(yaml.YAMLError, *_WRONG_VALUES):  # the strict loader reports it
-            return _parse_fast(text)
-    loader = None
-    try:
-        loader = _StrictLoader(text)
-        return loader.get_single_data()
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark is not None else ""
-        raise UsageError(f"{where}{line}: {_one_line(getattr(error, 'problem', None) or error)}.") from error
-    except _WRONG_VALUES as error:  # for example an impossible date, a list as a key, or `!!bool x`
-        raise UsageError(f"{where}: a value cannot be read ({type(error).__name__}: {_one_line(error)}).") from error
-    finally:
-        if loader is not None:
-            loader.dispose()
-
-
-def read_yaml(path: Path) -> Any:
-    """Read a YAML file strictly (see `parse_yaml`)."""
-    try:
-        return parse_yaml(read_text(path), str(path))
-    except MissingError as error:
-        raise UsageError(str(error)) from error
-    except CorruptError as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
 
 
 @functools.cache
@@ -163,7 +64,7 @@ def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
     try:
         return cls(**converted)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {_one_line(error)}.") from error
+        raise UsageError(f"{where}: {one_line(error)}.") from error
 
 
 def _convert(value: Any, hint: Any, where: str) -> Any:
@@ -396,150 +297,3 @@ def all_recipes() -> dict[str, RecipeSpec]:
 def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
     """Return the recipes that `tune` has written into a results folder, by name."""
     return {path.stem: read_recipe(path) for path in sorted((results / "tuned").glob("*.yaml"))}
-
-
-_OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
-_COMMA = re.compile(r",(?![^\[]*\])")  # a comma inside [a, b] belongs to one value
-_QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$))""")  # as does all inside quotes
-
-
-def _split(separator: re.Pattern[str], text: str) -> list[str]:
-    """Split a text where a separator stands outside of quoted values."""
-    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
-    ends = [0, *(place for found in separator.finditer(plain) for place in found.span()), len(text)]
-    return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
-
-
-def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
-    """Split `name:key=value:key=value` into the name and the (key, value) pairs, values as unparsed text."""
-    name, *pairs = _split(_OVERRIDE, item)
-    return name, [(key, value) for key, _, value in (pair.partition("=") for pair in pairs)]
-
-
-def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
-    """Split `name:key=value:key=value` into the name and its overrides; raises UsageError for a key set twice."""
-    name, pairs = parts_of(item)
-    overrides: dict[str, object] = {}
-    for key, value in pairs:
-        if key in overrides:
-            raise UsageError(f"{where}: {_one_line(item)}: {key!r:.100} is set twice.")
-        try:
-            overrides[key] = parse_yaml(value, f"{where} {_one_line(item)}")
-        except UsageError as error:
-            raise UsageError(
-                f'{error} A text with such signs needs quotes: {key[:100]}="{_one_line(value)}".'
-            ) from error
-    return name, overrides
-
-
-def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
-    """Raise UsageError for NAME:TEXT where TEXT is not a setting, as in a row name that a table has shortened."""
-    base, colon, rest = name.partition(":")
-    if colon and name not in recipes and base in recipes:
-        if "=" in rest:
-            right = rest.partition("=")[0].strip().replace("-", "_")
-            raise UsageError(f"unknown method {name!r:.200}: {rest!r:.200} is no setting; did you mean {right}=?")
-        raise UsageError(
-            f"unknown method {name!r:.200}: {rest!r:.200} is no setting; settings are key=value, as in"
-            f" {base}:key=value. Tables print of a model only the last part of its folder or hub id; here all of it is"
-            " needed, as in pretrained:model=FOLDER_OR_HUB_ID."
-        )
-
-
-def with_model(item: str, recipes: Collection[str]) -> str:
-    """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
-    name, pairs = parts_of(item)
-    if name == "pretrained":
-        pairs = [(key, model_folder(value.strip("'\"")) or value if key == "model" else value) for key, value in pairs]
-    elif (model := model_named(name, recipes)) is not None:
-        name, pairs = "pretrained", [("model", model), *pairs]
-    else:
-        return item
-    return ":".join([name, *(f"{key}={value}" for key, value in pairs)])
-
-
-def _rows(spec: RecipeSpec, item: str, overrides: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the settings and their values of each row of `name:key=[a,b]`: one a value, unless the key is a list."""
-    name, pairs = parts_of(item)
-    several = [key for key, value in overrides.items() if isinstance(value, list) and value and not _lists(spec, key)]
-    if not several:
-        yield item[len(name) :], overrides
-        return
-    for values in itertools.product(*(overrides[key] for key in several)):
-        chosen = dict(zip(several, values, strict=True))
-        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in chosen.items()}
-        yield "".join(f":{key}={texts.get(key, text)}" for key, text in pairs), {**overrides, **chosen}
-
-
-def _lists(spec: RecipeSpec, key: str) -> bool:
-    """Return whether a key of the method is a list itself, or no key at all."""
-    hint: Any = typing.get_type_hints(METHODS.get(spec.method).Recipe).get(key, tuple)
-    return tuple in (hint, get_origin(hint), *map(get_origin, get_args(hint)))
-
-
-def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
-    """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
-
-    `name:key=[a,b]` is a row of each value. A model is named by its folder (./FOLDER) or hub id (OWNER/NAME), which
-    stand for pretrained:model=... Raises UsageError for an unknown name (with suggestions), an empty glob or a method
-    named twice.
-    """
-    chosen: dict[str, RecipeSpec] = {}
-    for item in (part.strip() for part in _split(_COMMA, text)):
-        if not item:
-            continue
-        is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
-        item = item if is_file_of_recipe else with_model(item, recipes)
-        name, overrides = split_overrides(item, "--methods")
-        if is_file_of_recipe:
-            specs = [read_recipe(Path(name))]
-        else:
-            _check_settings(name, recipes)
-            specs = match_names(name, recipes, "method")
-        rows = [(spec, *row) for spec in specs for row in _rows(spec, item, overrides)]
-        for spec, settings, overrides in rows:
-            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)  # it is printed on one line
-            if label in chosen:
-                raise UsageError(f"--methods: {label!r:.300} is named twice.")
-            parameters = {**spec.parameters, **overrides}
-            stated_by = {**spec.stated_by, **dict.fromkeys(overrides, OVERRIDE)}
-            chosen[label] = dataclasses.replace(spec, name=label, parameters=parameters, stated_by=stated_by)
-    if not chosen:
-        raise UsageError("--methods names no method; see `zoo-bench methods`.")
-    return list(chosen.values())
-
-
-S = TypeVar("S")
-
-
-def separated(text: str, known: Collection[str]) -> str:
-    """Return " Separate names by commas: a,b." for known names with other signs between them, else an empty string."""
-    parts = [part for part in re.split(r"[;|+\s]+", text.lower()) if part]
-    several = len(parts) > 1 and {name.lower() for name in known}.issuperset(parts)
-    return f" Separate names by commas: {','.join(parts)}." if several else ""
-
-
-def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
-    """Return what a name or a glob stands for, ignoring case; raises UsageError with suggestions."""
-    import fnmatch
-
-    lower = pattern.lower()
-    if any(c in pattern for c in "*?["):
-        hits = [value for name, value in known.items() if fnmatch.fnmatchcase(name.lower(), lower)]
-        if not hits:
-            raise UsageError(f"{kind} pattern {pattern!r:.200} matches nothing; known: {', '.join(sorted(known))}.")
-        return hits
-    exact = [value for name, value in known.items() if name.lower() == lower]
-    if not exact:
-        hint = separated(pattern, known) or did_you_mean(pattern[:200], known)
-        base = re.split(r"[\s=]", lower)[0]
-        if kind == "method" and "=" in lower and base in known:
-            hint = f" Settings follow a colon, as in {base}:key=value."
-        if kind == "method" and pattern.endswith(".py"):
-            hint = f" Name the file with --plugin {pattern:.200}, and here the method that it registers."
-        if kind == "method" and lower == "all":
-            hint = " A glob stands for several, as in 'simcse*'; '*' is all of them."
-        elif kind == "method" and not hint:
-            hint = f" A model of the hub has its owner before it, as sentence-transformers/{pattern:.80}."
-        raise UsageError(f"unknown {kind} {pattern!r:.200}.{hint} `zoo-bench {kind}s` lists them all.")
-    return exact

@@ -14,7 +14,8 @@ from benchmark.records.record import Record
 from benchmark.records.remote import fetch_encoder
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
-from zoo.recipe import RecipeSpec, all_recipes, parse_methods
+from zoo.recipe import RecipeSpec, all_recipes
+from zoo.selection import parse_methods
 
 
 @dataclass(frozen=True)

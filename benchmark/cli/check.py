@@ -14,8 +14,9 @@ from benchmark.tasks.check import check_task
 from zoo.conformance import check, problem_of
 from zoo.encoder import Runtime
 from zoo.hardware import make_runtime
-from zoo.recipe import RecipeSpec, all_recipes, parse_methods
+from zoo.recipe import RecipeSpec, all_recipes
 from zoo.registry import METHODS
+from zoo.selection import parse_methods
 
 
 @click.command("check")

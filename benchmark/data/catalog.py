@@ -10,7 +10,7 @@ from typing import Any
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import sha256_json
-from zoo.recipe import read_yaml
+from zoo.yaml_files import read_yaml
 
 SETS = Path(__file__).with_name("sets")
 POCKET = Path(__file__).with_name("pocket")

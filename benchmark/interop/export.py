@@ -16,7 +16,8 @@ from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
 from benchmark.records.remote import fetch_encoder
 from zoo.errors import MissingError, UsageError, ZooError
-from zoo.recipe import all_recipes, split_overrides
+from zoo.recipe import all_recipes
+from zoo.selection import split_overrides
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from benchmark.tasks.suites import all_suites
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import well_formed
 from zoo.paths import resource_folder
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build
+from zoo.yaml_files import read_yaml
 
 _PLACE = re.compile(r"section|table|figure|abstract|title|appendi", re.IGNORECASE)
 _CELL = ("paper", "table", "row", "backbone", "setting", "metric")  # what names a printed row; the last three may lack

@@ -15,8 +15,8 @@ from benchmark.records.record import Record, plain
 from benchmark.tasks import plain_name
 from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError, did_you_mean, said
-from zoo.recipe import separated
 from zoo.registry import Registered, Registry
+from zoo.selection import separated
 
 Output = Literal["markdown", "terminal", "html", "latex", "frame", "csv", "page", "details", "cost"]
 """A form of a table; `cost` is the second table of the Markdown file, `details` what the page says beside its columns.

@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from zoo.recipe import SOURCES, all_recipes, split_overrides
+from zoo.recipe import SOURCES, all_recipes
+from zoo.selection import split_overrides
 
 if TYPE_CHECKING:
     from benchmark.leaderboard.rows import About, Row

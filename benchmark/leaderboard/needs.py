@@ -19,7 +19,8 @@ from benchmark.tasks.suites import Suite, choose_tasks, merged, suites_named
 from zoo.engine.named import DEFAULT_BACKBONE, named_folder
 from zoo.errors import CorruptError, MissingError
 from zoo.formats.word_vectors import find_word_vectors
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 from zoo.srl.spacy_labeller import make_labeller
 
 

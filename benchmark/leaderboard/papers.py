@@ -12,7 +12,8 @@ from benchmark.leaderboard.published import PublishedRow, published
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import well_formed
 from zoo.paths import resource_folder
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build
+from zoo.yaml_files import read_yaml
 
 _EVALUATIONS = 20  # per training, where a figure shows its course and the corpus is smaller than the papers' million
 _BATCH, _EVERY = 64, 125  # batch size and evaluation interval (steps) of the papers' trainings

@@ -14,7 +14,8 @@ from benchmark.tasks.suites import Suite
 from zoo.errors import UsageError
 from zoo.files import well_formed
 from zoo.paths import resource_folder
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build
+from zoo.yaml_files import read_yaml
 
 FILE = "published.yaml"
 AVERAGE = "Avg"

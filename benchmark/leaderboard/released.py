@@ -16,7 +16,8 @@ from benchmark.tasks.suites import merged, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import well_formed
 from zoo.paths import is_dir, resource_folder, user_path
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build
+from zoo.yaml_files import read_yaml
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from zoo.recipe import SOURCES, parts_of
+from zoo.recipe import SOURCES
+from zoo.selection import parts_of
 
 _ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of a path that cannot be a hub id
 _CACHED = re.compile(r"models--.+?--(.+)")  # the name of a model's folder in the hub's cache

@@ -29,7 +29,7 @@ from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.relatedness import RegressorData
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
 from zoo.paths import place_of
-from zoo.recipe import with_model
+from zoo.selection import with_model
 
 Split = Literal["all", "train", "dev", "test"]
 Ranks = NDArray[np.float64]

@@ -10,7 +10,8 @@ from benchmark.run.plan import ResolvedMethod, resolve_methods
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Start
 from zoo.errors import UsageError
-from zoo.recipe import OVERRIDE, RecipeSpec, parse_yaml
+from zoo.recipe import OVERRIDE, RecipeSpec
+from zoo.yaml_files import parse_yaml
 
 
 def controls_for(

@@ -33,7 +33,8 @@ from zoo.errors import ContractError, UsageError, ZooError, said
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

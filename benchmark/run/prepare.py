@@ -19,7 +19,8 @@ from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
 from zoo.hardware import make_runtime
 from zoo.progress import Progress
-from zoo.recipe import all_recipes, parse_methods, tuned_recipes
+from zoo.recipe import all_recipes, tuned_recipes
+from zoo.selection import parse_methods
 
 
 @dataclass

@@ -12,7 +12,9 @@ from benchmark.records.remote import mirrored
 from benchmark.run.options import NamedRunFile, RunOptions, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_address, is_file, resource_folder, user_path
-from zoo.recipe import all_recipes, build, parts_of, read_yaml
+from zoo.recipe import all_recipes, build
+from zoo.selection import parts_of
+from zoo.yaml_files import read_yaml
 
 # Given as a list of names or as one text with commas.
 _LISTS = ("methods", "suites", "tasks", "label", "tracker")

@@ -11,7 +11,9 @@ from pathlib import Path
 from benchmark.tasks import MTEB, TASKS, TaskRow, plain_name
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder, user_path
-from zoo.recipe import build, match_names, read_yaml, separated
+from zoo.recipe import build
+from zoo.selection import match_names, separated
+from zoo.yaml_files import read_yaml
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,8 @@ from zoo.hardware import environment, make_runtime
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
 from zoo.progress import clock, print_safe
-from zoo.recipe import build, read_yaml
+from zoo.recipe import build
+from zoo.yaml_files import read_yaml
 
 
 class SearchOptions(TypedDict):

@@ -17,7 +17,8 @@ from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 # Beside the packages, so that an installed project has it only where the tests stand in a clone.
 sys.path.append(str(Path(__file__).resolve().parents[2]))

@@ -30,8 +30,8 @@ def _cases(folder: Path, rows: int) -> Iterator[tuple[str, Callable[[], Any]]]:
     from benchmark.records.folder import Records
     from zoo.files import read_json
     from zoo.formats import text_vectors, word_vectors
-    from zoo.recipe import read_yaml
     from zoo.srl.views import read_views
+    from zoo.yaml_files import read_yaml
 
     nowhere = DataSource(None, hub=False)
 

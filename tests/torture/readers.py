@@ -225,7 +225,9 @@ def _yaml() -> Iterator[Reader]:
     from benchmark.tasks import suites
     from benchmark.template_search.search import read_lists
     from zoo.pretraining.recipe import read_pretrain_recipe
-    from zoo.recipe import all_recipes, parse_methods, read_recipe, read_yaml
+    from zoo.recipe import all_recipes, read_recipe
+    from zoo.selection import parse_methods
+    from zoo.yaml_files import read_yaml
 
     recipes = all_recipes()
 

@@ -9,7 +9,8 @@ import pytest
 from transformers import AutoModel
 
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes, split_overrides
+from zoo.recipe import all_recipes
+from zoo.selection import split_overrides
 
 
 def parameters(name: str, **changes: Any) -> int:

@@ -13,7 +13,9 @@ from typing import Any, Literal
 import pytest
 
 from zoo.errors import UsageError
-from zoo.recipe import all_recipes, build, parse_methods, parse_yaml, read_recipe, read_yaml
+from zoo.recipe import all_recipes, build, read_recipe
+from zoo.selection import parse_methods
+from zoo.yaml_files import parse_yaml, read_yaml
 
 RECIPES = all_recipes()
 LONG = "9" * 20_000

@@ -21,8 +21,9 @@ from zoo.identity import method_identity
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
-from zoo.recipe import added, added_at_default, all_recipes, build, parse_methods, portable_recipe
+from zoo.recipe import added, added_at_default, all_recipes, build, portable_recipe
 from zoo.registry import METHODS
+from zoo.selection import parse_methods
 
 if TYPE_CHECKING:
     from zoo.engine.backbone import Backbone

@@ -11,7 +11,9 @@ from typing import Literal
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder
 from zoo.pretraining.starts import StartRecipe
-from zoo.recipe import build, read_yaml, split_overrides
+from zoo.recipe import build
+from zoo.selection import split_overrides
+from zoo.yaml_files import read_yaml
 
 TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
 """Values of `tokenizer` for a tokenizer that is trained on the text."""

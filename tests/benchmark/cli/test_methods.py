@@ -11,8 +11,9 @@ from fakes import Cli
 
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
-from zoo.recipe import all_recipes, build, parse_yaml
+from zoo.recipe import all_recipes, build
 from zoo.registry import METHODS
+from zoo.yaml_files import parse_yaml
 
 
 @pytest.mark.slow

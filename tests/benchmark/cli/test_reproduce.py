@@ -19,7 +19,8 @@ from zoo.engine.named import named_folder
 from zoo.errors import UsageError
 from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.pretrained import Pretrained
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,8 @@ from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.write import markdown
 from benchmark.tasks.suites import suite
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 
 def recorded(name: str, without: str = "", **changes: Any) -> Any:

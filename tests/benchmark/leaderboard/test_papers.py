@@ -18,7 +18,8 @@ from benchmark.leaderboard.papers import PaperOptions, _read, all_items, argumen
 from benchmark.leaderboard.published import published
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import UsageError
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 ROOT = Path(__file__).parents[3]
 ITEMS = all_items()

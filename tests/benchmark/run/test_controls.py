@@ -15,8 +15,9 @@ from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan
 from zoo.encoder import Start
 from zoo.progress import Progress
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
 from zoo.registry import METHODS
+from zoo.selection import parse_methods
 
 SENTENCES = "pocket-pairs,pocket-phrases"
 

@@ -16,7 +16,8 @@ from zoo.engine.batching import EncodingStats, encode_table
 from zoo.errors import UsageError
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.base import BackboneEncoder
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,8 @@ from ten_steps import cls_vectors, losses_beside
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
 from zoo.methods.rankcse import RankCSE, disagreement, list_mle, list_net
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 GOLDEN = {
     "mixcse": {"version": 1, "values": [-0.7129, 0.5679, -0.1223, 1.0, 0.3934, -0.0513, 0.1506, 1.0]},

@@ -17,7 +17,8 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
 from zoo.errors import UsageError
 from zoo.methods.moco import MoCo, MoCoObjective
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 from zoo.training.loop import train
 
 GOLDEN = {"moco": {"version": 1, "values": [-0.7209, 0.5666, -0.1059, 1.0, 0.3627, -0.041, 0.143, 1.0]}}

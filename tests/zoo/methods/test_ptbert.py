@@ -15,7 +15,8 @@ from torch import nn
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
 from zoo.methods.ptbert import PseudoTokenAttention, PTBert, PTBertObjective
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 from zoo.training.momentum import Queue, momentum_update
 
 GOLDEN = {"ptbert": {"version": 1, "values": [-0.6396, 0.5059, -0.051, 1.0, 0.3296, -0.0375, 0.1852, 1.0]}}

@@ -12,7 +12,8 @@ from tokenizers import ByteLevelBPETokenizer, SentencePieceUnigramTokenizer, pro
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
 
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
+from zoo.selection import parse_methods
 
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 TEXTS = ["A dog runs", "'s dog", "It ended .", "(no) dog", '"A dog"', "Is it ?", "", "...", "A dog <mask> runs"]

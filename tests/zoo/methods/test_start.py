@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes, parse_methods
+from zoo.recipe import all_recipes
 from zoo.registry import METHODS
+from zoo.selection import parse_methods
 
 TEXTS = ["A small dog runs.", "Why does bread rise?", "rain"]
 # Recipes whose encoder, before it is fitted, gives the vectors that training starts from: no head is left at test.

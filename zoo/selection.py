@@ -1,0 +1,163 @@
+"""What a list of methods names: recipes, globs, files and models, with the settings that are typed behind a name."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+import typing
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+from zoo.errors import UsageError, did_you_mean
+from zoo.model_names import model_folder, model_named
+from zoo.recipe import OVERRIDE, RecipeSpec, read_recipe
+from zoo.registry import METHODS
+from zoo.yaml_files import one_line, parse_yaml
+
+_OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")
+_COMMA = re.compile(r",(?![^\[]*\])")  # a comma inside [a, b] belongs to one value
+_QUOTED = re.compile(r"""(?<==)("(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=\s*(?:[,:]|$))""")  # as does all inside quotes
+
+
+def _split(separator: re.Pattern[str], text: str) -> list[str]:
+    """Split a text where a separator stands outside of quoted values."""
+    plain = _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), text)
+    ends = [0, *(place for found in separator.finditer(plain) for place in found.span()), len(text)]
+    return [text[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True)]
+
+
+def parts_of(item: str) -> tuple[str, list[tuple[str, str]]]:
+    """Split `name:key=value:key=value` into the name and the (key, value) pairs, values as unparsed text."""
+    name, *pairs = _split(_OVERRIDE, item)
+    return name, [(key, value) for key, _, value in (pair.partition("=") for pair in pairs)]
+
+
+def split_overrides(item: str, where: str) -> tuple[str, dict[str, Any]]:
+    """Split `name:key=value:key=value` into the name and its overrides; raises UsageError for a key set twice."""
+    name, pairs = parts_of(item)
+    overrides: dict[str, object] = {}
+    for key, value in pairs:
+        if key in overrides:
+            raise UsageError(f"{where}: {one_line(item)}: {key!r:.100} is set twice.")
+        try:
+            overrides[key] = parse_yaml(value, f"{where} {one_line(item)}")
+        except UsageError as error:
+            raise UsageError(
+                f'{error} A text with such signs needs quotes: {key[:100]}="{one_line(value)}".'
+            ) from error
+    return name, overrides
+
+
+def _check_settings(name: str, recipes: Mapping[str, RecipeSpec]) -> None:
+    """Raise UsageError for NAME:TEXT where TEXT is not a setting, as in a row name that a table has shortened."""
+    base, colon, rest = name.partition(":")
+    if colon and name not in recipes and base in recipes:
+        if "=" in rest:
+            right = rest.partition("=")[0].strip().replace("-", "_")
+            raise UsageError(f"unknown method {name!r:.200}: {rest!r:.200} is no setting; did you mean {right}=?")
+        raise UsageError(
+            f"unknown method {name!r:.200}: {rest!r:.200} is no setting; settings are key=value, as in"
+            f" {base}:key=value. Tables print of a model only the last part of its folder or hub id; here all of it is"
+            " needed, as in pretrained:model=FOLDER_OR_HUB_ID."
+        )
+
+
+def with_model(item: str, recipes: Collection[str]) -> str:
+    """Return `pretrained:model=...` for a folder or hub id in the place of a name; a folder by its absolute path."""
+    name, pairs = parts_of(item)
+    if name == "pretrained":
+        pairs = [(key, model_folder(value.strip("'\"")) or value if key == "model" else value) for key, value in pairs]
+    elif (model := model_named(name, recipes)) is not None:
+        name, pairs = "pretrained", [("model", model), *pairs]
+    else:
+        return item
+    return ":".join([name, *(f"{key}={value}" for key, value in pairs)])
+
+
+def _rows(spec: RecipeSpec, item: str, overrides: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the settings and their values of each row of `name:key=[a,b]`: one a value, unless the key is a list."""
+    name, pairs = parts_of(item)
+    several = [key for key, value in overrides.items() if isinstance(value, list) and value and not _lists(spec, key)]
+    if not several:
+        yield item[len(name) :], overrides
+        return
+    for values in itertools.product(*(overrides[key] for key in several)):
+        chosen = dict(zip(several, values, strict=True))
+        texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in chosen.items()}
+        yield "".join(f":{key}={texts.get(key, text)}" for key, text in pairs), {**overrides, **chosen}
+
+
+def _lists(spec: RecipeSpec, key: str) -> bool:
+    """Return whether a key of the method is a list itself, or no key at all."""
+    hint: Any = typing.get_type_hints(METHODS.get(spec.method).Recipe).get(key, tuple)
+    return tuple in (hint, get_origin(hint), *map(get_origin, get_args(hint)))
+
+
+def parse_methods(text: str, recipes: Mapping[str, RecipeSpec]) -> list[RecipeSpec]:
+    """Read a `--methods` value: comma-separated recipe names, globs, `.yaml` files, `name:key=value` overrides.
+
+    `name:key=[a,b]` is a row of each value. A model is named by its folder (./FOLDER) or hub id (OWNER/NAME), which
+    stand for pretrained:model=... Raises UsageError for an unknown name (with suggestions), an empty glob or a method
+    named twice.
+    """
+    chosen: dict[str, RecipeSpec] = {}
+    for item in (part.strip() for part in _split(_COMMA, text)):
+        if not item:
+            continue
+        is_file_of_recipe = parts_of(item)[0].endswith((".yaml", ".yml"))
+        item = item if is_file_of_recipe else with_model(item, recipes)
+        name, overrides = split_overrides(item, "--methods")
+        if is_file_of_recipe:
+            specs = [read_recipe(Path(name))]
+        else:
+            _check_settings(name, recipes)
+            specs = match_names(name, recipes, "method")
+        rows = [(spec, *row) for spec in specs for row in _rows(spec, item, overrides)]
+        for spec, settings, overrides in rows:
+            label = spec.name + re.sub(r"\s*[\r\n]\s*", " ", settings)  # it is printed on one line
+            if label in chosen:
+                raise UsageError(f"--methods: {label!r:.300} is named twice.")
+            parameters = {**spec.parameters, **overrides}
+            stated_by = {**spec.stated_by, **dict.fromkeys(overrides, OVERRIDE)}
+            chosen[label] = dataclasses.replace(spec, name=label, parameters=parameters, stated_by=stated_by)
+    if not chosen:
+        raise UsageError("--methods names no method; see `zoo-bench methods`.")
+    return list(chosen.values())
+
+
+S = TypeVar("S")
+
+
+def separated(text: str, known: Collection[str]) -> str:
+    """Return " Separate names by commas: a,b." for known names with other signs between them, else an empty string."""
+    parts = [part for part in re.split(r"[;|+\s]+", text.lower()) if part]
+    several = len(parts) > 1 and {name.lower() for name in known}.issuperset(parts)
+    return f" Separate names by commas: {','.join(parts)}." if several else ""
+
+
+def match_names(pattern: str, known: Mapping[str, S], kind: str) -> list[S]:
+    """Return what a name or a glob stands for, ignoring case; raises UsageError with suggestions."""
+    import fnmatch
+
+    lower = pattern.lower()
+    if any(c in pattern for c in "*?["):
+        hits = [value for name, value in known.items() if fnmatch.fnmatchcase(name.lower(), lower)]
+        if not hits:
+            raise UsageError(f"{kind} pattern {pattern!r:.200} matches nothing; known: {', '.join(sorted(known))}.")
+        return hits
+    exact = [value for name, value in known.items() if name.lower() == lower]
+    if not exact:
+        hint = separated(pattern, known) or did_you_mean(pattern[:200], known)
+        base = re.split(r"[\s=]", lower)[0]
+        if kind == "method" and "=" in lower and base in known:
+            hint = f" Settings follow a colon, as in {base}:key=value."
+        if kind == "method" and pattern.endswith(".py"):
+            hint = f" Name the file with --plugin {pattern:.200}, and here the method that it registers."
+        if kind == "method" and lower == "all":
+            hint = " A glob stands for several, as in 'simcse*'; '*' is all of them."
+        elif kind == "method" and not hint:
+            hint = f" A model of the hub has its owner before it, as sentence-transformers/{pattern:.80}."
+        raise UsageError(f"unknown {kind} {pattern!r:.200}.{hint} `zoo-bench {kind}s` lists them all.")
+    return exact
