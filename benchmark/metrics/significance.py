@@ -24,6 +24,7 @@ POWER = 0.8  # the share of repetitions in which `detectable` differences are si
 MOST_SEEDS = 100  # that anybody is told to train
 
 _EQUAL = 1e-11  # the difference that rounding of doubles can leave between equal scores x100
+_FAR_APART = 1e30  # the ratio of a lead without any noise; quantiles of infinite ones are not numbers
 _FAR = LEVEL / 20  # the error of leaving out methods that are far below another, part of LEVEL
 _FLOOR_ROWS = 5  # methods with several seeds: the median of fewer says little
 _BALANCE = 0.99  # the quantile of a lead by itself in whose multiples leads are compared with one another
@@ -231,7 +232,8 @@ def not_told_apart(one: Sample, seed: int = 0, only: Collection[int] | None = No
         scale = of_pairs * stdtrit(one.pairs_df, level) + of_seeds * own + of_seeds[i] * own[i]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = lead * np.sqrt(of_pairs + of_seeds + of_seeds[i]) / scale
-        return np.where(np.abs(lead) < _EQUAL, 0.0, np.where(scale > 0, ratio, np.copysign(np.inf, lead)))
+        without_noise = np.copysign(_FAR_APART, lead)
+        return np.where(np.abs(lead) < _EQUAL, 0.0, np.where(scale > 0, ratio, without_noise))
 
     generator = np.random.default_rng([seed, methods])
     noise = one.drawn - one.drawn.mean(axis=1, keepdims=True)

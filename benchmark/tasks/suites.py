@@ -44,7 +44,16 @@ class Suite:
         title = f"{', '.join(kept.values())} (of {self.title})"
         columns = tuple(kept.values())
         average = f"Avg. of {', '.join(columns)}" if len(columns) < 4 else f"Avg. of {len(columns)}"
-        return replace(self, title=title, tasks=tuple(kept), columns=columns, means=means, average_title=average)
+        several = self.average and len(columns) > 1
+        return replace(
+            self,
+            title=title,
+            tasks=tuple(kept),
+            columns=columns,
+            means=means,
+            average=several,
+            average_title=average,
+        )
 
 
 def all_suites() -> dict[str, Suite]:

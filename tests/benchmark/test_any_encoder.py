@@ -178,7 +178,7 @@ def test_only_the_tasks_that_were_asked_for_have_columns(data_dir: Path) -> None
     for shown in (str(one), one._repr_html_()):
         assert "n/a" not in shown and "Avg." not in shown and "STS-B (of STS12-16" in shown
     two = benchmark.evaluate(lengths, **{**asked, "tasks": ["STS-B", "SICK-R"]})
-    assert two.to_frame().columns.tolist() == ["STS-B", "SICK-R", "Seeds", "Conditions"]
+    assert two.to_frame().columns.tolist() == ["STS-B", "SICK-R", "Avg.", "Seeds", "Conditions"]
     whole = benchmark.evaluate(lengths, **{**WORDS, "tasks": "pocket"})
     assert "Avg." in whole.to_frame().columns and "Avg." in str(whole)
 

@@ -282,7 +282,7 @@ def _vectors(folder: Path, out: Path, model: Path) -> Kind:
 
         os.environ["ZOO_BENCH_CACHE"] = str(place)
         vectors = np.random.default_rng(0).normal(size=(50, 8)).astype(np.float32)
-        EmbeddingCache().entry("key", "code", None, "cpu").add(texts, vectors, np.arange(50) != 3, {"rank": 2})
+        EmbeddingCache().entry("key", None, "cpu").add(texts, vectors, np.arange(50) != 3, {"rank": 2})
 
     ended = forked(write, folder / "logs")
     assert ended.code == 0, ended.err
@@ -291,7 +291,7 @@ def _vectors(folder: Path, out: Path, model: Path) -> Kind:
         from benchmark.run.cache import EmbeddingCache
 
         os.environ["ZOO_BENCH_CACHE"] = str(place)
-        found = EmbeddingCache(say=lambda text: None).entry("key", "code", None, "cpu").find(texts)
+        found = EmbeddingCache(say=lambda text: None).entry("key", None, "cpu").find(texts)
         return None if found is None else (found.vectors, found.covered, found.known, found.facts)
 
     def unknown(wanted: Any, found: Any) -> bool:

@@ -103,7 +103,7 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
     return {
         "run": Work(lambda out: command(*training_run(model, out), checkpoint_steps=1), results_of),
         "pretrain": Work(pretraining, weights),
-        "pack": Work(lambda out: command("pack", out), packed, kept),
+        "pack": Work(lambda out: command("pack", "--results", out), packed, kept),
         "leaderboard": Work(lambda out: command("leaderboard", "--results", out), tables, kept),
     }
 

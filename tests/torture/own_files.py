@@ -100,7 +100,7 @@ def _small(folder: Path) -> Iterator[Reader]:
     place = folder / "kept" / "cache"
     os.environ["ZOO_BENCH_CACHE"] = str(place)
     texts = [f"text {i}" for i in range(6)]
-    EmbeddingCache().entry("key", "code", None, "cpu").add(
+    EmbeddingCache().entry("key", None, "cpu").add(
         texts, np.ones((6, 4), np.float32), np.ones(6, np.bool_), {"rank": 2}
     )
     segment = next(path for path in place.rglob("*") if path.is_file())
@@ -111,7 +111,7 @@ def _small(folder: Path) -> Iterator[Reader]:
         for left in segment.parent.iterdir():
             left.unlink()
         shutil.copyfile(path, segment)
-        return EmbeddingCache(say=lambda text: None).entry("key", "code", None, "cpu").find(texts)
+        return EmbeddingCache(say=lambda text: None).entry("key", None, "cpu").find(texts)
 
     yield Reader("embedding cache", "segment.safetensors", good, cached)
 

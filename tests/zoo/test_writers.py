@@ -22,7 +22,6 @@ REASONS = {
     "zoo/srl/views.py": "inside atomic_path, with a sum in its first line",
     "zoo/hardware.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
-    "benchmark/records/index.py": "inside atomic_path, with its sum beside it",
     "benchmark/records/mirror.py": "inside atomic_path; the record or the state of the mirror holds its sum",
     "benchmark/run/executors.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",

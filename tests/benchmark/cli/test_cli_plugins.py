@@ -70,7 +70,7 @@ def test_check_works_on_a_plugin(cli: Cli, tmp_path: Path) -> None:
         (METHOD.format(name="half") + "\n1 / 0\n", 9, "ZeroDivisionError"),
         ("import json\n\njson.loads('{')", 3, "JSONDecodeError"),
     ],
-    ids=["raises", "import", "syntax", "after registering", "in a library", "exits"],
+    ids=["raises", "import", "syntax", "after registering", "in a library"],
 )
 def test_a_broken_plugin_is_an_error_with_its_line(
     content: str, line: int, reason: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

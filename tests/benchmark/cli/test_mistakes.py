@@ -106,7 +106,6 @@ MISTAKES = [
     ("run --methods cls --corpus wikki", 1, "Did you mean 'wiki'?"),
     ("run --methods cls --corpus a-folder", 1, "it is a folder and none of books, pocket-text, wiki"),
     ("run --methods cls --pairs missing.tsv", 1, "it is no file and none of nli"),
-    ("run --methods sbert --pairs two-columns.tsv --tasks pocket-words", 1, "expected premise, hypothesis and one of"),
     ("run --methods simcse --corpus empty.txt --tasks pocket-words", 2, "one sentence per line"),
     ("run --methods simcse --corpus binary.txt --tasks pocket-words", 1, "binary.txt:1: byte 0xff is not utf-8"),
     ("run --methods cls --data nowhere", 2, "check --data or ZOO_BENCH_DATA"),
@@ -180,7 +179,6 @@ MISTAKES = [
     ("pretrain zoo-mini:stepz=3 --out out", 2, "Did you mean 'steps'"),
     ("pack --results nowhere", 1, "name a results folder with --results"),
     ("pack --results a-file", 2, "give a results folder"),
-    ("pack --results kept --methods nowhere", 1, "It has other records, of bad, good."),
     ("search-templates --dev nowhere", 2, "`zoo-bench tasks` lists them all"),
 ]
 

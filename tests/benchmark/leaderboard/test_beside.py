@@ -83,10 +83,8 @@ def test_rows_of_several_suites_are_told_apart(tmp_path: Path) -> None:
         "finetune": "60.00",
     }
     written(tmp_path, "max", ["SemEval2013-5a"], main=0.5)
-    (ours,) = next(
-        row for row in printed_beside(item("burt-table3"), PaperOptions(results=tmp_path)) if row.name == "BERT_MAX"
-    ).ours
-    assert set(ours.values.values()) == {"n/a"}, "measured, but nothing of this row"
+    rows = printed_beside(item("burt-table3"), PaperOptions(results=tmp_path))
+    assert not next(row for row in rows if row.name == "BERT_MAX").ours, "measured, but nothing of this row"
 
 
 def test_trials_are_shown_as_trials(tmp_path: Path) -> None:

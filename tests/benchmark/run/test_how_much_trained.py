@@ -77,7 +77,7 @@ def test_a_recipe_that_reads_the_tasks_reads_no_other_corpus(cli: Cli, tiny_bert
     neighbours = "static-contrastive-neighbours"
     line = ("--corpus", "target", "--results", tmp_path / "n", "--allow-missing")
     answer = cli("run", "--methods", neighbours, *FEW, *line)
-    assert answer.code == 0 and "the texts of the tasks (--corpus target) have no order" in answer.out
+    assert answer.code == 0 and "the texts of the tasks (--corpus target) have no order" in answer.err
 
 
 def test_texts_are_distinct_and_drawn_by_a_fixed_seed() -> None:
