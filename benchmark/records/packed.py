@@ -59,6 +59,7 @@ class Packed:
         self._numbers: dict[str, list[int]] = defaultdict(list)
         for number, key in enumerate(keys):
             self._numbers[key].append(number)
+        self._groups: list[set[str]] | None = None  # the tasks in each group of rows of the pair scores
         self._parsed: dict[int, Record | CorruptError] = {}
         self._pairs: dict[str, dict[tuple[str, str], PairScores]] = {}
 
@@ -86,13 +87,18 @@ class Packed:
 
     def rows(self, task: str) -> pa.Table | None:
         """Return the rows of a task's pair scores, or None where there are none; raises CorruptError."""
+        import pyarrow.compute as pc
         import pyarrow.parquet as pq
 
         if not self.pairs_path.is_file():
             return None
-        with _whole(self.pairs_path):
-            found = pq.read_table(self.pairs_path, filters=[("task", "==", task)], page_checksum_verification=True)
-            return found if len(found) else None
+        # No filter: it would skip groups of rows by the footer's statistics, which have no checksum.
+        with _whole(self.pairs_path), pq.ParquetFile(self.pairs_path, page_checksum_verification=True) as file:
+            if self._groups is None:
+                groups = [file.read_row_group(i, columns=["task"])["task"] for i in range(file.num_row_groups)]
+                self._groups = [set(tasks.unique().to_pylist()) for tasks in groups]
+            mine = [i for i, tasks in enumerate(self._groups) if task in tasks]
+            return file.read_row_groups(mine).filter(pc.field("task") == task) if mine else None
 
     def pairs(self, task: str) -> Mapping[tuple[str, str], PairScores]:
         """Return predicted and gold scores of a task's rows, by method and key; raises CorruptError."""

@@ -65,6 +65,9 @@ def module_folders(folder: Path) -> list[Path]:
         parts = [folder / module["path"] for module in read_json(listed)]
     except (TypeError, KeyError) as error:
         raise CorruptError(f"{listed} does not list the modules of a sentence-transformers model.") from error
+    for part in parts:  # what is elsewhere is not part of the folder's identity
+        if not part.resolve().is_relative_to(folder.resolve()):
+            raise UsageError(f"{listed}: the module {part} is outside its folder; copy it there.")
     routes = [
         part / route
         for part in parts
