@@ -300,7 +300,8 @@ def parse_record(content: bytes | str, where: str) -> Record:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise CorruptError(f"{where} is not valid JSON ({error}).") from error
     if said is None and isinstance(record, dict) and record.get("schema") == SCHEMA_VERSION:
-        whole = record.keys() <= Record.__annotations__.keys()  # the name of its sum may be what is damaged
+        # The name of its sum may be what is damaged. Earlier versions wrote sketches of vectors.
+        whole = record.keys() <= {*Record.__annotations__, "sketch"}
     if not whole:
         raise CorruptError(f"{where} is damaged or was changed: its sha256 is not the one it was written with.")
     assert check_record(record, where)
