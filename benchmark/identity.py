@@ -128,4 +128,5 @@ def vectors_digest(encode: Callable[[Sequence[str]], object], texts: Sequence[st
     width = vectors.shape[1]
     signs = np.unpackbits(np.frombuffer(hashlib.shake_256(b"zoo-bench").digest(width // 8 + 1), np.uint8))[:width]
     sums = vectors @ (1.0 - 2.0 * signs) / (np.linalg.norm(vectors, axis=1).mean() or 1.0)
-    return sha256_json({"shape": list(vectors.shape), "values": np.round(np.nan_to_num(sums), 3).tolist()})
+    values = [one if np.isfinite(one) else str(one) for one in np.round(sums, 3).tolist()]  # measuring refuses NaN
+    return sha256_json({"shape": list(vectors.shape), "values": values})

@@ -174,12 +174,13 @@ class Registry(Generic[T]):
     @contextmanager
     def rollback(self) -> Iterator[None]:
         """Undo the registrations made inside the block when it raises."""
-        before = dict(self._entries)
+        before, ended = dict(self._entries), False
         try:
             yield
-        except BaseException:  # also KeyboardInterrupt and SystemExit
-            self._entries = before
-            raise
+            ended = True
+        finally:
+            if not ended:
+                self._entries = before
 
     def mark_broken(self, name: str, reason: str) -> None:
         """Remember a plugin that could not be loaded."""

@@ -158,7 +158,6 @@ class TrainingPart(TypedDict, total=False):
     peak_from_mb: float | None
     paper_updates: int | None  # of the published training of the recipe; None: not stated
     cosine_to_start: float | None  # mean over fixed sentences, of the vectors after and before the fit
-    processes: int  # the number of processes that shared the batches; absent: one
     overlap: OverlapPart
 
 
@@ -202,9 +201,6 @@ class CodePart(TypedDict):
     """The commit of the source checkout that made the score; None: an installed package."""
 
     commit: str | None
-    digest: NotRequired[str]
-    scorer: NotRequired[str]
-    scorers: NotRequired[dict[str, bool]]
 
 
 class RunFilePart(TypedDict):
