@@ -18,6 +18,7 @@ from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import Pooler
+from zoo.recipe import added
 from zoo.registry import register_method
 from zoo.training.augment import generator
 from zoo.training.settings import TrainSettings
@@ -35,10 +36,11 @@ class SentenceCropsRecipe(ContrastiveRecipe):
     warmup: float = 0.1  # share of the steps of an epoch, then linearly to 0
     train_max_length: int = 512
     eval_every: int = 125
+    max_grad_norm: float | None = added(1.0)  # None, as in the code: not clipped
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "sentences")
+        check_positive(self, "sentences", "max_grad_norm")
         if self.window < self.sentences + (1 if self.overlap else self.sentences):
             raise ValueError(f"a window of {self.window} sentences has no two blocks of {self.sentences}")
         if not 0 <= self.warmup <= 1:
@@ -100,7 +102,12 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
         """Return the recipe's optimisation settings; a row is a window, of which two blocks are read."""
         recipe = self.recipe
         steps = math.ceil(self.rows / (recipe.batch_size * recipe.accumulate))
-        return replace(super().settings(), warmup_steps=int(steps * recipe.warmup), units_per_row=2 * recipe.sentences)
+        return replace(
+            super().settings(),
+            warmup_steps=int(steps * recipe.warmup),
+            units_per_row=2 * recipe.sentences,
+            max_grad_norm=recipe.max_grad_norm or math.inf,
+        )
 
     def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
         """A batch is ids and mask (n, 2, longest) of two blocks of each window; raises TrainingError without one."""

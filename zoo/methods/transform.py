@@ -74,6 +74,12 @@ def base_of(recipe: TransformRecipe) -> tuple[str, type[Encoder], Any]:
 TransformRecipeT = TypeVar("TransformRecipeT", bound=TransformRecipe, default=Any)
 
 
+def _not_zero(vectors: Vectors) -> Vectors:
+    """Return the vectors that are not zero: the zero vector stands for a text without a known word."""
+    known = vectors.any(axis=1)
+    return vectors if known.all() else vectors[known]
+
+
 class Transform(Encoder[TransformRecipeT]):
     """A map of another encoder's vectors, learned without labels; subclasses define it."""
 
@@ -149,8 +155,11 @@ class Transform(Encoder[TransformRecipeT]):
         return {**sources, "base": {"method": method, **base}}
 
     def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the mapped vectors (n, dim) float32."""
-        return self.transform(self.base.encode(texts))
+        """Return the mapped vectors (n, dim) float32; a zero vector of the base (no known word) stays one."""
+        vectors = self.base.encode(texts)
+        mapped = self.transform(vectors)
+        mapped[~vectors.any(axis=1)] = 0
+        return mapped
 
     def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Return for each text (n,) whether the base covers it."""
@@ -172,7 +181,7 @@ class Transform(Encoder[TransformRecipeT]):
             raise TrainingError(f"no pair of {corpus.name} is labelled as NLI; {what} needs --pairs nli.")
         # log_values reports one training: the base's if it is trained.
         own_run = replace(run, log_values=None) if report.fitted else run
-        learned = self.learn(self.base.encode(corpus.sentences), own_run)
+        learned = self.learn(_not_zero(self.base.encode(corpus.sentences)), own_run)
         if not report.fitted:
             return learned
         facts = {**report.facts, **learned.facts}
@@ -188,7 +197,7 @@ class Transform(Encoder[TransformRecipeT]):
             return self
         fitted = copy.copy(self)
         fitted.base = self.base.adapt(texts)
-        fitted.learn(fitted.base.encode(texts), Run(seed=self.seed))
+        fitted.learn(_not_zero(fitted.base.encode(texts)), Run(seed=self.seed))
         return fitted
 
     def save(self, folder: Path) -> None:

@@ -36,13 +36,18 @@ def texts_of_first_row(encoder: Any, sentences: list[str]) -> list[str]:
 
 
 def losses_beside(
-    encoder: Any, corpus: Corpus, port: Callable[..., torch.Tensor], *, rates: dict[str, float] | None = None
+    encoder: Any,
+    corpus: Corpus,
+    port: Callable[..., torch.Tensor],
+    *,
+    rates: dict[str, float] | None = None,
+    most_norm: float = 1.0,
 ) -> tuple[list[float], list[float]]:
     """Return the losses of ten steps of the encoder, and those of `port(objective, *batch)`, a copy of its weights.
 
     Dropout is off in both, so that nothing is drawn. The port is trained by PyTorch's AdamW without decay under the
-    same schedule, its gradients cut to a norm of 1. `rates` has factors of the rate for parameters by a part of their
-    names.
+    same schedule, its gradients cut to a norm of `most_norm`. `rates` has factors of the rate for parameters by a part
+    of their names.
     """
     set_dropout(encoder.backbone.model, 0.0)
     torch.manual_seed(0)
@@ -79,7 +84,7 @@ def losses_beside(
         loss = port(copied, *tensors)
         theirs.append(float(loss.detach()))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_([p for _, p in named], 1.0)
+        torch.nn.utils.clip_grad_norm_([p for _, p in named], most_norm)
         optimizer.step()
         optimizer.zero_grad()
     assert len(ours) == STEPS

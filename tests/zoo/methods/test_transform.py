@@ -253,6 +253,28 @@ def test_a_target_fit_adapts_the_base_too(tiny_bert: Path, pocket_sentences: lis
     )
 
 
+@pytest.mark.parametrize("cls", [Whitening, Flow])
+@pytest.mark.parametrize("fit_on", ["corpus", "target"])
+def test_zero_vectors_are_left_out_of_the_fit_and_stay_zero(cls: type[Any], fit_on: str, tmp_path: Path) -> None:
+    """A text without a known word has no place that a map could move: its cosine stays 0."""
+    draw = np.random.default_rng(0)
+    lines = (f"w{i} " + " ".join(map(str, draw.normal(size=8))) for i in range(30))
+    (tmp_path / "words.txt").write_text("\n".join(lines), encoding="utf-8")
+    base = f"wordvectors:path={tmp_path / 'words.txt'}"
+    known, unknown = [f"w{i} w{i + 1}" for i in range(28)], ["unknown words", "", "others"]
+
+    def fitted(texts: list[str]) -> Any:
+        encoder = cls(cls.Recipe(base=base, fit_on=fit_on), Runtime())
+        encoder.fit(Corpus("words", texts), run=Run(seed=1))
+        return encoder.adapt(texts)
+
+    encoder = fitted([*unknown[:2], *known, unknown[2]])
+    assert encoder.fingerprint() == fitted(known).fingerprint()
+    vectors = encoder.encode([known[0], *unknown])
+    assert vectors[0].any() and not vectors[1:].any()
+    np.testing.assert_allclose(vectors[0], encoder.transform(encoder.base.encode(known[:1]))[0], rtol=1e-5)
+
+
 def test_of_joined_pairs_the_map_is_fitted_on_those_of_nli(
     tiny_bert: Path, pocket_sentences: list[str], pairs: Corpus
 ) -> None:
