@@ -57,6 +57,7 @@ class Measured:
     reason: str | None = None
     pairs: PairScores | None = None
     more: MeasuredPart = field(default_factory=lambda: MeasuredPart())
+    absent: bool = False  # data, weights or a training text is not there: no record is kept
 
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
@@ -64,9 +65,10 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
     if plan.failed is not None:
         return Measured(cell, "failed", plan.failed)
     if plan.missing is not None:
-        return Measured(cell, "n/a", plan.missing)
+        return Measured(cell, "n/a", plan.missing, absent=True)
     if cell.task.data is None:
-        return Measured(cell, "failed" if cell.task.damaged else "n/a", cell.task.reason)
+        damaged = cell.task.damaged
+        return Measured(cell, "failed" if damaged else "n/a", cell.task.reason, absent=not damaged)
     return None
 
 
@@ -155,7 +157,8 @@ class EncoderMeasurement:
         except Interrupted:
             raise
         except Exception as error:  # one method's failure is recorded; the others go on
-            yield from (failed(cell, error) for cell in cells)
+            absent = isinstance(error, MissingError)
+            yield from (dataclasses.replace(failed(cell, error), absent=absent) for cell in cells)
             return
         for cell in cells:
             self._stop.check()

@@ -240,7 +240,7 @@ class Runner:
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, done: Outcome) -> None:
-        if measured.status == "n/a" and measured.cell.task.data is None:  # there is nothing to keep, or to say twice
+        if measured.absent:  # there is nothing to keep, or to say twice
             reason = measured.reason or "?"
             if reason not in [known for _, known in (*self.outcome.missing, *done.missing)]:
                 self.runtime.progress.say(f"n/a: {reason}")

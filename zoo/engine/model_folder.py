@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from zoo.paths import is_file
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from tokenizers import Tokenizer
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
 
 # The files of the transformers library's tokenizers; a BPE vocabulary in two files has vocab.json.
@@ -133,12 +135,30 @@ def check_tokenizer_files(what: str, folder: Path) -> None:
 def check_vocabulary(what: str, folder: Path, tokenizer: PreTrainedTokenizerBase, config: PreTrainedConfig) -> None:
     """Raise CorruptError if the tokenizer has more words than the model has embedding rows, or far fewer.
 
-    Tokens that were added to the vocabulary may lie above the rows, as Gemma's does for images: no text has them.
+    Tokens that were added to the vocabulary may lie above the rows, as Gemma's does for images: they are taken out of
+    the tokenizer, so that a text with their characters has its other tokens. A token of every text or the padding may
+    not.
     """
     rows, words = getattr(config, "vocab_size", None), len(tokenizer)
-    own = words - len(tokenizer.added_tokens_decoder)
-    if isinstance(rows, int) and not (_LEAST_VOCABULARY * rows <= words and own <= rows):
+    if not isinstance(rows, int):
+        return
+    own, used = words - len(tokenizer.added_tokens_decoder), [tokenizer.pad_token_id or 0, *tokenizer("a").input_ids]
+    if not (_LEAST_VOCABULARY * rows <= words and own <= rows and max(used) < rows):
         raise CorruptError(
             f"{what}: the tokenizer in {folder} knows {words:,} tokens, the model has {rows:,} (vocab_size): they do"
             " not belong together."
         )
+    state: Any = tokenizer
+    if getattr(state, "backend_tokenizer", None) is not None:
+        state._tokenizer = tokens_below(state.backend_tokenizer, rows)
+
+
+def tokens_below(tokenizer: Tokenizer, rows: int) -> Tokenizer:
+    """Return a tokenizer without the added tokens whose ids are `rows` or more: no row of a table is theirs."""
+    from tokenizers import Tokenizer
+
+    if all(token < rows for token in tokenizer.get_added_tokens_decoder()):
+        return tokenizer
+    state = json.loads(tokenizer.to_str())
+    state["added_tokens"] = [token for token in state["added_tokens"] if token["id"] < rows]
+    return Tokenizer.from_str(json.dumps(state))

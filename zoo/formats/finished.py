@@ -18,6 +18,7 @@ from zoo.engine.model_folder import (
     check_vocabulary,
     load_pretrained,
     module_folders,
+    tokens_below,
 )
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import clean_text
@@ -74,6 +75,9 @@ def load_finished(
         if not pools:
             raise UsageError(f"{what} pools by no module that `pooling` could change; leave it out.")
         pools[0].pooling_mode = pooling
+    for part in model:
+        if isinstance(part, parts.StaticEmbedding):
+            part.tokenizer = tokens_below(part.tokenizer, part.embedding.num_embeddings)
     for part in transformers:
         limits = [max_length or part.max_seq_length, positions_of(encoder_of(part.auto_model))]
         part.max_seq_length = min(filter(None, limits), default=None)

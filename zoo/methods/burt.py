@@ -115,8 +115,8 @@ class BURT(SBERT[BURTRecipe]):
             elif name == "ptc":
                 found.append(labelled_task("PTC", corpus, PHRASE_LABELS, _PHRASE_PAIRS))
             else:
-                positives = labelled_task("PI", corpus, self.recipe.paraphrases, _PHRASE_PAIRS)
-                everything = labelled_task("PI", corpus, PHRASE_LABELS, _PHRASE_PAIRS)
+                positives = labelled_task("PI", corpus, self.recipe.paraphrases, _PHRASE_PAIRS, several=False)
+                everything = labelled_task("PI", corpus, PHRASE_LABELS, _PHRASE_PAIRS, several=False)
                 assert corpus is not None  # else there are no positives
                 task = paraphrase_identification(positives, everything, corpus, self.recipe.negatives, run.seed)
                 found.append(task)

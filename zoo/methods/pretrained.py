@@ -80,9 +80,14 @@ class Pretrained(BackboneEncoder[PretrainedRecipe]):
             self._load()
             return
         if recipe.pooling is None:
+            rest = (
+                f" if `hf download {recipe.model}` fetches none"
+                if self.source.folder.parent.name == "snapshots"
+                else ""
+            )
             raise UsageError(
                 f"pretrained: {recipe.model!r} has no modules.json, so nothing says how it pools."
-                f" Name it: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
+                f" Name it{rest}: pretrained:model={recipe.model}:pooling=cls (or mean ...)."
             )
         self.own_pooling: Pooling = "cls" if recipe.pooling == "pooler" else recipe.pooling
         self.backbone = Backbone.from_source(self.source, runtime)

@@ -66,10 +66,13 @@ class PairTask:
         return len(self.labels)
 
 
-def labelled_task(name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str) -> PairTask:
-    """Return the task of classifying the pairs of the corpus that have one of `labels`.
+def labelled_task(
+    name: str, corpus: Corpus | None, labels: Sequence[str], how_to_get: str, *, several: bool = True
+) -> PairTask:
+    """Return the task of classifying the pairs of the corpus that have one of `labels`, of which `several` must occur.
 
-    Raises ContractError without labelled pairs, TrainingError when no pair has such a label.
+    Raises ContractError without labelled pairs, TrainingError when no pair has such a label or, with `several`, all
+    have the same.
     """
     if corpus is None or corpus.labels is None:
         raise ContractError(f"{name} is trained on labelled pairs; pass {how_to_get}.")
@@ -78,6 +81,8 @@ def labelled_task(name: str, corpus: Corpus | None, labels: Sequence[str], how_t
     if not len(rows):
         raise TrainingError(f"no pair of {corpus.name} is labelled {' or '.join(labels)}: {name} needs {how_to_get}.")
     classes = np.array([number[corpus.labels[i]] for i in rows], dtype=np.int64)
+    if several and len({*classes}) == 1:  # pairs without labels count as equal in meaning
+        raise TrainingError(f"every pair of {corpus.name} is labelled {labels[classes[0]]}: {name} needs {how_to_get}.")
     return PairTask(name, len(labels), 2 * rows, 2 * rows + 1, classes)
 
 

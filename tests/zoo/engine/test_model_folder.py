@@ -7,13 +7,15 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tokenizers import Tokenizer
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, check_backbone, find_backbone
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError
 from zoo.files import sha256_file, write_sums
-from zoo.methods.pooled import Cls
+from zoo.methods.pooled import Average, Cls
 from zoo.methods.pretrained import Pretrained
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,14 +140,40 @@ def test_a_name_that_no_path_can_have_is_one_sentence(name: str) -> None:
         find_backbone(name)
 
 
-def test_added_tokens_may_lie_above_the_embeddings(copied: Path) -> None:
-    """As Gemma 3's token for images does."""
-    stated = json.loads((copied / "tokenizer.json").read_text(encoding="utf-8"))
+TEXT = "a small <image> dog"
+
+
+def with_token_above(folder: Path) -> None:
+    """Add a token above the embeddings to a folder's tokenizer, as Gemma 3's for images."""
+    stated = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     token = {**stated["added_tokens"][0], "id": max(stated["model"]["vocab"].values()) + 1, "content": "<image>"}
     stated["added_tokens"].append(token)
-    (copied / "tokenizer.json").write_text(json.dumps(stated), encoding="utf-8")
+    (folder / "tokenizer.json").write_text(json.dumps(stated), encoding="utf-8")
+
+
+def test_a_text_with_a_token_above_the_embeddings_has_its_other_tokens(copied: Path) -> None:
+    """transformers and sentence-transformers end in an IndexError there: by each loader such a text is encoded."""
+    plain, texts = load(copied).tokenizer(TEXT)["input_ids"], [TEXT, "a small dog"]
+    vectors = Average(Average.Recipe(backbone=str(copied)), Runtime()).encode(texts)
+    with_token_above(copied)
     backbone = load(copied)
-    assert len(backbone.tokenizer) == backbone.model.config.vocab_size + 1
+    assert backbone.tokenizer(TEXT)["input_ids"] == plain
+    assert max(backbone.tokenizer.get_vocab().values()) < backbone.model.config.vocab_size
+    assert np.array_equal(Average(Average.Recipe(backbone=str(copied)), Runtime()).encode(texts), vectors)
+
+
+def test_by_the_library_too(copied: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules as parts
+
+    transformer = parts.Transformer(str(copied))
+    SentenceTransformer(modules=[transformer, parts.Pooling(32, "mean")]).save(str(copied / "saved"))
+    tokenizer = Tokenizer.from_file(str(copied / "tokenizer.json"))
+    SentenceTransformer(modules=[parts.StaticEmbedding(tokenizer, embedding_dim=8)]).save(str(copied / "static"))
+    for folder in (copied / "saved", copied / "static"):
+        before = Pretrained(Pretrained.Recipe(model=str(folder)), Runtime()).encode([TEXT])
+        with_token_above(folder)
+        assert np.array_equal(Pretrained(Pretrained.Recipe(model=str(folder)), Runtime()).encode([TEXT]), before)
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])

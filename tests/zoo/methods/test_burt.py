@@ -168,9 +168,9 @@ def test_classification_takes_all_classes_not_nlis_entailment(tiny_bert: Path) -
 def test_a_corpus_without_phrases_or_with_too_few_is_refused(tiny_bert: Path) -> None:
     encoder = BURT(BURT.Recipe(backbone=str(tiny_bert)), Runtime())
     with pytest.raises(TrainingError, match=r"nli is labelled .*ppdb2-human"):
-        encoder.fit(Corpus("nli", ["a", "b"], ["neutral"]), run=Run())
+        encoder.fit(Corpus("nli", list("abac"), ["neutral", "entailment"]), run=Run())
     with pytest.raises(TrainingError, match="too few phrases"):
-        encoder.fit(Corpus("two", ["a", "b"] * 2, ["neutral", EQUIVALENCE]), run=Run())
+        encoder.fit(Corpus("two", ["a", "b"] * 3, ["neutral", "entailment", EQUIVALENCE]), run=Run())
     with pytest.raises(ContractError, match="--pairs"):
         encoder.fit(None, run=Run())
 

@@ -222,7 +222,7 @@ def test_resumed_training_is_bit_equal_around_an_epochs_end(
 def test_a_corpus_with_one_premise_or_none_is_refused(tiny_bert: Path) -> None:
     encoder = InferSent(recipe_of("infersent", tiny_bert), Runtime())
     with pytest.raises(TrainingError, match="single premise"):
-        encoder.fit(Corpus("x", ["a", "b"], ["neutral"]), run=Run())
+        encoder.fit(Corpus("x", list("abac"), ["neutral", "entailment"]), run=Run())
     with pytest.raises(TrainingError, match="--pairs nli"):
         encoder.fit(Corpus("x", ["a", "b"], ["ppdb:entailment"]), run=Run())
 

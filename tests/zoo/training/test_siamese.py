@@ -231,6 +231,8 @@ def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
     assert task.labels.tolist() == [1, 0, 1] and task.classes == 2
     with pytest.raises(TrainingError, match="x is labelled maybe: T needs --pairs y"):
         labelled_task("T", corpus, ("maybe",), "--pairs y")
+    with pytest.raises(TrainingError, match="every pair of x is labelled no"):  # as in a file of pairs without labels
+        labelled_task("T", Corpus("x", list("abcd"), ["no", "no"]), ("yes", "no"), "--pairs y")
     for none in (None, Corpus("x", ["a"])):
         with pytest.raises(ContractError, match="--pairs y"):
             labelled_task("T", none, ("yes",), "--pairs y")
@@ -238,7 +240,7 @@ def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
 
 def test_pairs_are_held_out_by_their_first_text() -> None:
     corpus = Corpus("x", [text for i in range(60) for text in (f"premise {i % 20}", f"h {i}")], ["yes"] * 60)
-    task = labelled_task("T", corpus, ("yes",), "")
+    task = labelled_task("T", corpus, ("yes",), "", several=False)
     train, out = held_out_by_first(task, corpus, 0.21)
     firsts = [{corpus.sentences[i] for i in part.first} for part in (train, out)]
     assert not firsts[0] & firsts[1] and len(train) + len(out) == 60
@@ -246,7 +248,9 @@ def test_pairs_are_held_out_by_their_first_text() -> None:
     assert len(held_out_by_first(task, corpus, 1e-9)[1]) == 3  # one premise at least
     with pytest.raises(TrainingError, match="single premise"):
         held_out_by_first(
-            labelled_task("T", Corpus("x", ["a", "b"], ["yes"]), ("yes",), ""), Corpus("x", ["a", "b"]), 0.1
+            labelled_task("T", Corpus("x", ["a", "b"], ["yes"]), ("yes",), "", several=False),
+            Corpus("x", ["a", "b"]),
+            0.1,
         )
 
 
