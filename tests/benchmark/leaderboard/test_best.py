@@ -103,6 +103,20 @@ def test_against_a_bootstrap_by_hand(store: Records) -> None:
     assert (best < far).mean() < 0.005
 
 
+def test_noise_of_pairs_is_that_of_all_seeds(tmp_path: Path) -> None:
+    """In every resample of the pairs the score of a row is the mean over its seeds."""
+    store = Records(tmp_path)
+    add(store, "both", 1.0, (0, 1), base=10)
+    add(store, "first", 1.0, base=10)
+    add(store, "second", 1.0, base=11)
+    rows = []
+    for name in ("both", "first", "second"):
+        rows.append(row_stats.finished((r for r in store.all() if r["method"]["name"] == name), TASKS))
+    for both, first, second in row_stats.draws(rows, store, 50)[0].values():
+        np.testing.assert_allclose(both, (first + second) / 2, rtol=1e-6)
+        assert np.abs(both - first).max() > 1
+
+
 def test_noise_of_seeds_keeps_a_row_in(tmp_path: Path) -> None:
     """A row whose pairs alone would leave it out stays where its seeds differ more than it is behind."""
     for name, second in (("alike", 21), ("apart", 22)):
