@@ -1,4 +1,4 @@
-"""python -m tests.torture: kills, processes, disk, flips, bulk, fuzz, or all; exits with 1 if one gave way."""
+"""python -m tests.torture: kills, processes, disk, flips, or all; exits with 1 if one gave way."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pathlib import Path
 
 PARTS = [
     *("kills 200", "kills 50 --of pretrain", "kills 50 --of pack", "kills 50 --of leaderboard"),
-    *("flips 1000", "flips 1000 --seed 1", "disk 50", "processes 20", "bulk 1000000"),
-    *(f"fuzz 20000 --part {number}/72" for number in range(1, 73)),  # a reader each
+    *("flips 1000", "flips 1000 --seed 1", "disk 50", "processes 20"),
 ]
 """What `all` runs, one after the other; none takes more than half an hour on two cores."""
 
@@ -50,19 +49,14 @@ def main(arguments: list[str] | None = None) -> int:
         ("processes", "several processes on one folder, some of them killed", 20),
         ("disk", "a full disk at so many sizes", 50),
         ("flips", "one flipped bit in any file that is read", 2000),
-        ("bulk", "files of so many hostile rows, and small ones that unpack to gigabytes, within 2 GB", 1_000_000),
-        ("fuzz", "so many inputs that are nearly right for every reader", 20000),
     ):
         one = commands.add_parser(name, help=help_text)
         one.add_argument("count", type=int, nargs="?", default=count)
         one.add_argument("--seed", type=int, default=0)
         if name == "kills":
             one.add_argument("--of", default="run", choices=["run", "pretrain", "pack", "leaderboard"])
-        if name in ("flips", "fuzz"):
-            one.add_argument("--only", help="only what has this in its name (fuzz: or one of these, a,b,c)")
-        if name == "fuzz":
-            one.add_argument("--part", default="1/1", help="2/4: the second quarter of the readers")
-            one.add_argument("--minutes", type=float, default=1e9, help="end after so many, slow readers last")
+        if name == "flips":
+            one.add_argument("--only", help="only what has this in its name")
     every = commands.add_parser("all", help="all of it at full size, in parts that add up in a file")
     every.add_argument("--file", type=Path, default=Path("torture.jsonl"))
     every.add_argument("--minutes", type=float, default=1e9, help="begin no other part after so many")
@@ -81,14 +75,6 @@ def main(arguments: list[str] | None = None) -> int:
         from tests.torture.disk import disk
 
         return disk(options.count, options.seed)
-    if options.what == "bulk":
-        from tests.torture.bulk import bulk
-
-        return bulk(options.count, options.seed)
-    if options.what == "fuzz":
-        from tests.torture.fuzz import fuzz
-
-        return fuzz(options.count, options.seed, options.only, options.part, options.minutes)
     from tests.torture.flips import flips
 
     return flips(options.count, options.seed, options.only)
