@@ -19,8 +19,6 @@ from zoo.files import atomic_path, read_signed, reading, sha256_file, sha256_jso
 from zoo.hub import patiently
 from zoo.paths import cache_folder, is_dir, is_file, user_path
 
-_LARGEST_MEMBER = 200 * 2**20  # bytes; the largest wanted file of the archive is under 2 MB
-
 
 @dataclass(frozen=True)
 class Located:
@@ -190,8 +188,8 @@ def extract_wanted(archive: Path, form: Form, target: Path) -> None:
                 expected = form.files.get(path.name)
                 if expected is None or path.parent.name != Path(form.folder).name:
                     continue
-                if not member.isfile() or member.size > _LARGEST_MEMBER:
-                    raise CorruptError(f"{archive}: {member.name} is not a plain file of a sane size; refused.")
+                if not member.isfile():
+                    raise CorruptError(f"{archive}: {member.name} is not a plain file; refused.")
                 content = tar.extractfile(member)
                 assert content is not None
                 found[path.name] = content.read()

@@ -56,18 +56,6 @@ def test_an_object_and_a_client_score_as_their_function(wanted: float) -> None:
     assert score(Holder()) == score(client) == wanted
 
 
-def test_every_thread_and_loop_gives_the_same(wanted: float) -> None:
-    """A thread, several at once, a running event loop, and one that waits for a thread."""
-
-    async def inside() -> list[float]:
-        waiting = [asyncio.to_thread(score, one) for one in (lengths, client, "random")]
-        return [score(client), *await asyncio.gather(*waiting)]
-
-    here, *others = asyncio.run(inside())
-    assert [here, *others[:2]] == [wanted] * 3 and others[2] == score("random")
-    assert threading.current_thread() is threading.main_thread()
-
-
 @pytest.mark.parametrize(
     ("encoder", "error", "message"),
     [

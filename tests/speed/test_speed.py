@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -23,14 +21,10 @@ from zoo.selection import parse_methods
 # Beside the packages, so that an installed project has it only where the tests stand in a clone.
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from speed.cells import WAYS, memory_mb, processes
-from speed.cells import measure as measure_cells
 from speed.encoding import layer_flops, our_side, peer_side, scores
 from speed.epoch import measure as epoch
 from speed.methods import METHODS, rate
-from speed.scaling import main as scaling
 from speed.scaling import measure
-from speed.script import run
 from speed.table import conditions, write_csv
 
 pytestmark = pytest.mark.slow
@@ -98,14 +92,6 @@ def test_an_epoch_is_worked_out_from_steps(tiny_bert: Path) -> None:
         epoch(spec, sentences, 2, None, Runtime())
 
 
-def test_a_script_says_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["scaling", "--text", __file__, "--device", "quantum"])
-    with pytest.raises(SystemExit) as end:
-        run(scaling)
-    assert end.value.code == 2
-    assert capsys.readouterr().err == "error: --device 'quantum' is not a device; use auto, cpu, cuda or cuda:N.\n"
-
-
 def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
     sentences = [f"sentence number {i} is here" for i in range(64)]
     for name, passes in (("cosent", 1.0), ("simcse", 2.0), ("sentence-crops", 0.4), ("cot-bert", 3.0)):
@@ -113,23 +99,3 @@ def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
         assert found > 0 and stated == pytest.approx(passes), (name, stated)
     known = all_recipes()
     assert len(parse_methods(METHODS, known)) == 15
-
-
-@pytest.mark.flaky(reruns=2)
-def test_no_cell_is_lost_by_a_kill(tmp_path: Path) -> None:
-    found = measure_cells("one", 150, tmp_path)
-    assert (found["records"], found["killed"], found["began_again"]) == (150, 1, 1)
-    assert found["peak_mb"] > 100 and found["ms_per_cell"] == pytest.approx(1000 * found["seconds"] / 150, rel=0.01)
-    with pytest.raises(UsageError, match="a multiple of 1000"):
-        measure_cells(next(iter(WAYS)), 1001, tmp_path)
-
-
-def test_memory_is_that_of_the_processes() -> None:
-    # In processes of their own: one of the test run has more to itself whenever another that shares its pages ends.
-    holder = "held = bytearray(b'x') * (200 << 20); print(flush=True); input()"
-    for code, least, most in ((holder, 200, 230), ("print(flush=True); input()", 2, 30)):
-        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-            assert child.stdout and child.stdout.readline()
-            assert least < memory_mb([child.pid]) < most
-            assert child.pid in processes(os.getpid())
-            child.communicate(b"\n")

@@ -52,13 +52,6 @@ def test_a_reader_that_leaves_is_no_mistake() -> None:
         assert (child.stderr.read(), child.wait()) == (b"", 0)
 
 
-def test_version_and_help(cli: Cli) -> None:
-    """--version says the package's; no command shows the help."""
-    assert __version__ in cli("--version").out
-    answer = cli("-h")
-    assert (answer.code, "Commands" in answer.out) == (0, True)
-
-
 def test_the_lists_name_everything(cli: Cli) -> None:
     """`methods` lists the recipes with their sources, `tasks` the tasks and suites."""
     answer = cli("methods")
@@ -69,52 +62,6 @@ def test_the_lists_name_everything(cli: Cli) -> None:
     assert answer.code == 0
     for name in ("STS12", "STS-B-raw", "SICK-R", "pocket-pairs", "pocket", "sts-raw"):
         assert name in answer.out
-
-
-WRONG = [
-    (("--methods", "simcs"), ("'simcs'", "Did you mean", "simcse")),
-    (("--methods", "avg-fist-last"), ("avg-fist-last", "Did you mean", "avg-first-last")),
-    (("--methods", "cls,cls"), ("cls", "twice")),
-    (("--methods", "cls,c*s"), ("cls", "twice")),
-    (("--methods", "zzz*"), ("zzz*", "matches nothing")),
-    (("--methods", ","), ("names no method",)),
-    (("--methods", "cls:max_lenght=3"), ("max_lenght", "Did you mean 'max_length'")),
-    (("--methods", "cls:max_length=long"), ("max_length", "whole number")),
-    (("--methods", "simcse:temperature=[x]"), ("temperature", "number")),
-    (("--methods", "simcse:temperature=.nan"), ("temperature", "NaN")),
-    (("--methods", "cls:max_length=3:max_length=4"), ("max_length", "twice")),
-    (("--methods", "cls:max_length=!!python/object:os.system"), ("cls",)),
-    (("--methods", "nowhere.yaml"), ("nowhere.yaml",)),
-    (("--methods", "cls", "--suite", "pockte"), ("pockte", "Did you mean 'pocket'")),
-    (("--methods", "cls", "--tasks", "pocket-pears"), ("pocket-pears", "Did you mean", "pocket-pairs")),
-    (("--methods", "cls", "--tasks", "STS12,STS12"), ("STS12", "twice")),
-    (("--methods", "cls", "--tasks", "pocket-words,pocket-*"), ("pocket-words", "twice")),
-    (("--methods", "cls", "--tasks", "nothing*"), ("nothing*", "matches nothing")),
-    (("--methods", "cls", "--tasks", ","), ("names no task",)),
-    (("--methods", "cls", "--precision", "fp16"), ("fp16",)),
-    (("--methods", "cls", "--limit", "1"), ("--limit",)),
-    (("--methods", "cls", "--seeds", "0"), ("--seeds",)),
-    (("--methods", "cls", "--data", "no-such-folder"), ("no-such-folder",)),
-    (("--methods", "cls", "--plugin", "no-such-file.py"), ("no-such-file.py",)),
-    (("--methods", "cls", "--device", "gpu9"), ("gpu9",)),
-    ((), ("--methods",)),
-    (("--methods", "cls", "--metods", "cls"), ("--metods",)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("words", "parts"), WRONG, ids=[" ".join(words) for words, _ in WRONG])
-def test_a_wrong_request_ends_with_2_and_writes_nothing(
-    words: tuple[str, ...], parts: tuple[str, ...], cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unknown, doubled, misspelt: exit 2, a suggestion, no traceback, no file."""
-    monkeypatch.chdir(tmp_path)
-    answer = cli("run", *words, "--results", tmp_path / "out")
-    assert answer.code == 2
-    for part in parts:
-        assert part in answer.err
-    assert "Traceback" not in answer.err
-    assert [path for path in everything(tmp_path) if path.is_file()] == []
 
 
 def test_a_recipe_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path: Path) -> None:
@@ -131,18 +78,6 @@ def test_a_recipe_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path:
         for part in parts:
             assert part in answer.err
         assert not (tmp_path / "out").exists()
-
-
-def test_no_gpu_is_said_at_once(cli: Cli, tmp_path: Path) -> None:
-    """A device that is not there is an error; auto falls back, in float32 where asked."""
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("this machine has a GPU")
-    for device in ("cuda", "cuda:1"):
-        answer = cli("run", "--methods", "cls", "--device", device, "--results", tmp_path / "out")
-        assert answer.code == 2
-        assert "--device auto or cpu" in answer.err
 
 
 @pytest.mark.slow
@@ -162,19 +97,6 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, 
     before = {path: path.read_bytes() for path in everything(out) if path.is_file()}
     assert "bag: 4/4 cells done" in cli(*words, "--dry-run").out
     assert {path: path.read_bytes() for path in everything(out) if path.is_file()} == before
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("fakes")
-def test_a_dry_run_leaves_a_damaged_record_alone(cli: Cli, tmp_path: Path) -> None:
-    """A dry run changes nothing, not even a broken file's name."""
-    words = ("run", "--methods", "bag", "--tasks", "pocket-words", "--results", tmp_path, *FAST)
-    assert cli(*words).code == 0
-    (path,) = (tmp_path / "records").rglob("*.json")
-    path.write_text("{")
-    before = everything(tmp_path)
-    assert cli(*words, "--dry-run").code == 0
-    assert everything(tmp_path) == before
 
 
 @pytest.mark.usefixtures("fakes")
@@ -211,14 +133,6 @@ def test_several_suites_are_one_run_and_a_table_each(cli: Cli, tmp_path: Path) -
     assert {path.name for path in tmp_path.glob("*.md")} == {"pocket-trial.md"}
 
 
-def test_leaderboard_of_nothing(cli: Cli, tmp_path: Path) -> None:
-    """No record: exit 1, the folder and the remedy; an unknown suite: exit 2."""
-    answer = cli("leaderboard", "--results", tmp_path)
-    assert answer.code == 1
-    assert str(tmp_path) in answer.err
-    assert cli("leaderboard", "--results", tmp_path, "--suite", "stss").code == 2
-
-
 # check
 
 
@@ -237,13 +151,9 @@ def test_check_passes_for_a_built_in(cli: Cli, tiny_bert: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "finding"),
     [
-        ("wrong-shape", "of shape"),
-        ("wrong-type", "float64"),
         ("some-nan", "NaN"),
         ("shuffling", "order of the texts"),
-        ("batch-dependent", "order of the texts"),
         ("crash-in-fit", "the optimiser exploded"),
-        ("returns-list", "builtins.list"),
     ],
 )
 def test_check_fails_for_a_broken_method_and_says_why(name: str, finding: str, cli: Cli) -> None:
@@ -330,15 +240,6 @@ def test_data_list_and_verify(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     assert answer.code == 1
     assert "WRONG" in answer.out
     assert "STS.gs.MSRvid.txt" in answer.out
-
-
-@pytest.mark.usefixtures("no_network")
-def test_data_fetch_offline_is_immediate(cli: Cli) -> None:
-    """What is missing and the remedy, exit 1, no waiting."""
-    answer = cli("data", "fetch", "STS12")
-    assert answer.code == 1
-    assert answer.out.count("FAILED") == 2
-    assert "HF_HUB_OFFLINE" in answer.out
 
 
 @pytest.mark.usefixtures("fakes")

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmark.cli.main import COMMANDS
-from benchmark.tasks import TASKS
-from benchmark.tasks.suites import all_suites
 from zoo.recipe import all_recipes
 
 ROOT = Path(__file__).parents[3]
@@ -42,22 +39,6 @@ def test_bash_completes_the_names_of_a_list() -> None:
     assert completed("bash", "run", "--methods", "ptb") == [f"plain,{name}" for name in sorted(names)]
     small = completed("bash", "run", "--methods", "simcse-small,simcse-su")
     assert small[0] == "plain,simcse-small,simcse-sup" and "plain,simcse-small,simcse-small" not in small
-
-
-@pytest.mark.slow
-def test_zsh_completes_commands_with_their_help() -> None:
-    """zsh gets three lines an item: kind, value, help."""
-    assert completed("zsh", "repr") == ["plain", "reproduce", COMMANDS["reproduce"]]
-    values = completed("zsh", "run", "--tasks", "pocket-pairs,pocket-")[1::3]
-    assert values == [
-        f"pocket-pairs,{name}" for name in TASKS.names() if name.startswith("pocket-") and name != "pocket-pairs"
-    ]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("leaderboard", "--suite", "tran"), ("run", "--suite", "tran")])
-def test_suites_are_completed(words: tuple[str, ...]) -> None:
-    assert completed("bash", *words) == [f"plain,{name}" for name in sorted(all_suites()) if name.startswith("tran")]
 
 
 @pytest.mark.slow

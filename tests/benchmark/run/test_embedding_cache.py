@@ -17,7 +17,6 @@ from benchmark.run import cache as embedding_cache
 from benchmark.run.cache import EmbeddingCache, cache_bytes, embeddings_folder
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Runtime
-from zoo.errors import UsageError
 from zoo.methods.transform import Transform
 
 TEXTS = ["a b", "c", "caf\u00e9", "a\ud800b", ""]
@@ -131,39 +130,10 @@ def test_the_longest_unused_goes_first() -> None:
     assert 0 < cache_bytes() <= 3500
 
 
-def test_the_files_of_all_encoders_are_not_listed_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks: list[object] = []
-    monkeypatch.setattr(EmbeddingCache, "make_room", lambda cache: looks.append(cache))
-    for gigabytes, least, most in ((20_000 / 10**9, 40, 40), (1.0, 0, 1)):  # each adds 200 bytes
-        cache = EmbeddingCache(gigabytes=gigabytes)
-        looks.clear()
-        for i in range(40):
-            add(cache, f"k{i}", [f"text {j}" for j in range(50)], dim=1)
-        assert least <= len(looks) <= most
-
-
 def test_a_matrix_larger_than_the_cache_is_not_kept() -> None:
     cache = EmbeddingCache(gigabytes=100 / 10**9)
     add(cache, "k", [str(i) for i in range(100)])
     assert cache_bytes() == 0
-
-
-def test_a_cache_that_cannot_be_written_is_told_stops_nothing(tmp_path: Path) -> None:
-    (tmp_path / "cache").write_text("a file where the folder should be")
-    said: list[str] = []
-    add(EmbeddingCache(say=said.append), "k", TEXTS)
-    assert len(said) == 1 and "not kept" in said[0]
-
-
-@pytest.mark.parametrize("place", ["x" * 250 + "/" + "y" * 250 + "/" + "z" * 4000, "n" * 300])
-def test_a_path_that_is_too_long_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
-    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / place))
-    said: list[str] = []
-    cache = EmbeddingCache(say=said.append)
-    assert cache.entry("k", None, "cpu").find(TEXTS) is None
-    add(cache, "k", TEXTS)
-    assert cache_bytes() == 0
-    assert any("not read" in line for line in said) and any("not kept" in line for line in said)
 
 
 def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
@@ -181,12 +151,6 @@ def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
     assert cache_bytes() == 0
     add(cache, "k", TEXTS)
     assert cache.entry("k", None, "cpu").find(TEXTS) is not None
-
-
-@pytest.mark.parametrize("size", ["inf", "nan"])
-def test_a_size_that_is_no_number_is_told(size: str) -> None:
-    with pytest.raises(UsageError, match="--embedding-cache"):
-        EmbeddingCache(float(size))
 
 
 def test_a_store_encodes_only_what_the_cache_lacks(fakes: None) -> None:

@@ -52,12 +52,8 @@ def records(out: Path) -> dict[tuple[str, str, int | None], dict[str, Any]]:
     ("bad", "reason"),
     [
         ("crash-in-fit", "RuntimeError: the optimiser exploded"),
-        ("some-nan", "3 of 8 vectors have NaN or infinity, first for 'A small dog runs"),
         ("nan-later", "2 of "),
         ("wrong-shape", "of shape (8, 64), not of shape (8, 32)"),
-        ("wrong-type", "not of dtype float64"),
-        ("returns-list", "not builtins.list"),
-        ("shuffling", "depend on the order"),
         ("batch-dependent", "depend on the order"),
     ],
 )
@@ -82,16 +78,6 @@ def test_a_broken_method_is_recorded_and_others_are_measured(bad: str, reason: s
     assert "2 failed" in answer.err
     assert bad in answer.err
     assert reason in answer.err
-
-
-def test_nan_in_the_task_texts_names_how_many_and_the_first(cli: Cli, tmp_path: Path) -> None:
-    """Vectors that turn NaN only after the probe are caught too, with the count and the first text."""
-    assert cli("run", "--methods", "nan-later", "--tasks", "pocket-words", "--results", tmp_path, *FAST).code == 1
-    (record,) = records(tmp_path).values()
-    task = load_tasks(["pocket-words"], DataSource(None, hub=False), 20)[0]
-    assert task.data is not None
-    texts = list(dict.fromkeys(task.data.texts()))
-    assert f"2 of {len(texts)} vectors have NaN or infinity, first for {texts[3]!r}" in record["reason"]
 
 
 def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Path) -> None:
@@ -230,7 +216,7 @@ def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"files": [], "training": null}', '{"files": {"../x": "0"}}'])
+@pytest.mark.parametrize("content", ["", '{"files": [], "training": null}'])
 def test_a_damaged_fit_file_means_training_again(content: str, cli: Cli, tmp_path: Path) -> None:
     """Whatever fit.json holds, the encoder is made again and measured."""
     common = ("run", "--methods", "fitted", "--seeds", 1, "--results", tmp_path, "--tasks", "pocket-words", *FAST)
@@ -252,19 +238,6 @@ def test_an_unwritable_results_folder_is_said_before_any_work(cli: Cli, tmp_path
     assert answer.code == 1
     assert str(out) in answer.err
     assert "--out" in answer.err
-    assert FITTED == []
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_results_folder_is_said_before_any_work(cli: Cli, tmp_path: Path) -> None:
-    """A folder that cannot be written to is told at once."""
-    tmp_path.chmod(0o500)
-    try:
-        answer = cli("run", "--methods", "fitted", "--results", tmp_path, *FAST)
-    finally:
-        tmp_path.chmod(0o700)
-    assert answer.code == 1
-    assert str(tmp_path) in answer.err
     assert FITTED == []
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import signal
 from pathlib import Path
 
-import numpy as np
 import pytest
 from fakes import Cli
 
@@ -17,7 +15,6 @@ from benchmark.run.stop import Stop
 from zoo import hardware
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, Interrupted
-from zoo.files import read_arrays
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pooled import Average
 from zoo.saved import load, save
@@ -57,11 +54,6 @@ def test_what_is_not_there_is_told_once_before_the_run(option: str, cli: Cli, tm
     assert answer.err.count(str(absent)) == 1 and not list(out.rglob("*.json"))
 
 
-def test_an_infinite_rate_is_refused(cli: Cli, tmp_path: Path) -> None:
-    answer = cli("run", "--methods", "simcse:learning_rate=.inf", "--results", tmp_path, *FAST)
-    assert answer.code == 2 and "expected a finite number" in answer.err
-
-
 def test_a_byte_that_is_no_text_is_told_by_its_line(tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_bytes("One line.\nGrößer.\n".encode() + b"caf\xe9\n")
@@ -99,14 +91,3 @@ def test_a_measured_speed_that_says_nothing_is_measured_again(tmp_path: Path, mo
             assert hardware.cpu_bf16() == measured
     finally:
         hardware.cpu_bf16.cache_clear()
-
-
-def test_small_pair_scores_that_unpack_to_much_are_refused(tmp_path: Path) -> None:
-    """Four megabytes of zeros pack to four kilobytes; the bound is what a task's pairs take."""
-    from safetensors.numpy import save as pack
-
-    path = tmp_path / "pairs.safetensors.gz"
-    path.write_bytes(gzip.compress(pack({"predicted": np.zeros(1 << 20, np.float32)})))
-    assert len(read_arrays(path)["predicted"]) == 1 << 20
-    with pytest.raises(CorruptError, match="unpacks to more"):
-        read_arrays(path, most_bytes=1 << 20)
