@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT))  # for `tools`; at the end, so that an installed zoo is tested
 PROBE_TEXTS = ["A small dog runs.", "The market fell on Monday.", "Why does bread rise?", "rain", "Two women talk."]
 
 # No test may wait for, or depend on, a network.

@@ -1,8 +1,8 @@
-"""The result of an analysis: tables and scatter plots, with their Markdown and JSON."""
+"""The result of an analysis: tables and figures, with their Markdown and JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Scatter:
-    """A scatter plot for PNG and HTML, drawn from the same numbers; darker is higher on the colour scale."""
+    """A scatter plot; darker is higher on the colour scale."""
 
     stem: str
     title: str
@@ -49,7 +49,19 @@ class Scatter:
     y_label: str
     points: Sequence[Points]
     colour_label: str = ""
-    named: bool = False  # all points are labelled in the picture (for few points), not only on hovering
+    named: bool = False  # all points are labelled (for few points)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Densities of several sets of values in one plot."""
+
+    stem: str
+    title: str
+    x_label: str
+    values: Mapping[str, Sequence[float]]
+    range: tuple[float, float]
+    y_label: str = "density"
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class Analysis:
     title: str
     notes: Sequence[str]
     tables: Sequence[AnalysisTable]
-    figures: Sequence[Scatter] = ()
+    figures: Sequence[Scatter | Histogram] = ()
     conditions: dict[str, Any] = field(default_factory=dict)  # corpus, data, versions: for the JSON file
 
 

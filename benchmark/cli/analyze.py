@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,14 +28,16 @@ from benchmark.run.options import BOUNDS
 from zoo.engine.named import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
+    from benchmark.analysis.encoders import ChosenEncoder
     from benchmark.analysis.result import Analysis
     from benchmark.records.folder import Records
     from benchmark.records.record import Record
+    from benchmark.tasks.loaded import LoadedTask
     from zoo.encoder import Runtime
 
 OUT = "zoo-bench-analysis"
 
-_no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG, no HTML page.")
+_no_plots = click.option("--no-plots", is_flag=True, help="Numbers only (md, csv, json): no PNG.")
 _common = options(
     data_option,
     click.option("--out", type=PATH, default=Path(OUT), help="Output folder."),
@@ -62,30 +64,14 @@ _suite = click.option(
 _corpus = click.option("--corpus", help="Sentences: a catalog name or a file, one sentence per line [default: wiki].")
 
 
-class _Common(TypedDict):
-    data: str | None
-    out: Path
-    no_plots: bool
-    device: str
-    precision: str
-    allow_pickle: bool
-
-
-class _Encoders(TypedDict):
-    methods: str
-    backbones: tuple[str, ...]
-    results: Path | None
-    plugins: tuple[Path, ...]
-
-
 @click.group("analyze")
 def command() -> None:
     """Look into encoders, token embeddings and scored pairs: PromptBERT's tables 1, 2, 7, 9, PT-BERT's table 5c."""
 
 
-def _start(options: _Common, plugins: tuple[Path, ...] = ()) -> Runtime:
+def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
     """Check the options before any work, and return the runtime."""
-    from benchmark.analysis.plots import check_plots
+    from benchmark.analysis.write import check_plots
     from zoo.files import check_writable
     from zoo.hardware import make_runtime
 
@@ -96,7 +82,7 @@ def _start(options: _Common, plugins: tuple[Path, ...] = ()) -> Runtime:
     return make_runtime(options["device"], options["precision"], allow_pickle=options["allow_pickle"])
 
 
-def _finish(analysis: Analysis, options: _Common, runtime: Runtime) -> None:
+def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> None:
     """Write the files and print the tables, with the command and environment that computed them."""
     from dataclasses import replace
 
@@ -117,19 +103,13 @@ def _write(analysis: Analysis, out: Path, *, no_plots: bool) -> None:
     print_safe(f"written: {', '.join(str(path) for path in written)}", sys.stdout)
 
 
-class _Anisotropy(_Common, _Encoders):
-    suite_name: str
-    corpus: str | None
-    sentences: int
-
-
 @command.command()
 @_encoders
 @_suite
 @_corpus
 @click.option("--sentences", type=click.IntRange(2), default=100_000, help="Draw N sentences, always the same.")
 @_common
-def anisotropy(**options: Unpack[_Anisotropy]) -> None:
+def anisotropy(**options: Any) -> None:
     """Sentence anisotropy beside the Spearman correlation (table 1)."""
     runtime = _start(options, options["plugins"])
     from benchmark.analysis.anisotropy import analyse_anisotropy
@@ -147,14 +127,6 @@ def anisotropy(**options: Unpack[_Anisotropy]) -> None:
     _finish(analyse_anisotropy(encoders, chosen, tasks, corpus, runtime), options, runtime)
 
 
-class _Bias(_Common):
-    backbones: tuple[str, ...]
-    corpus: str | None
-    sentences: int
-    matrix: Literal["input", "output"]
-    neighbours: int
-
-
 @command.command()
 @_backbone
 @_corpus
@@ -167,7 +139,7 @@ class _Bias(_Common):
 )
 @click.option("--neighbours", type=click.IntRange(1, 1000), default=5, help="k of purity and neighbour distance.")
 @_common
-def bias(**options: Unpack[_Bias]) -> None:
+def bias(**options: Any) -> None:
     """Token embeddings by frequency, subword and case (table 2, figures 1 and 2)."""
     runtime = _start(options)
     from benchmark.analysis.bias import analyse_bias
@@ -178,16 +150,6 @@ def bias(**options: Unpack[_Bias]) -> None:
     backbones = options["backbones"] or [DEFAULT_BACKBONE]
     analysis = analyse_bias(backbones, options["matrix"], corpus, options["neighbours"], runtime)
     _finish(analysis, options, runtime)
-
-
-class _TopTokens(_Common):
-    backbones: tuple[str, ...]
-    texts: tuple[str, ...]
-    template: str | None
-    period: bool
-    top: int
-    suite_name: str | None
-    words: int
 
 
 @command.command("top-tokens")
@@ -201,7 +163,7 @@ class _TopTokens(_Common):
 )
 @click.option("--words", type=click.IntRange(1), default=200, help="Tokens in that average.")
 @_common
-def top_tokens(**options: Unpack[_TopTokens]) -> None:
+def top_tokens(**options: Any) -> None:
     """Tokens predicted at [MASK], with and without template denoising (tables 7 and 9)."""
     runtime = _start(options)
     from benchmark.analysis.top_tokens import SENTENCES, analyse_top_tokens
@@ -225,48 +187,52 @@ def top_tokens(**options: Unpack[_TopTokens]) -> None:
     _finish(analysis, options, runtime)
 
 
-class _Alignment(_Common, _Encoders):
-    suite_name: str
-    split: Literal["all", "train", "dev", "test"]
-    above: float
-
-
-@command.command()
-@_encoders
-@_suite
-@click.option(
+_split = click.option(
     "--split",
     type=click.Choice(["all", "train", "dev", "test"]),
     default="all",
     help="Which pairs of the suite's development task (STS-B).",
 )
-@click.option("--above", default=4.0, help="A pair is positive when scored above this.")
-@_common
-def alignment(**options: Unpack[_Alignment]) -> None:
-    """Alignment and uniformity on STS-B."""
-    runtime = _start(options, options["plugins"])
-    from benchmark.analysis.alignment import analyse_alignment
+
+
+def _encoders_and_dev(options: dict[str, Any], runtime: Runtime) -> tuple[list[ChosenEncoder], LoadedTask]:
     from benchmark.analysis.encoders import choose_encoders
     from benchmark.data.sources import DataSource
     from benchmark.tasks.loaded import load_tasks
     from benchmark.tasks.suites import suite
 
     encoders = choose_encoders(options["methods"], options["backbones"], options["results"], runtime)
-    data = DataSource.from_options(options["data"])
-    (task,) = load_tasks([suite(options["suite_name"]).dev], data, None)
-    analysis = analyse_alignment(encoders, task, options["split"], options["above"], runtime)
-    _finish(analysis, options, runtime)
+    (task,) = load_tasks([suite(options["suite_name"]).dev], DataSource.from_options(options["data"]), None)
+    return encoders, task
 
 
-class _PseudoTokens(_Common):
-    methods: str
-    backbones: tuple[str, ...]
-    corpus: str | None
-    train_sentences: int
-    seeds: int
-    sentences: int
-    suite_name: str | None
-    plugins: tuple[Path, ...]
+@command.command()
+@_encoders
+@_suite
+@_split
+@click.option("--above", default=4.0, help="A pair is positive when scored above this.")
+@_common
+def alignment(**options: Any) -> None:
+    """Alignment and uniformity on STS-B."""
+    runtime = _start(options, options["plugins"])
+    from benchmark.analysis.alignment import analyse_alignment
+
+    encoders, task = _encoders_and_dev(options, runtime)
+    _finish(analyse_alignment(encoders, task, options["split"], options["above"], runtime), options, runtime)
+
+
+@command.command("map")
+@_encoders
+@_suite
+@_split
+@_common
+def sentence_map(**options: Any) -> None:
+    """A map of sentences and a histogram of cosines, before and after: --methods avg-last,whitening."""
+    runtime = _start(options, options["plugins"])
+    from benchmark.analysis.map import analyse_map
+
+    encoders, task = _encoders_and_dev(options, runtime)
+    _finish(analyse_map(encoders, task, options["split"], runtime), options, runtime)
 
 
 @command.command("pseudo-tokens")
@@ -279,7 +245,7 @@ class _PseudoTokens(_Common):
 @click.option("--suite", "suite_name", type=SUITE, help="Also score what was trained at [CLS] and at the mean: sts ...")
 @plugin_option
 @_common
-def pseudo_tokens(**options: Unpack[_PseudoTokens]) -> None:
+def pseudo_tokens(**options: Any) -> None:
     """What PT-BERT's attention over pseudo tokens does, before and after a training."""
     runtime = _start(options, options["plugins"])
     from benchmark.analysis.pseudo_tokens import analyse_pseudo_tokens
@@ -318,36 +284,14 @@ _kept = options(
 )
 
 
-class _RowOptions(TypedDict):
-    methods: str
-    results: Path
-    suite_name: str
-    tasks: str | None
-    data: str | None
-    out: Path | None
-    no_plots: bool
-    plugins: tuple[Path, ...]
+def _out(options: dict[str, Any]) -> Path:
+    out: Path | None = options["out"]
+    return out or options["results"] / "analysis"
 
 
-class _Pairs(_RowOptions):
-    positive: float
-    longer_by: int
-    negative: float
-    closer_than: int
-
-
-class _Worst(_RowOptions):
-    count: int
-    no_texts: bool
-
-
-def _out(options: _RowOptions) -> Path:
-    return options["out"] or options["results"] / "analysis"
-
-
-def _start_rows(options: _RowOptions) -> tuple[dict[str, list[Record]], list[str], Records]:
+def _start_rows(options: dict[str, Any]) -> tuple[dict[str, list[Record]], list[str], Records]:
     """Check the options before any work, and return the rows by name, the tasks and the records."""
-    from benchmark.analysis.plots import check_plots
+    from benchmark.analysis.write import check_plots
     from benchmark.records.folder import Records, read_records
     from benchmark.records.names import printed_names
     from benchmark.records.query import label, rows_named
@@ -377,7 +321,7 @@ def _start_rows(options: _RowOptions) -> tuple[dict[str, list[Record]], list[str
 
 @command.command()
 @_kept
-def trajectory(**options: Unpack[_RowOptions]) -> None:
+def trajectory(**options: Any) -> None:
     """Alignment and uniformity during training, several methods in one chart (PT-BERT, figure 3)."""
     rows, _, _ = _start_rows(options)
     from benchmark.analysis.trajectory import analyse_trajectory
@@ -401,7 +345,7 @@ def trajectory(**options: Unpack[_RowOptions]) -> None:
     default=2,
     help="A hard negative pair differs in length by fewer words than this.",
 )
-def pairs(**options: Unpack[_Pairs]) -> None:
+def pairs(**options: Any) -> None:
     """Scores on hard pairs (PT-BERT, table 5c), by length, lexical overlap and gold score, from kept pair scores."""
     rows, tasks, store = _start_rows(options)
     from benchmark.analysis.pairs import Hard, analyse_pairs
@@ -417,7 +361,7 @@ def pairs(**options: Unpack[_Pairs]) -> None:
 @_kept
 @click.option("--pairs", "count", type=click.IntRange(1), default=10, help="Of each task.")
 @click.option("--no-texts", is_flag=True, help="Row numbers instead of texts, for publication.")
-def worst(**options: Unpack[_Worst]) -> None:
+def worst(**options: Any) -> None:
     """The pairs whose rank is farthest from that of their gold score, with their texts."""
     rows, tasks, store = _start_rows(options)
     from benchmark.analysis.worst import analyse_worst

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float32]
 
 
-def _unit(vectors: Matrix) -> NDArray[np.float64]:
+def unit_vectors(vectors: Matrix) -> NDArray[np.float64]:
+    """Return vectors (n, dim) at length 1 in float64; a zero vector stays zero."""
     wide = vectors.astype(np.float64)
     unit: NDArray[np.float64] = wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), 1e-12)
     return unit
@@ -18,12 +19,12 @@ def _unit(vectors: Matrix) -> NDArray[np.float64]:
 
 def alignment(first: Matrix, second: Matrix) -> float:
     """Mean squared distance of positive pairs (n, dim) on the unit sphere (SimCSE Eq. 2); lower is better."""
-    return float(np.square(_unit(first) - _unit(second)).sum(axis=1).mean())
+    return float(np.square(unit_vectors(first) - unit_vectors(second)).sum(axis=1).mean())
 
 
 def uniformity(vectors: Matrix, chunk: int = 2048) -> float:
     """log of the mean of exp(-2 ||x - y||^2) over all distinct pairs of (n, dim) (SimCSE Eq. 3); lower is better."""
-    unit = _unit(vectors)
+    unit = unit_vectors(vectors)
     total = 0.0
     for start in range(0, len(unit), chunk):
         total += float(np.exp(4.0 * (unit[start : start + chunk] @ unit.T) - 4.0).sum())
@@ -41,7 +42,7 @@ def anisotropy(vectors: Matrix, chunk: int = 8192) -> float:
         raise ValueError(f"anisotropy is a mean over pairs; {n} vectors make none")
     total, own = np.zeros(vectors.shape[1]), 0.0
     for start in range(0, n, chunk):
-        unit = _unit(vectors[start : start + chunk])
+        unit = unit_vectors(vectors[start : start + chunk])
         total += unit.sum(axis=0)
         own += float(np.square(unit).sum())  # adds up to n, less the number of zero vectors
     return abs(float(total @ total) - own) / (n * n - n)

@@ -1,7 +1,7 @@
 """Reads `overlap.json`: pairs of several tasks, development pairs that are test pairs, and repeated rows of every task.
 
 Records contain no texts; tables and comparisons need the file to know which rows of two tasks are the same pair.
-`python -m benchmark.tasks.find_overlap DATA` makes it from the data.
+`python -m tools.find_overlap DATA` makes it from the data.
 """
 
 from __future__ import annotations

@@ -53,5 +53,5 @@ def read_verbs(path: Path = TABLE) -> VerbTable:
 
 @cache
 def own_table() -> VerbTable:
-    """The table that comes with the package, made by `python -m zoo.srl.derive` from the PropBank frames."""
+    """The table that comes with the package, made by `python -m tools.derive_verbs` from the PropBank frames."""
     return read_verbs()

@@ -99,7 +99,7 @@ def test_the_command_on_a_small_model(cli: Cli, toy: Path, sentences: Path, tmp_
     assert answer.code == 0, answer.err
     names = {path.name for path in out.iterdir()}
     assert names == {
-        *("bias.md", "bias.json", "bias.html", "bias.csv", "bias-classes.csv", "bias-points.csv"),
+        *("bias.md", "bias.json", "bias.csv", "bias-classes.csv", "bias-points.csv"),
         *("bias-frequency.png", "bias-form.png"),
     }
     matrix = load_file(toy / "model.safetensors")["bert.embeddings.word_embeddings.weight"].astype(float)

@@ -65,8 +65,7 @@ def test_the_command_gives_table_7(cli: Cli, toy: Path, tmp_path: Path) -> None:
                 probabilities[best].tolist(), rel=1e-4
             )
     assert rows[0]["Top 3"] != rows[0]["Top 3 after denoising"]
-    page = (out / "top-tokens.html").read_text(encoding="utf-8")
-    assert TEXTS[0] in page
+    assert TEXTS[0] in (out / "top-tokens.md").read_text(encoding="utf-8")
 
 
 def test_table_9_scores_both_representations(toy: Path) -> None:

@@ -23,7 +23,6 @@ from benchmark.records.query import scored_pairs
 from benchmark.records.record import parse_record
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import DevOverlap, PairsData
-from benchmark.tasks.find_overlap import known_overlap
 from benchmark.tasks.loaded import load_tasks
 from benchmark.tasks.overlap import (
     DEV,
@@ -37,6 +36,7 @@ from benchmark.tasks.overlap import (
     repeated,
 )
 from benchmark.tasks.suites import suite
+from tools.find_overlap import known_overlap
 
 SEVEN = suite("sts").tasks
 
@@ -50,7 +50,7 @@ def pairs_of(data_dir: Path, task: str, split: Any = "test") -> Pairs:
 
 @pytest.mark.slow
 def test_the_table_is_what_the_data_gives(data_dir: Path) -> None:
-    """`python -m benchmark.tasks.find_overlap DATA` would write the file that is here."""
+    """`python -m tools.find_overlap DATA` would write the file that is here."""
     assert json.loads(TABLE.read_text(encoding="utf-8")) == known_overlap(DataSource(data_dir, hub=False))
 
 

@@ -10,17 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from tools.derive_verbs import Example, as_text, count_votes, decide, main, read_frames
 from zoo.errors import CorruptError, MissingError
 from zoo.files import sha256_file
 from zoo.srl import spacy_labeller
-from zoo.srl.derive import Example, as_text, count_votes, decide, main, read_frames
 from zoo.srl.parse import Parse
 from zoo.srl.spacy_labeller import SpacyLabeller, make_labeller
 from zoo.srl.verbs import TABLE, own_table, read_verbs
 
 
 def test_spacy_is_not_imported_before_a_labeller_is_made() -> None:
-    code = "import sys, zoo.srl.views, zoo.srl.score, zoo.srl.derive; print({'spacy', 'torch'} & set(sys.modules))"
+    code = (
+        "import sys, zoo.srl.views, tools.score_srl, tools.derive_verbs; print({'spacy', 'torch'} & set(sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 

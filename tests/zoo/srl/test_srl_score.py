@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.score_srl import Count, head_word, main, read_conllu, score, table
 from zoo.errors import CorruptError, MissingError
 from zoo.srl.labeller import Frame
-from zoo.srl.score import Count, head_word, main, read_conllu, score, table
 from zoo.srl.spacy_labeller import SpacyLabeller
 
 # Two sentences of our own: "The big dog did not chase cats ." and "Home , she said it s ."

@@ -1,4 +1,4 @@
-"""Precision and recall of a labeller against PropBank: `python -m zoo.srl.score FILE.conllu`.
+"""Precision and recall of a labeller against PropBank: `python -m tools.score_srl FILE.conllu`.
 
 The gold format is that of Universal Propositions (English EWT): CoNLL-U with the sense of each predicate in column 11
 and one column of roles for each predicate after it, each role on the head word of its argument.
@@ -166,7 +166,7 @@ def score_file(path: Path, labeller: Labeller) -> tuple[dict[str, Count], str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table of one file."""
-    parser = argparse.ArgumentParser(prog="python -m zoo.srl.score", description="Score semantic roles against gold.")
+    parser = argparse.ArgumentParser(prog="python -m tools.score_srl", description="Score semantic roles against gold.")
     parser.add_argument("file", type=Path, help="CoNLL-U with PropBank columns (Universal Propositions)")
     parser.add_argument("--model", help="spaCy model: an installed package or a folder")
     options = parser.parse_args(arguments)

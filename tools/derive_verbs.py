@@ -1,4 +1,4 @@
-"""Makes `verbs.txt` from the annotated examples of the PropBank frames: `python -m zoo.srl.derive FRAMES.tar.xz`.
+"""Makes `verbs.txt` from the annotated examples of the PropBank frames: `python -m tools.derive_verbs FRAMES.tar.xz`.
 
 Each example is parsed. For each grammatical place that the rules find for its verb, the annotated role is one vote.
 """
@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.score_srl import head_word, read_conllu
 from zoo.errors import CorruptError
 from zoo.files import reading, sha256_file, write_text
 from zoo.srl.parse import Parse
 from zoo.srl.rules import Rules
-from zoo.srl.score import head_word, read_conllu
 from zoo.srl.spacy_labeller import DEFAULT_MODEL, SpacyLabeller
 from zoo.srl.verbs import DEFAULTS, NO_ROLE, TABLE
 
@@ -31,7 +31,7 @@ _SIBLINGS = {"person_alone": "thing_alone", "thing_alone": "person_alone"}
 _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
 _HEADER = """\
 # The role of a verb's grammatical place where it is not the usual one (zoo/srl/verbs.py).
-# Derived by `python -m zoo.srl.derive` from the PropBank frames (https://github.com/propbank/propbank-frames),
+# Derived by `python -m tools.derive_verbs` from the PropBank frames (https://github.com/propbank/propbank-frames),
 # whose licence, CC BY-SA 4.0, this list keeps. Source sha256: {sha256}
 # Parser: {identity}
 """
@@ -150,7 +150,7 @@ def as_text(exceptions: Mapping[tuple[str, str], str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the table."""
-    parser = argparse.ArgumentParser(prog="python -m zoo.srl.derive", description="Make the verb table.")
+    parser = argparse.ArgumentParser(prog="python -m tools.derive_verbs", description="Make the verb table.")
     parser.add_argument("frames", type=Path, help="tar archive of PropBank frame files")
     parser.add_argument("--without", type=Path, nargs="*", default=[], help="gold files whose sentences must not vote")
     parser.add_argument("--model", default=DEFAULT_MODEL)

@@ -1,4 +1,4 @@
-"""Makes `overlap.json` from the data: `python -m benchmark.tasks.find_overlap DATA` writes the file.
+"""Makes `overlap.json` from the data: `python -m tools.find_overlap DATA` writes the file.
 
 It names pairs that occur in several tasks, and development pairs that are test pairs, and counts the tested rows of
 every task that are in its other parts or in training pairs. A test makes the table again.
@@ -138,7 +138,7 @@ def known_overlap(data: DataSource) -> dict[str, object]:
 def main(arguments: Sequence[str]) -> int:
     """Write the table again from the data folder in `arguments`."""
     if len(arguments) != 1:
-        print("usage: python -m benchmark.tasks.find_overlap DATA", file=sys.stderr)
+        print("usage: python -m tools.find_overlap DATA", file=sys.stderr)
         return 2
     write_text(TABLE, json.dumps({"pools": {}, "dev": {}, "repeats": {}}))  # loading the tasks reads this file
     write_text(

@@ -1,0 +1,1 @@
+"""Makers of the data that the packages ship, and their scores; not installed."""
