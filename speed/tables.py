@@ -20,7 +20,7 @@ from typing import Any
 import click
 import numpy as np
 
-from benchmark.records.packed import Packed, read_packed, write_records
+from benchmark.records.packed import Packed, pair_rows, read_packed, write_packed
 from speed.script import run
 from speed.startup import measure
 from speed.table import conditions, median_times, write_csv
@@ -41,9 +41,15 @@ def copy(source: Packed, count: int, folder: Path) -> int:
     listed = list(rows.values())
     order = np.random.default_rng(0).permutation(len(listed))
     chosen = sorted([number for row in order for number in listed[row]][:count])
-    write_records(folder, [(source.texts[number], source.record(number)) for number in chosen])
-    shutil.copyfile(source.pairs_path, folder / source.pairs_path.name)
-    return sum(source.record(number).get("pairs") is not None for number in chosen)
+    records = [source.record(number) for number in chosen]
+    with_pairs = [record for record in records if source.has_pairs(record)]
+    tasks = sorted({record["task"]["name"] for record in with_pairs})
+    tables = (
+        pair_rows([(one, source.pair_scores(one)) for one in with_pairs if one["task"]["name"] == task])
+        for task in tasks
+    )
+    write_packed(folder, list(zip([source.texts[number] for number in chosen], records, strict=True)), tables)
+    return len(with_pairs)
 
 
 @click.command(help=__doc__)

@@ -17,7 +17,7 @@ from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
 from zoo.files import TEMPORARY_NAME, atomic_path, read_json, write_json
 
 _NAME = r"[A-Za-z0-9_=-][A-Za-z0-9._=-]*"  # no dot first: whoever writes to the address must not choose other folders
-_RECORDS = re.compile(rf"records/{_NAME}/{_NAME}\.(json|pairs\.safetensors\.gz)|(records|pairs)\.parquet")
+_RECORDS = re.compile(rf"records/{_NAME}/{_NAME}\.(json|pairs\.safetensors\.gz)|(records|pairs)\.parquet|SHA256SUMS")
 _ENCODER = re.compile(rf"encoders/({_NAME}/)+{_NAME}")
 _TABLES = (".md", ".csv", ".json", ".tex", ".html")
 _VERSIONS = ("ETag", "etag", "md5Hash", "blob_id", "created", "LastModified", "updated", "mtime")  # of a listed object

@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from benchmark.records.conflicts import Cell, StoredRecord, cell_of, settle
 from benchmark.records.folder import Records, pause_garbage_collection
-from benchmark.records.packed import RECORDS, Packed, pair_rows, read_packed, text_of, write_pairs, write_records
+from benchmark.records.packed import RECORDS, Packed, pair_rows, read_packed, text_of, write_packed
 from benchmark.records.record import Record
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import check_writable
@@ -81,8 +81,7 @@ def _pack(folder: Path) -> Packing:
     records = sorted((one.record for several in cells.values() for one in several), key=store.place)
     if new:
         texts = [text_of(record) for record in records]
-        write_pairs(folder, _tables(before, new, records))
-        write_records(folder, list(zip(texts, records, strict=True)))
+        write_packed(folder, list(zip(texts, records, strict=True)), _tables(before, new, records))
         again = read_packed(folder)
         if again is None or again.texts != texts or any(again.pairs(cell[1]) is None for cell in new):
             raise ZooError(f"{folder / RECORDS} was not written as it should be; nothing was removed.")

@@ -1,7 +1,8 @@
 """Packed results: records.parquet has one row per record, pairs.parquet one row per record with pair scores.
 
 pandas, polars and DuckDB open both. The column `record` is the record's JSON; the others repeat what is often asked
-for. Every page has a checksum. Predictions of older measurements are places: the order of a row's scores, from 0.
+for. SHA256SUMS has the sha256 of both. Predictions of older measurements are places: the order of a row's scores, from
+0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 
 from benchmark.records.record import Record, pairs_of, parse_record
 from zoo.errors import CorruptError, MissingError
-from zoo.files import atomic_path
+from zoo.files import SUMS, atomic_path, sha256_file, write_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +53,7 @@ class Packed:
         import pyarrow.parquet as pq
 
         self.path, self.pairs_path = folder / RECORDS, folder / PAIRS
+        _check_sum(self.path)
         with _whole(self.path):
             columns = pq.read_table(self.path, columns=["key", "record"], page_checksum_verification=True)
             self.texts: list[str] = columns["record"].to_pylist()
@@ -92,6 +94,8 @@ class Packed:
 
         if not self.pairs_path.is_file():
             return None
+        if self._groups is None:
+            _check_sum(self.pairs_path)
         # No filter: it would skip groups of rows by the footer's statistics, which have no checksum.
         with _whole(self.pairs_path), pq.ParquetFile(self.pairs_path, page_checksum_verification=True) as file:
             if self._groups is None:
@@ -129,7 +133,7 @@ class Packed:
 
 def read_packed(folder: Path) -> Packed | None:
     """Return the packed records of a folder, read again when a file has changed; raises CorruptError for damage."""
-    states = state_of(folder / RECORDS), state_of(folder / PAIRS)
+    states = tuple(state_of(folder / name) for name in (RECORDS, PAIRS, SUMS))
     return _packed(folder, states) if states[0] else None
 
 
@@ -145,6 +149,20 @@ def state_of(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def _sums(folder: Path) -> list[str]:
+    """Return the lines "<sha256>  <name>" of a folder's SHA256SUMS; none where there is no such file."""
+    try:
+        return [line for line in (folder / SUMS).read_text("utf-8", "replace").split("\n") if line]
+    except FileNotFoundError:
+        return []
+
+
+def _check_sum(path: Path) -> None:
+    """Raise CorruptError unless a file has the sum, or one of the sums, that SHA256SUMS beside it states."""
+    if (lines := _sums(path.parent)) and f"{sha256_file(path)}  {path.name}" not in lines:
+        raise CorruptError(f"{path} is damaged: its sha256 is not in {path.with_name(SUMS)}; restore it from a copy.")
 
 
 def check_pairs(predicted: NDArray[np.float32], gold: NDArray[np.float32], record: Record, path: Path) -> None:
@@ -167,8 +185,23 @@ def _arrays(lists: Any) -> list[NDArray[np.float32]]:
     return [values[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def write_records(folder: Path, records: Sequence[tuple[str, Record]]) -> None:
-    """Write records.parquet of (JSON, record)."""
+def write_packed(folder: Path, records: Sequence[tuple[str, Record]], pairs: Iterable[pa.Table]) -> None:
+    """Write records.parquet of (JSON, record), pairs.parquet of `pair_rows` task by task, and the sums of both.
+
+    A reader finds each file as it was before or as it is now: until both are in place, SHA256SUMS has either sum.
+    """
+    before = _sums(folder)
+    with atomic_path(folder / RECORDS) as new_records, atomic_path(folder / PAIRS) as new_pairs:
+        _write_pairs(new_pairs, pairs)
+        _write_records(new_records, records)
+        sums = [f"{sha256_file(new)}  {name}" for new, name in ((new_pairs, PAIRS), (new_records, RECORDS))]
+        if not before:
+            before = [f"{sha256_file(folder / name)}  {name}" for name in (PAIRS, RECORDS) if (folder / name).exists()]
+        write_text(folder / SUMS, "\n".join([*before, *sums, ""]))
+    write_text(folder / SUMS, "\n".join([*sums, ""]))
+
+
+def _write_records(path: Path, records: Sequence[tuple[str, Record]]) -> None:
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {
@@ -184,12 +217,12 @@ def write_records(folder: Path, records: Sequence[tuple[str, Record]]) -> None:
     }
     types = {"seed": pa.int64(), "score": pa.float64()}
     table = pa.table({name: pa.array(values, types.get(name, pa.string())) for name, values in columns.items()})
-    _write(folder / RECORDS, table.schema, [table])
+    _write(path, table.schema, [table])
 
 
-def write_pairs(folder: Path, tasks: Iterable[pa.Table]) -> None:
-    """Write pairs.parquet, a table of `pair_rows` after the other: readers take only the tasks that they need."""
-    _write(folder / PAIRS, pair_rows([]).schema, tasks)
+def _write_pairs(path: Path, tasks: Iterable[pa.Table]) -> None:
+    """Write a table after the other: readers take only the tasks that they need."""
+    _write(path, pair_rows([]).schema, tasks)
 
 
 def pair_rows(scores: Sequence[tuple[Record, PairScores]]) -> pa.Table:
@@ -214,20 +247,17 @@ def _write(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     import pyarrow.parquet as pq
 
     lists = [f"{name}.list.element" for name in ("predicted", "gold") if name in schema.names]
-    with (
-        atomic_path(path) as temporary,
-        pq.ParquetWriter(
-            temporary,
-            schema,
-            compression="zstd",
-            compression_level=LEVEL,
-            data_page_size=_PAGE,
-            use_dictionary=[name for name in ("row", "method", "task", "status", "metric") if name in schema.names],
-            use_byte_stream_split=lists,
-            write_page_checksum=True,
-            write_statistics=["task"],
-        ) as writer,
-    ):
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=LEVEL,
+        data_page_size=_PAGE,
+        use_dictionary=[name for name in ("row", "method", "task", "status", "metric") if name in schema.names],
+        use_byte_stream_split=lists,
+        write_page_checksum=True,
+        write_statistics=["task"],
+    ) as writer:
         for table in tables:
             writer.write_table(table.cast(schema), row_group_size=max(1, len(table)))
 

@@ -194,7 +194,7 @@ def test_commands_read_an_address_and_write_tables_there(
 def test_a_packed_folder_can_be_read_at_an_address(memory: Any, machine: Machine, tmp_path: Path) -> None:
     Records(tmp_path / "plain").write(make_record(), PAIRS)
     pack(tmp_path / "plain")
-    for name in ("records.parquet", "pairs.parquet"):
+    for name in ("records.parquet", "pairs.parquet", "SHA256SUMS"):
         memory.pipe_file(f"/bucket/study/{name}", (tmp_path / "plain" / name).read_bytes())
     a = machine("a")
     a.fetch()
