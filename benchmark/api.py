@@ -9,14 +9,13 @@ Example:
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.analysis.compared import Compared, compare_rows
 from benchmark.data.sources import DataSource
@@ -30,7 +29,7 @@ from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
 from benchmark.run.executors import carry_out
 from benchmark.run.job import Job
-from benchmark.run.options import RESULTS, EvaluateOptions, RunOptions
+from benchmark.run.options import OPTIONS, RESULTS, RunOptions
 from benchmark.run.prepare import Prepared, prepare
 from benchmark.run.runner import Outcome
 from zoo.errors import MissingError, UsageError, ZooError, did_you_mean
@@ -250,13 +249,13 @@ def evaluate(
     version: str | None = None,
     results: str | Path | None = None,
     quiet: bool = False,
-    **options: Unpack[EvaluateOptions],
+    **options: Any,
 ) -> Results:
     """Measure one encoder, or each of a list or dict of encoders, and return the scores.
 
     `encoder` is a recipe as for `--methods` (it is trained if it needs training), a `zoo.Encoder`, a
     sentence-transformers model, a Hugging Face (model, tokenizer), whose vectors are means over tokens, an object with
-    `encode(texts)`, or a function, also a coroutine function, that takes a list of texts and returns an array (n, dim).
+    `encode(texts)`, or a function that takes a list of texts and returns an array (n, dim).
     `tasks` names suites or tasks, also with globs; the tables have these alone. `options` are fields of `RunOptions`:
     data, seeds, backbone, corpus, train_sentences, device, precision, limit ... With `results`, records are kept in
     that folder, and cells of a recipe that are already measured there are not measured again. An object is measured
@@ -328,9 +327,9 @@ def evaluate(
 
 _OWN = inspect.signature(evaluate)
 _OPTIONS = [
-    inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
-    for one in dataclasses.fields(RunOptions)
-    if one.name in EvaluateOptions.__annotations__
+    inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=one.type)
+    for name, one in OPTIONS.items()
+    if name not in ("methods", "suites", "tasks", "results")
 ]
 evaluate.__signature__ = _OWN.replace(  # type: ignore[attr-defined]  # with the options, which notebooks complete
     parameters=[*list(_OWN.parameters.values())[:-1], *_OPTIONS]

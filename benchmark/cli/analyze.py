@@ -19,12 +19,12 @@ from benchmark.cli.options import (
     device_option,
     load_plugins,
     methods_option,
+    option,
     options,
     plugin_option,
     precision_option,
     results_only_option,
 )
-from benchmark.run.options import BOUNDS
 from zoo.engine.named import DEFAULT_BACKBONE
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def sentence_map(**options: Any) -> None:
 @_backbone
 @_corpus
 @click.option("--train-sentences", type=click.IntRange(1), default=20_000, help="Train on N of them.")
-@click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), default=1, help="Seeds 0..N-1.")
+@option("seeds", default=1, help="Seeds 0..N-1.")
 @click.option("--sentences", type=click.IntRange(1), default=500, help="First N of STS-B's dev split.")
 @click.option("--suite", "suite_name", type=SUITE, help="Also score what was trained at [CLS] and at the mean: sts ...")
 @plugin_option

@@ -7,19 +7,17 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from dataclasses import MISSING
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from benchmark.cli.complete import METHODS_LIST
-from benchmark.run.options import BOUNDS, RESULTS
+from benchmark.run.options import OPTIONS, RESULTS
 from zoo.errors import UsageError
 from zoo.paths import is_address
 from zoo.progress import print_safe
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
@@ -74,10 +72,37 @@ plugin_option = click.option(
     type=PATH,
     help="Python file that registers methods, tasks or columns.",
 )
-_RESULTS_HELP = "Results folder, or an address: s3://BUCKET/PATH, gs:// ..., hf:// ..."
-results_only_option = click.option("--results", type=RESULTS_PATH, default=RESULTS, help=_RESULTS_HELP)
-results_option = click.option(  # commands that published records name have --out
-    "--results", "--out", "results", type=RESULTS_PATH, default=RESULTS, help=_RESULTS_HELP
+
+
+def option(name: str, **changes: Any) -> Callable[[F], F]:
+    """Return the option of `RunOptions` with this name, for a command; `changes` are keywords of click."""
+    one = OPTIONS[name]
+    stated, kind = one.metadata, str(one.type).removesuffix(" | None")
+    more: dict[str, Any] = {"help": stated["help"] or None}
+    if one.default is not MISSING and (one.default is not None):
+        more["default"] = one.default
+    if stated["several"]:
+        more["cls"] = Listed
+    if kind == "bool":
+        more["is_flag"] = True
+    elif stated["bounds"]:
+        more["type"] = (click.IntRange if kind == "int" else click.FloatRange)(*stated["bounds"])
+    elif stated["choices"]:
+        more["type"] = click.Choice(stated["choices"])
+    elif name == "results":
+        more["type"] = RESULTS_PATH
+    elif kind == "Path":
+        more["type"] = PATH
+    spelled = stated["spelled"] or f"--{name.replace('_', '-')}"
+    return click.option(*spelled.split(), name, **{**more, **stated["of_command"], **changes})
+
+
+results_option, data_option, device_option = option("results"), option("data"), option("device")
+precision_option, limit_option, columns_option = option("precision"), option("limit"), option("columns")
+train_pairs_option, allow_pickle_option = option("train_pairs"), option("allow_pickle")
+methods_option = option("methods", type=METHODS_LIST, required=True)
+results_only_option = click.option(
+    "--results", type=RESULTS_PATH, default=RESULTS, help=OPTIONS["results"].metadata["help"]
 )
 json_option = click.option(
     "--json",
@@ -85,37 +110,11 @@ json_option = click.option(
     is_flag=True,
     help="Print one JSON document instead; progress goes to standard error.",
 )
-data_option = click.option("--data", help="Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
 text_option = click.option(
     "--text",
     "texts",
     multiple=True,
     help="Text file, one sentence per line (.gz, .xz too), or a catalog corpus; repeatable [default: wiki, books].",
-)
-_METHODS = (
-    "Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
-    " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"
-    " quotes. `zoo-bench methods` lists the names."
-)
-methods_option = click.option("--methods", cls=Listed, required=True, type=METHODS_LIST, help=_METHODS)
-methods_of_run_option = click.option(
-    "--methods", cls=Listed, type=METHODS_LIST, help=_METHODS
-)  # a run file may state them
-precision_option = click.option("--precision", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
-limit_option = click.option(
-    "--limit", type=click.IntRange(*BOUNDS["limit"]), help="Trial: cut every subset to N rows; kept apart in tables."
-)
-columns_option = click.option(
-    "--columns",
-    metavar="NAME,NAME,...",
-    help="Columns of the table that --pairs names, else --corpus: texts in order, a score or label; names or numbers.",
-)
-train_pairs_option = click.option(
-    "--train-pairs", type=click.IntRange(*BOUNDS["train_pairs"]), help="Use the first N of the labelled pairs."
-)
-device_option = click.option("--device", default="auto", help="auto, cpu, cuda or cuda:N.")
-allow_pickle_option = click.option(
-    "--allow-pickle", is_flag=True, help="Load weights that exist only as pickle (with weights_only)."
 )
 
 

@@ -16,6 +16,7 @@ from benchmark.cli.options import (
     device_option,
     json_option,
     limit_option,
+    option,
     precision_option,
     print_rows,
     results_option,
@@ -26,7 +27,6 @@ from benchmark.cli.options import (
 from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
 from benchmark.leaderboard.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
 from benchmark.records.remote import refuse_address
-from benchmark.run.options import BOUNDS
 from zoo.errors import UsageError
 from zoo.files import check_writable, write_text
 
@@ -40,11 +40,9 @@ from zoo.files import check_writable, write_text
 @click.option("--backbone", help="Instead of the paper's: bundled name, folder or hub id.")
 @click.option("--corpus", help="Text to train on: a catalog name or a file [default: the suite's].")
 @click.option("--pairs", help="Labelled pairs to train on, as `run` takes them.")
-@click.option(
-    "--train-sentences", type=click.IntRange(*BOUNDS["train_sentences"]), help="Instead of the paper's million."
-)
+@option("train_sentences", help="Instead of the paper's million.")
 @train_pairs_option
-@click.option("--seeds", type=click.IntRange(*BOUNDS["seeds"]), help="Seeds 0..N-1 for methods that depend on one.")
+@option("seeds", help="Seeds 0..N-1 for methods that depend on one.")
 @click.option(
     "--released", is_flag=True, help="Train nothing: score the authors' released checkpoints on the table's tasks."
 )

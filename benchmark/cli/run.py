@@ -9,27 +9,18 @@ import click
 from click.core import ParameterSource
 
 from benchmark.cli.closing import show_closing
-from benchmark.cli.complete import RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS, recipe_names
+from benchmark.cli.complete import METHODS_LIST, RUN_FILE, SUITES_LIST, TASK, TASKS_LIST, TRACKERS, recipe_names
 from benchmark.cli.options import (
-    PATH,
-    Listed,
-    allow_pickle_option,
-    columns_option,
-    data_option,
-    device_option,
     json_option,
-    limit_option,
     load_plugins,
-    methods_of_run_option,
+    option,
+    options,
     plugin_option,
-    precision_option,
-    results_option,
     say,
     say_json,
-    train_pairs_option,
     typed_command,
 )
-from benchmark.run.options import BOUNDS, RunOptions
+from benchmark.run.options import OPTIONS, RunOptions
 from zoo.errors import MissingError, UsageError
 from zoo.paths import address_of
 
@@ -39,116 +30,19 @@ if TYPE_CHECKING:
     from benchmark.run.prepare import Prepared
     from benchmark.run.runner import Outcome
 
+_COMPLETED: dict[str, dict[str, Any]] = {  # by the shell
+    "methods": {"type": METHODS_LIST},
+    "suites": {"type": SUITES_LIST},
+    "tasks": {"type": TASKS_LIST},
+    "dev": {"type": TASK},
+    "tracker": {"type": TRACKERS},
+}
+
 
 @click.command("run")
 @click.argument("files", nargs=-1, metavar="[FILE]", type=RUN_FILE)
-@methods_of_run_option
-@click.option(
-    "--label", cls=Listed, help="Names of rows: one for each method, comma-separated [default: as --methods]."
-)
-@click.option(
-    "--controls/--no-controls",
-    default=True,
-    envvar="ZOO_BENCH_CONTROLS",
-    show_envvar=True,
-    help="Beside the methods: random, bag-of-words, and the untrained vectors that each trained method starts from.",
-)
-@click.option(
-    "--suite",
-    "suites",
-    cls=Listed,
-    type=SUITES_LIST,
-    help="Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all; a YAML"
-    " file of yours too [default: the suites of --tasks, else pocket].",
-)
-@click.option("--tasks", cls=Listed, type=TASKS_LIST, help="Only these tasks (names or globs, comma-separated).")
-@click.option(
-    "--seeds",
-    type=click.IntRange(*BOUNDS["seeds"]),
-    help="Seeds 0..N-1 for methods that depend on one [default: the suite's].",
-)
-@click.option(
-    "--backbone",
-    help="Bundled name, folder or hub id, for every recipe that leaves it open [default: ZOO_BENCH_BACKBONE, else"
-    " zoo-small].",
-)
-@click.option("--revision", help="Revision of the hub backbone.")
-@click.option(
-    "--corpus",
-    help="Text to train on: a catalog name, a file with one sentence per line, a table (csv, tsv, jsonl, parquet), or"
-    " `target`, the texts of the tasks themselves (transductive) [default: the suite's].",
-)
-@click.option(
-    "--pairs",
-    help="Labelled pairs to train on: catalog names, tables (csv, tsv, jsonl, parquet), PPDB packs; joined by +"
-    " [default: the suite's].",
-)
-@click.option(
-    "--dev",
-    type=TASK,
-    help="Task whose development pairs pick checkpoints: STS-B, or stsb-dev-disjoint, which has no test pair of"
-    " STS12-16 [default: the suite's].",
-)
-@click.option(
-    "--tracker",
-    cls=Listed,
-    type=TRACKERS,
-    help="Report trainings to these trackers: tensorboard, wandb, mlflow ... (if installed), or all.",
-)
-@click.option(
-    "--tracker-folder",
-    type=PATH,
-    help="Folder of trackers that write files [default: trackers in the results].",
-)
-@columns_option
-@train_pairs_option
-@click.option(
-    "--train-sentences",
-    type=click.IntRange(*BOUNDS["train_sentences"]),
-    help="Draw N sentences of the corpus, the same N each time.",
-)
-@data_option
-@results_option
-@device_option
-@precision_option
-@limit_option
+@options(*(option(name, **_COMPLETED.get(name, {})) for name in OPTIONS))
 @click.option("--dry-run", is_flag=True, help="Print the plan; run nothing.")
-@click.option("--allow-missing", is_flag=True, help="Exit 0 although data or weights were missing.")
-@allow_pickle_option
-@click.option(
-    "--workers",
-    type=click.IntRange(*BOUNDS["workers"]),
-    default=1,
-    help="Processes of this machine that share the plan.",
-)
-@click.option(
-    "--executor",
-    metavar="ray[://HOST:PORT]",
-    help="The machines of a Ray cluster share the plan: the cluster that runs here, else one of this machine alone, or"
-    " the one at ray://HOST:PORT (needs the extra `ray`).",
-)
-@click.option(
-    "--gpus-per-encoder",
-    type=click.FloatRange(0.01, 1),
-    default=1.0,
-    help="Of a Ray cluster: 0.25 lets four encoders share a GPU.",
-)
-@click.option("--shard", metavar="I/N", help="Run the I-th of N parts of the encoders, as a job of an array does.")
-@click.option("--fail-fast", is_flag=True, help="Stop at the first failed cell.")
-@click.option(
-    "--remeasure",
-    is_flag=True,
-    help="Measure again, and train again, what another version or commit made.",
-)
-@click.option(
-    "--embedding-cache",
-    type=click.FloatRange(*BOUNDS["embedding_cache"]),
-    metavar="GB",
-    default=4.0,
-    envvar="ZOO_BENCH_EMBEDDING_CACHE",
-    show_envvar=True,
-    help="Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",
-)
 @json_option
 @plugin_option
 @click.pass_context
@@ -168,12 +62,12 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
         named = ",".join(filter(None, (chosen["methods"], *files)))
         raise UsageError(f"run reads one run file, not {', '.join(files)}; are these methods? --methods {named}")
     file = files[0] if files else None
-    options, plugins = _options(ctx, file, chosen)
+    asked, plugins = _options(ctx, file, chosen)
     load_plugins(plugins)
     if dry_run:
-        _dry_run(api.prepare(options, write=False), options, as_json)
+        _dry_run(api.prepare(asked, write=False), asked, as_json)
         return 0
-    prepared, outcome = api.run(options, command=typed_command(), plugins=plugins)
+    prepared, outcome = api.run(asked, command=typed_command(), plugins=plugins)
     tell = prepared.runtime.progress.say
     tell(
         f"{outcome.measured} cells measured, {outcome.kept} kept from before,"
@@ -186,16 +80,16 @@ def command(ctx: click.Context, /, files: tuple[str, ...], dry_run: bool, as_jso
     suites = ",".join(prepared.suites)
     made = None
     try:
-        sent = all(what != address_of(options.results) for what, _ in outcome.failed)
-        made = api.leaderboard(options.results, suites=suites, out=None if sent else options.results)
+        sent = all(what != address_of(asked.results) for what, _ in outcome.failed)
+        made = api.leaderboard(asked.results, suites=suites, out=None if sent else asked.results)
     except MissingError:
-        tell(f"no table: no task of {suites} has a score in {options.results}")
-    code = exit_code(outcome, allow_missing=options.allow_missing)
+        tell(f"no table: no task of {suites} has a score in {asked.results}")
+    code = exit_code(outcome, allow_missing=asked.allow_missing)
     if as_json:
-        say_json(_as_values(options, outcome, made, code))
+        say_json(_as_values(asked, outcome, made, code))
     elif made is not None:
         made.show({plan.row_key for plan in prepared.plan.encoders})
-        show_closing(options, prepared, made)
+        show_closing(asked, prepared, made)
     return code
 
 

@@ -14,6 +14,7 @@ from benchmark.cli.options import (
     device_option,
     json_option,
     load_plugins,
+    option,
     plugin_option,
     precision_option,
     print_rows,
@@ -22,7 +23,7 @@ from benchmark.cli.options import (
     say_json,
     train_pairs_option,
 )
-from benchmark.run.options import BOUNDS, RunOptions
+from benchmark.run.options import RunOptions
 
 
 @click.command("tune")
@@ -40,9 +41,7 @@ from benchmark.run.options import BOUNDS, RunOptions
 @click.option("--backbone", help="Bundled name, folder or hub id, for every recipe that leaves it open.")
 @click.option("--corpus", help="Text to train on, as for `run`.")
 @click.option("--pairs", help="Labelled pairs to train on, as for `run`.")
-@click.option(
-    "--train-sentences", type=click.IntRange(*BOUNDS["train_sentences"]), help="Draw N sentences of the corpus."
-)
+@option("train_sentences")
 @train_pairs_option
 @data_option
 @results_only_option

@@ -7,7 +7,9 @@ that an encoder does not cover: their zero vectors have cosine 0 here, but 0.5 w
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mteb.models.model_meta import ModelMeta, ScoringFunction
 
@@ -27,7 +29,7 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
     model or a function of texts. Raises UsageError for an encoder that needs training or is fitted on each task.
     """
     runtime = runtime or Runtime()
-    called = name
+    called, files = name, None
     if isinstance(encoder, Encoder):
         made: Encoder = encoder
     elif isinstance(encoder, Path) or (isinstance(encoder, str) and Path(encoder).is_dir()):
@@ -42,22 +44,23 @@ def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | Non
             )
     else:
         method = method_of(encoder, name, runtime, ())
-        made, called = method.cls(method.recipe, runtime), method.name
+        made, called, files = method.encoder(runtime), method.name, method.files
     if type(made).traits(made.recipe).transductive:
         raise UsageError(
             f"{called or type(made).__name__} is fitted to all texts of a task, which mteb gives in parts; measure"
             " it here: benchmark.evaluate."
         )
-    return TextModel(made.encode, metadata(made, called or METHODS.name_of(type(made)) or "encoder"))
+    if files is None:
+        files = type(made).sources(made.recipe, made.runtime)
+    return TextModel(made.encode, metadata(made, called or METHODS.name_of(type(made)) or "encoder", files))
 
 
-def metadata(encoder: Encoder, name: str) -> ModelMeta:
+def metadata(encoder: Encoder, name: str, sources: Mapping[str, Any]) -> ModelMeta:
     """Return mteb's metadata of a model; unknown fields (licence, training sets) are left open.
 
     The revision is the start of the encoder's fingerprint, so that results of different weights get different files.
     """
     traits = type(encoder).traits(encoder.recipe)
-    sources = type(encoder).sources(encoder.recipe, encoder.runtime)
     parameters = encoder.parameters() or None
     longest = None
     if isinstance(encoder, BackboneEncoder) and getattr(encoder, "library", None) is None:

@@ -25,12 +25,11 @@ from numpy.typing import NDArray
 from benchmark.identity import cache_key
 from benchmark.records.record import plain
 from zoo.encoder import Vectors
-from zoo.errors import UsageError, ZooError
+from zoo.errors import ZooError
 from zoo.files import atomic_path
 from zoo.paths import cache_folder
 
 DEFAULT_GB = 4.0
-_MOST_GB = 10**6  # a petabyte; a larger number is a mistake
 _SEGMENT_BYTES = 2**26  # of vectors: limits the memory for writing, and what must be read for a few texts
 _DIGEST = 16  # bytes of a text's digest
 _LOOK_SHARE = 100  # it is measured about once per hundredth of its limit that is added: listing many files takes time
@@ -60,8 +59,6 @@ class EmbeddingCache:
     """The vectors of all encoders on this machine, up to `gigabytes`; the least recently used are deleted first."""
 
     def __init__(self, gigabytes: float = DEFAULT_GB, say: Callable[[str], None] = print) -> None:
-        if not 0 <= gigabytes <= _MOST_GB:
-            raise UsageError(f"--embedding-cache {gigabytes}: give a number of gigabytes; 0 keeps and reads none.")
         self.folder = embeddings_folder()
         self.most_bytes = int(gigabytes * 10**9)
         self.say = say

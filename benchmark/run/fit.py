@@ -41,10 +41,12 @@ class Fitter:
     reused: list[str] = field(default_factory=list)  # filled with what another commit trained and is used all the same
 
     def obtain(self, plan: EncoderPlan, folder: Path, peak_from_mb: float | None = None) -> Encoder:
-        """Return the encoder saved in `folder`, or fit it and save it there if fitting learned something.
+        """Return an object, or the encoder in `folder`, or fit it and save it there if fitting learned something.
 
         `peak_from_mb`, the memory in use when the peak's measurement began, goes into the record of the training.
         """
+        if plan.given is not None:
+            return plan.given
         saved = self._load_saved(plan, folder)
         return saved if saved is not None else self._fitted(plan, folder, peak_from_mb)
 

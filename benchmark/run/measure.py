@@ -7,7 +7,8 @@ import math
 import shutil
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -41,6 +42,7 @@ from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.conformance import probe
 from zoo.encoder import Corpus, Encoder, Run, Runtime
+from zoo.encoding import runtimes_changed
 from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
 from zoo.hardware import forget_peak_memory, peak_memory_mb, utc_now
@@ -78,6 +80,24 @@ def failed(cell: Cell, error: BaseException) -> Measured:
         return Measured(cell, "n/a" if isinstance(error, MissingError) else "failed", str(error))
     text = "".join(traceback.format_exception(error))
     return Measured(cell, "failed", said(error), more={"traceback": text})
+
+
+@contextmanager
+def listening(encoder: Encoder | None, stop: Callable[[], int | None]) -> Iterator[None]:
+    """Let an object, and the encoders that it contains, check for this run's signals too inside the block.
+
+    The number of texts per call depends on whether an encoder checks for signals, and it can change the last digits of
+    vectors. With this, an object gets as many texts at a time as its recipe would.
+    """
+
+    def both(own: Runtime) -> Runtime:
+        return dataclasses.replace(own, stop_signal=lambda: stop() or own.stop_signal())
+
+    if encoder is None:
+        yield
+    else:
+        with runtimes_changed(encoder, both):
+            yield
 
 
 class Overlap:

@@ -6,17 +6,12 @@ because nothing says whether the next object of its name is the same; a `version
 
 from __future__ import annotations
 
-import asyncio
-import functools
-import inspect
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +20,10 @@ from benchmark.identity import vectors_digest
 from benchmark.run.plan import ResolvedMethod, resolve_methods, unstated
 from zoo.conformance import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
-from zoo.encoding import runtimes_changed
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
 from zoo.engine.pooling import masked_mean
-from zoo.errors import ContractError, UsageError, ZooError, said
+from zoo.errors import ContractError, UsageError, said
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
@@ -50,169 +44,62 @@ class ObjectRecipe:
 
 
 class ObjectEncoder(Encoder[ObjectRecipe]):
-    """Wraps an existing encoder object, which is measured as it is and neither trained nor saved."""
+    """A function of texts, or a model's own `encode`, as an encoder, which times it."""
 
     Recipe: ClassVar[type] = ObjectRecipe
-    inner: ClassVar[Encoder]
-    files: ClassVar[dict[str, Any]]  # the files that the encoder says it was made from
-
-    def __init__(self, recipe: ObjectRecipe, runtime: Runtime, inner: Encoder | None = None) -> None:
-        super().__init__(recipe, runtime)
-        self.inner_now = inner or type(self).inner
-        self.dim = self.inner_now.dim
-
-    def encode(self, texts: Sequence[str]) -> Vectors:
-        """Return the encoder's vectors (n, dim); raises Interrupted after a signal if the encoder checks for one."""
-        with _asking(self.inner_now, self.runtime.stop_signal):
-            return self.inner_now.encode(texts)
-
-    def covers(self, texts: Sequence[str]) -> NDArray[np.bool_]:
-        """Return which texts (n,) the encoder knows at least in part."""
-        return self.inner_now.covers(texts)
-
-    def adapt(self, texts: Sequence[str]) -> Encoder:
-        """Return the encoder adapted to a task's texts."""
-        with _asking(self.inner_now, self.runtime.stop_signal):
-            adapted = self.inner_now.adapt(texts)
-        return type(self)(self.recipe, self.runtime, adapted)
-
-    def fitted_rank(self) -> int | None:
-        """Return the wrapped encoder's rank."""
-        return self.inner_now.fitted_rank()
-
-    @classmethod
-    def traits(cls, recipe: ObjectRecipe) -> Traits:
-        """Return traits of an encoder that needs no training; a transductive one still reads a task's texts."""
-        own = type(cls.inner).traits(cls.inner.recipe)
-        return Traits(
-            transductive=own.transductive,
-            needs_every_text=own.needs_every_text,
-            precision=own.precision or cls.inner.runtime.precision,
-        )
-
-    @classmethod
-    def sources(cls, recipe: ObjectRecipe, runtime: Runtime) -> dict[str, Any]:
-        """Return the files that the encoder says it was made from."""
-        return cls.files
-
-    def parameters(self) -> int:
-        """Return the wrapped encoder's number of parameters."""
-        return self.inner_now.parameters()
-
-    def encoding_stats(self) -> dict[str, object]:
-        """Return the wrapped encoder's counts."""
-        return self.inner_now.encoding_stats()
-
-    def facts(self) -> dict[str, Any]:
-        """Return the wrapped encoder's facts."""
-        return self.inner_now.facts()
-
-    def save(self, folder: Path) -> None:
-        """Raise ContractError: the caller has to save an encoder of their own."""
-        raise ContractError("an encoder that was handed over is not saved; keep it yourself (zoo.save).")
-
-    @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> ObjectEncoder:
-        """Raise ContractError: nothing was saved."""
-        raise ContractError("an encoder that was handed over was not saved.")
-
-    def fingerprint(self) -> str:
-        """Return the wrapped encoder's fingerprint."""
-        return self.inner_now.fingerprint()
-
-
-def _asking(encoder: Encoder, stop: Callable[[], int | None]) -> AbstractContextManager[None]:
-    """Make an encoder, and the encoders that it contains, check for this run's signals inside the block.
-
-    The number of texts per call depends on whether an encoder checks for signals, and it can change the last digits of
-    vectors. With this, a given encoder gets as many texts at a time as its recipe would.
-    """
-    return runtimes_changed(
-        encoder, lambda own: replace(own, stop_signal=functools.partial(_first, stop, own.stop_signal))
-    )
-
-
-def _first(stop: Callable[[], int | None], own: Callable[[], int | None]) -> int | None:
-    return stop() or own()
-
-
-@dataclass(frozen=True)
-class _Name:
-    name: str
-
-
-class _Called(Encoder[_Name]):
-    """Wraps a function of texts, or a model's own `encode`, as an encoder, and times it."""
-
-    Recipe: ClassVar[type] = _Name
 
     def __init__(
-        self, function: Callable[[list[str]], Any], name: str, runtime: Runtime, facts: Mapping[str, Any], size: int
+        self, function: Callable[[list[str]], Any], name: str, kind: str, runtime: Runtime, parameters: int = 0
     ) -> None:
-        super().__init__(_Name(name), runtime)
-        self.function, self.stated, self.size = function, facts, size
-        self.loop: tuple[ThreadPoolExecutor, asyncio.Runner] | None = None
+        super().__init__(ObjectRecipe(kind=kind), runtime)
+        self.function, self.name, self.size = function, name, parameters
         self.texts, self.seconds = 0, 0.0
-        try:
-            self.dim = int(self.encode(["a", "b"]).shape[1])
-        except ZooError:
-            raise
-        except Exception as error:  # of the caller's function
-            raise ContractError(
-                f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
-                " (n, dim)."
-            ) from error
+        self.dim = int(self.encode(["a", "b"]).shape[1])
         self.texts, self.seconds = 0, 0.0
 
     def encode(self, texts: Sequence[str]) -> Vectors:
+        """Return the function's vectors (n, dim); raises ContractError where it gives none, UsageError for bits."""
         started = time.perf_counter()
         found = self.function(list(texts))
-        if inspect.isawaitable(found):
-            found = self._awaited(found)
         try:
-            vectors = _array(found, self.recipe.name)
+            vectors = _array(found, self.name)
         except (TypeError, ValueError) as error:
             raise ContractError(
-                f"{self.recipe.name}: {len(texts)} texts gave a {type(found).__name__} that is no array of numbers"
+                f"{self.name}: {len(texts)} texts gave a {type(found).__name__} that is no array of numbers"
                 f" ({said(error)}); return one vector per text, all of one length, (n, dim)."
             ) from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise ContractError(
-                f"{self.recipe.name}: {len(texts)} texts gave an array of shape {vectors.shape}; return one vector per"
-                " text, (n, dim)."
+                f"{self.name}: {len(texts)} texts gave an array of shape {vectors.shape}; return one vector per text,"
+                " (n, dim)."
             )
         self.texts, self.seconds = self.texts + len(texts), self.seconds + time.perf_counter() - started
         return vectors
 
-    def _awaited(self, found: Awaitable[object]) -> object:
-        """Return what a coroutine gives, in a loop of all calls: the caller's own thread may be in another one."""
-        if self.loop is None:
-            self.loop = ThreadPoolExecutor(1), asyncio.Runner()
-        thread, runner = self.loop
-        return thread.submit(runner.run, _whole(found)).result()
-
     def encoding_stats(self) -> dict[str, object]:
+        """Return how many texts the function has encoded, and in how many seconds."""
         return {"texts": self.texts, "seconds": self.seconds}
 
     def parameters(self) -> int:
+        """Return the model's number of parameters; 0 for a function."""
         return self.size
 
     def facts(self) -> dict[str, Any]:
-        return dict(self.stated)
+        """Return the library that runs a model; nothing for a function."""
+        return {} if self.recipe.kind == "function" else {"run_by": self.recipe.kind}
 
-    def save(self, folder: Path) -> None:
-        raise ContractError("a function is not saved.")
+    def save(self, folder: Path) -> NoReturn:
+        """Raise ContractError: a function has no files."""
+        raise ContractError("a function is not saved; keep it yourself.")
 
     @classmethod
-    def load(cls, folder: Path, runtime: Runtime | None = None) -> _Called:
+    def load(cls, folder: Path, runtime: Runtime | None = None) -> NoReturn:
+        """Raise ContractError: nothing was saved."""
         raise ContractError("a function was not saved.")
 
     def fingerprint(self) -> str:
+        """Return a digest of the vectors of a few texts."""
         return vectors_digest(self.encode, PROBES)
-
-
-async def _whole(found: Awaitable[object]) -> object:
-    return await found
 
 
 def _array(found: object, name: str) -> Vectors:
@@ -226,13 +113,6 @@ def _array(found: object, name: str) -> Vectors:
     if isinstance(found, list | tuple) and any(hasattr(one, "detach") for one in found):
         found = [one.detach().float().cpu().numpy() for one in found]
     return np.asarray(found.detach().float().cpu() if hasattr(found, "detach") else found, dtype=np.float32)
-
-
-class _ByEngine(Pretrained):
-    """Runs a library's model by this project's engine, after both gave the same vectors."""
-
-    def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "run_by": "zoo"}
 
 
 def _is(value: object, library: str, name: str) -> bool:
@@ -290,8 +170,8 @@ def _of_library(
 ) -> tuple[Encoder, dict[str, Any]]:
     """Return a library's model as an encoder, and the identity of its files as far as it can be saved.
 
-    Its own `encode` runs it, or a mean over tokens where it has a tokenizer instead; the engine, which is faster, only
-    where both give the same vectors of `texts`. It computes in its own precision unless `precision` names one.
+    Its own `encode` runs it, or a mean over tokens where it has a tokenizer instead; `pretrained`, which is faster,
+    only where both give the same vectors of `texts`. It computes in its own precision unless `precision` names one.
     """
     import torch
 
@@ -310,7 +190,7 @@ def _of_library(
             return model.encode(some) if tokenizer is None else _mean_pooled(model, tokenizer, some)
 
     run_by = "sentence-transformers" if tokenizer is None else "transformers"
-    own = _Called(encode, name, runtime, {"run_by": run_by}, count_parameters(model))
+    own = ObjectEncoder(encode, name, run_by, runtime, count_parameters(model))
     try:
         with tempfile.TemporaryDirectory() as folder:
             if tokenizer is None:
@@ -318,14 +198,14 @@ def _of_library(
             else:
                 model.save_pretrained(folder)
                 tokenizer.save_pretrained(folder)
-            recipe = _ByEngine.Recipe(model=folder, pooling=None if tokenizer is None else "mean")
-            engine = _ByEngine(recipe, runtime)
-            files = {"backbone": {**Pretrained.sources(engine.recipe, runtime)["backbone"], "name": source}}
-        if engine.library is None and texts and engine.dim == own.dim:
-            distinct = list(dict.fromkeys(texts))
-            if deviation(engine.encode(distinct), own.encode(distinct)) <= _AGREES[runtime.precision]:
-                engine.stats = EncodingStats()
-                return engine, files
+            recipe = Pretrained.Recipe(model=folder, pooling=None if tokenizer is None else "mean")
+            files = {"backbone": {**Pretrained.sources(recipe, runtime)["backbone"], "name": source}}
+            engine = Pretrained(recipe, runtime)
+        distinct = list(dict.fromkeys(texts))
+        if distinct and engine.dim == own.dim:
+            apart = deviation(engine.encode(distinct), own.encode(distinct))
+            engine.stats = EncodingStats()
+            return (engine if apart <= _AGREES[runtime.precision] else own), files
     except Exception as error:  # a class that cannot be saved, or not be read again
         runtime.progress.say(f"{name} is run by its own code: {said(error)}")
     return own, files
@@ -389,19 +269,19 @@ def method_of(
     """Return an object as a method of a plan.
 
     It may be a zoo Encoder, a sentence-transformers model, a Hugging Face model with its tokenizer, an object with
-    `encode`, or a function or coroutine function of texts. `texts` are a sample of those to encode; `precision` is the
+    `encode`, or a function of texts. `texts` are a sample of those to encode; `precision` is the
     one that was asked for. Raises UsageError for anything else, and for a torch module in training mode.
     """
-    inner: Encoder
-    files: dict[str, object] = {}
+    given: Encoder
+    files: dict[str, Any] = {}
     left: tuple[str, ...] = ()
     fingerprint = None
     pair = _with_tokenizer(encoder)
     check_mode(encoder if pair is None else pair[0])
     if isinstance(encoder, Encoder):
-        inner, called, kind = encoder, type(encoder).__name__, method_identity(type(encoder), file=False)
-        files, fingerprint = type(inner).sources(inner.recipe, inner.runtime), inner.fingerprint()
-        left = unstated(type(inner), type(inner).traits(inner.recipe))
+        given, called, kind = encoder, type(encoder).__name__, method_identity(type(encoder), file=False)
+        files, fingerprint = type(given).sources(given.recipe, given.runtime), given.fingerprint()
+        left = unstated(type(given), type(given).traits(given.recipe))
     elif pair is not None or _of_st(encoder):
         kind = "sentence-transformers" if pair is None else "transformers, mean pooling"
         if pair is None:
@@ -409,7 +289,7 @@ def method_of(
         else:
             called = _name_of(pair[0])
         model, tokenizer = pair or (encoder, None)
-        inner, files = _of_library(model, tokenizer, name or called, runtime, texts, precision)
+        given, files = _of_library(model, tokenizer, name or called, runtime, texts, precision)
         left = () if files else ("sources",)
     elif isinstance(encoder, type):
         raise UsageError(f"{encoder.__name__} is a class; give an object of it, or the name of its recipe.")
@@ -420,16 +300,21 @@ def method_of(
         )
     elif callable(encode := getattr(encoder, "encode", encoder)):
         called, kind = getattr(encoder, "__name__", type(encoder).__name__), "function"
-        inner = _Called(encode, name or called, replace(runtime, precision="fp32"), {}, 0)
+        given = ObjectEncoder(encode, name or called, kind, replace(runtime, precision="fp32"))
         left = ("sources", "precision", "parameters")
     else:
         raise UsageError(
             f"{type(encoder).__name__} is no encoder; give a recipe's name, a zoo Encoder, a sentence-transformers"
             " model, a Hugging Face (model, tokenizer), an object with encode(texts), or a function that takes a list"
-            " of texts and returns an array (n, dim), which may ask an API."
+            " of texts and returns an array (n, dim)."
         )
-    cls: type[ObjectEncoder] = type(
-        "ObjectEncoder", (ObjectEncoder,), {"inner": inner, "files": files, "__module__": __name__}
+    own = type(given).traits(given.recipe)
+    traits = Traits(  # it needs no training; a transductive encoder still reads a task's texts
+        transductive=own.transductive,
+        needs_every_text=own.needs_every_text,
+        precision=own.precision or given.runtime.precision,
     )
     recipe = ObjectRecipe(kind=kind, fingerprint=fingerprint, version=version)
-    return ResolvedMethod(name or called, cls, recipe, cls.traits(recipe), unstated=left, anew=version is None)
+    return ResolvedMethod(
+        name or called, ObjectEncoder, recipe, traits, unstated=left, anew=version is None, given=given, files=files
+    )

@@ -1,10 +1,10 @@
-"""The options of a run as one typed value, for the command line, notebooks and jobs on other machines."""
+"""The options of a run, each stated once: for the command line, run files, `evaluate`, and jobs on other machines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from zoo.errors import UsageError
 
@@ -13,19 +13,11 @@ if TYPE_CHECKING:
 
 RESULTS = Path("zoo-bench-results")
 PRECISIONS = ("auto", "bf16", "fp32")
-_MANY = 10**9
-BOUNDS = {  # the least and the largest value of a number; no machine has more rows, and no study more seeds
-    "seeds": (1, 1000),
-    "train_sentences": (1, _MANY),
-    "train_pairs": (1, _MANY),
-    "limit": (2, _MANY),
-    "workers": (1, 1024),
-    "embedding_cache": (0, 10**6),
-}
+_MANY = 10**9  # no machine has more rows
 
 
 def check_values(options: object) -> None:
-    """Raise UsageError for an option that is empty, of a wrong type, or outside of `BOUNDS`; None is always allowed."""
+    """Raise UsageError for an option that is empty, of a wrong type, or out of its bounds; None is always allowed."""
     for one in fields(options):  # type: ignore[arg-type]
         name, kind, value = one.name, one.type, getattr(options, one.name)
         if value is None:
@@ -36,42 +28,12 @@ def check_values(options: object) -> None:
             raise UsageError(f"{name} is {value!r:.100}; give a whole number.")
         if isinstance(value, str) and not value.strip() and name != "methods":
             raise UsageError(f"{name} is empty; leave it out, or give it a value.")
-        low, high = BOUNDS.get(name, (0, 0))
+        stated = OPTIONS[name].metadata if name in OPTIONS else {}
+        low, high = stated.get("bounds") or (0, 0)
         if high and not low <= value <= high:
             raise UsageError(f"{name} is {value:.4g} and must be from {low} to {high:,}.")
-        if name == "precision" and value not in PRECISIONS:
-            raise UsageError(f"precision {value!r:.100} is not one of {', '.join(PRECISIONS)}.")
-
-
-class EvaluateOptions(TypedDict, total=False):
-    """Those of `RunOptions` that `benchmark.evaluate` takes, for editors and type checkers."""
-
-    controls: bool
-    label: str | None
-    seeds: int | None
-    backbone: str | Path | None
-    revision: str | None
-    corpus: str | Path | None
-    pairs: str | Path | None
-    columns: str | None
-    dev: str | None
-    train_sentences: int | None
-    train_pairs: int | None
-    data: str | Path | None
-    device: str
-    precision: str
-    limit: int | None
-    allow_missing: bool
-    allow_pickle: bool
-    fail_fast: bool
-    remeasure: bool
-    embedding_cache: float
-    tracker: str | None
-    tracker_folder: Path | None
-    workers: int
-    executor: str | None
-    gpus_per_encoder: float
-    shard: str | None
+        if value not in (stated.get("choices") or (value,)):
+            raise UsageError(f"{name} {value!r:.100} is not one of {', '.join(stated['choices'])}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,41 +44,112 @@ class NamedRunFile:
     sha256: str
 
 
+def _option(
+    text: str,
+    value: object = None,
+    /,
+    *,
+    spelled: str | None = None,
+    bounds: tuple[float, float] | None = None,
+    choices: tuple[str, ...] | None = None,
+    several: bool = False,
+    **of_command: Any,
+) -> Any:
+    """Return the field of an option; `spelled`: its name on the command line, if that is another.
+
+    `several`: a list, with commas in one text. `of_command` has further keywords of click.
+    """
+    stated = {"help": text, "spelled": spelled, "bounds": bounds, "choices": choices, "several": several}
+    return field(default=value, metadata={**stated, "of_command": of_command})
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """Methods, tasks, texts, device and folders of one run; None leaves a choice to the suite or to the recipe."""
 
-    methods: str  # names, globs, files, name:key=value; comma-separated
-    suites: str | None = None  # None: the suites that have `tasks`, else pocket
-    tasks: str | None = None
-    controls: bool = False  # add the controls that the tasks can score, and the untrained start of each method
-    label: str | None = None  # the names of rows: one for each of `methods`, comma-separated
-    seeds: int | None = None  # seeds 0..N-1
-    backbone: str | None = None
-    revision: str | None = None
-    corpus: str | None = None
-    pairs: str | None = None
-    columns: str | None = None  # of the file of `pairs`, else of `corpus`; comma-separated
-    dev: str | None = None  # the task whose development pairs pick checkpoints
-    train_sentences: int | None = None
-    train_pairs: int | None = None
-    data: str | None = None
-    results: Path = RESULTS
-    device: str = "auto"
-    precision: str = "auto"
-    limit: int | None = None
-    allow_missing: bool = False
-    allow_pickle: bool = False
-    fail_fast: bool = False
-    remeasure: bool = False  # measure again the cells that were measured with different code
-    embedding_cache: float = 4.0  # gigabytes; 0: none
-    tracker: str | None = None  # tensorboard, wandb, mlflow ... or all; comma-separated
-    tracker_folder: Path | None = None  # for trackers that write files; None: `trackers` in the results folder
+    methods: str = _option(
+        "Recipes, comma-separated: names, globs (simcse*), YAML files. NAME:key=value:key=value changes values of one:"
+        " simcse:batch_size=128:learning_rate=1e-5; a list in brackets, null for none, a text with a colon or comma in"
+        " quotes. `zoo-bench methods` lists the names.",
+        MISSING,
+        several=True,
+    )
+    label: str | None = _option(
+        "Names of rows: one for each method, comma-separated [default: as --methods].", several=True
+    )
+    controls: bool = _option(
+        "Beside the methods: random, bag-of-words, and the untrained vectors that each trained method starts from.",
+        False,
+        spelled="--controls/--no-controls",
+        default=True,
+        envvar="ZOO_BENCH_CONTROLS",
+        show_envvar=True,
+    )
+    suites: str | None = _option(
+        "Lists of tasks, comma-separated: pocket, sts, words, phrases, transfer ...; `zoo-bench tasks` has all; a YAML"
+        " file of yours too [default: the suites of --tasks, else pocket].",
+        spelled="--suite",
+        several=True,
+    )
+    tasks: str | None = _option("Only these tasks (names or globs, comma-separated).", several=True)
+    seeds: int | None = _option("Seeds 0..N-1 for methods that depend on one [default: the suite's].", bounds=(1, 1000))
+    backbone: str | None = _option(
+        "Bundled name, folder or hub id, for every recipe that leaves it open [default: ZOO_BENCH_BACKBONE, else"
+        " zoo-small]."
+    )
+    revision: str | None = _option("Revision of the hub backbone.")
+    corpus: str | None = _option(
+        "Text to train on: a catalog name, a file with one sentence per line, a table (csv, tsv, jsonl, parquet), or"
+        " `target`, the texts of the tasks themselves (transductive) [default: the suite's]."
+    )
+    pairs: str | None = _option(
+        "Labelled pairs to train on: catalog names, tables (csv, tsv, jsonl, parquet), PPDB packs; joined by +"
+        " [default: the suite's]."
+    )
+    columns: str | None = _option(
+        "Columns of the table that --pairs names, else --corpus: texts in order, a score or label; names or numbers.",
+        metavar="NAME,NAME,...",
+    )
+    dev: str | None = _option(
+        "Task whose development pairs pick checkpoints: STS-B, or stsb-dev-disjoint, which has no test pair of STS12-16"
+        " [default: the suite's]."
+    )
+    train_sentences: int | None = _option("Draw N sentences of the corpus, the same N each time.", bounds=(1, _MANY))
+    train_pairs: int | None = _option("Use the first N of the labelled pairs.", bounds=(1, _MANY))
+    data: str | None = _option("Data folder (SentEval layout); default: ZOO_BENCH_DATA, cache, hub.")
+    results: Path = _option(  # noqa: RUF009
+        "Results folder, or an address: s3://BUCKET/PATH, gs:// ..., hf:// ...", RESULTS, spelled="--results --out"
+    )
+    device: str = _option("auto, cpu, cuda or cuda:N.", "auto")
+    precision: str = _option("", "auto", choices=PRECISIONS)
+    limit: int | None = _option("Trial: cut every subset to N rows; kept apart in tables.", bounds=(2, _MANY))
+    allow_missing: bool = _option("Exit 0 although data or weights were missing.", False)
+    allow_pickle: bool = _option("Load weights that exist only as pickle (with weights_only).", False)
+    fail_fast: bool = _option("Stop at the first failed cell.", False)
+    remeasure: bool = _option("Measure again, and train again, what another version or commit made.", False)
+    embedding_cache: float = _option(
+        "Keep the vectors of texts between runs, up to this size; 0 keeps and reads none.",
+        4.0,
+        bounds=(0, 10**6),
+        metavar="GB",
+        envvar="ZOO_BENCH_EMBEDDING_CACHE",
+        show_envvar=True,
+    )
+    tracker: str | None = _option(
+        "Report trainings to these trackers: tensorboard, wandb, mlflow ... (if installed), or all.", several=True
+    )
+    tracker_folder: Path | None = _option(  # noqa: RUF009
+        "Folder of trackers that write files [default: trackers in the results]."
+    )
+    workers: int = _option("Processes of this machine that share the plan.", 1, bounds=(1, 1024))
+    executor: str | None = _option(
+        "The machines of a Ray cluster share the plan: the cluster that runs here, else one of this machine alone, or"
+        " the one at ray://HOST:PORT (needs the extra `ray`).",
+        metavar="ray[://HOST:PORT]",
+    )
+    gpus_per_encoder: float = _option("Of a Ray cluster: 0.25 lets four encoders share a GPU.", 1.0, bounds=(0.01, 1))
+    shard: str | None = _option("Run the I-th of N parts of the encoders, as a job of an array does.", metavar="I/N")
     file: NamedRunFile | None = None
-    workers: int = 1  # the most processes of this machine that share the plan
-    executor: str | None = None  # "ray", or "ray://HOST:PORT": the machines of a Ray cluster share the plan
-    gpus_per_encoder: float = 1.0  # of a Ray cluster: below 1, several encoders share a GPU
-    shard: str | None = None  # "i/n": the i-th of n parts of the encoders, i from 1
 
     def __post_init__(self) -> None:
         check_values(self)
@@ -146,3 +179,6 @@ class RunOptions:
         """Return values for fields that a recipe leaves open: `backbone` and `revision`, where they are given."""
         given = {"backbone": self.backbone, "revision": self.revision}
         return {name: value for name, value in given.items() if value}
+
+
+OPTIONS: dict[str, Field[Any]] = {one.name: one for one in fields(RunOptions) if one.metadata}

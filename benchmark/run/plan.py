@@ -33,6 +33,12 @@ class ResolvedMethod:
     control: bool = False  # added to the run, so that the others are compared with it
     updates: int | None = None  # of the recipe's published training; None: not stated
     tuned: Tuned | None = None  # how its settings were tuned
+    given: Encoder | None = None  # an object, which is measured as it is
+    files: dict[str, Any] = field(default_factory=dict)  # its sources, where it is an object
+
+    def encoder(self, runtime: Runtime) -> Encoder:
+        """Return the object, or a new encoder, which is not trained."""
+        return self.cls(self.recipe, runtime) if self.given is None else self.given
 
 
 @dataclass(frozen=True)
@@ -198,7 +204,8 @@ def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
             corpus, identity = setting.of_text(text_kind(method.traits), read)
             now = replace(now, corpus=corpus, corpus_identity=identity)
         try:
-            now = replace(now, sources=method.cls.sources(method.recipe, setting.runtime))
+            sources = method.cls.sources(method.recipe, setting.runtime) if method.given is None else method.files
+            now = replace(now, sources=sources)
         except MissingError as error:
             now = replace(now, missing=str(error))
         return replace(now, row_key=_row_key(now, setting))
@@ -225,8 +232,7 @@ def _row_key(method: IdentifiedMethod, setting: Setting) -> str:
     )
     trained, there = text_kind(method.traits), method.missing is None and method.failed is None
     if there and not trained and not _is_builtin(method.cls):
-        encoder = method.cls(method.recipe, setting.runtime)
-        made_of = replace(made_of, probe=vectors_digest(encoder.encode, SENTENCES))
+        made_of = replace(made_of, probe=vectors_digest(method.encoder(setting.runtime).encode, SENTENCES))
     return made_of.key()
 
 

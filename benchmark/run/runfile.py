@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.records.remote import mirrored
-from benchmark.run.options import NamedRunFile, RunOptions, check_values
+from benchmark.run.options import OPTIONS, NamedRunFile, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_address, is_file, resource_folder, user_path
 from zoo.recipe import all_recipes, build
 from zoo.selection import parts_of
 from zoo.yaml_files import read_yaml
 
-# Given as a list of names or as one text with commas.
-_LISTS = ("methods", "suites", "tasks", "label", "tracker")
-_PATHS = ("results", "tracker_folder")
-
-
-_NOT_IN_FILES = ("file", "shard")
+_LISTS = [name for name, one in OPTIONS.items() if one.metadata["several"]]  # a list, or one text with commas
+_PATHS = [name for name, one in OPTIONS.items() if str(one.type).startswith("Path")]
 
 
 def _checked(content: object) -> None:
@@ -33,9 +29,9 @@ def _checked(content: object) -> None:
 
 # The keys of a run file: `about`, which nothing reads, the options of `zoo-bench run` (`suites` is --suite), plugins.
 _OPTIONS = [
-    (one.name, "str" if one.name in _PATHS else str(one.type).removesuffix(" | None"))
-    for one in fields(RunOptions)
-    if one.name not in _NOT_IN_FILES
+    (name, "str" if name in _PATHS else str(one.type).removesuffix(" | None"))
+    for name, one in OPTIONS.items()
+    if name != "shard"  # the jobs of an array share a file
 ]
 _Content = make_dataclass(
     "_Content",

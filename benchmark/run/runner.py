@@ -16,7 +16,7 @@ from benchmark.records.record import Environment
 from benchmark.records.remote import fetch_encoder
 from benchmark.run.cache import EmbeddingCache
 from benchmark.run.fit import Fitter, made_by_another
-from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, not_measured, record_of
+from benchmark.run.measure import EncoderMeasurement, Measured, Overlap, listening, not_measured, record_of
 from benchmark.run.options import NamedRunFile
 from benchmark.run.plan import Cell, EncoderPlan, Plan
 from benchmark.run.stop import Stop
@@ -176,8 +176,9 @@ class Runner:
             fetch_encoder(folder)
         runtime = replace(self.runtime, stop_signal=stop)
         fitter = Fitter(runtime, self.dev, stop, self.run_options, self.trackers, self.remeasure, reused=done.reused)
-        for measured in EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap).measure(cells):
-            self._keep(plan, measured, done)
+        with listening(plan.given, stop):
+            for measured in EncoderMeasurement(plan, folder, fitter, self.cache, stop, self._overlap).measure(cells):
+                self._keep(plan, measured, done)
 
     def pending(self, plan: EncoderPlan, done: Outcome) -> list[Cell]:
         """Return the cells of an encoder that have no score yet, and count the others as kept."""
