@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from zoo.recipe import build
 from zoo.yaml_files import read_yaml
 
 _PLACE = re.compile(r"section|table|figure|abstract|title|appendi", re.IGNORECASE)
+CODE, TEXT = "the released code", "the paper's text"
 _CELL = ("paper", "table", "row", "backbone", "setting", "metric")  # what names a printed row; the last three may lack
 
 
@@ -76,15 +77,31 @@ class Claim:
     margin: float = 0.0
     measure: str = ""
     command: str = ""
-    rule: tuple[tuple[str, ...], ...] = ()
+    metric: Literal["", "pearson"] = ""
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
+    released: Mapping[str, str] = field(default_factory=dict)  # the released code's recipes, by the paper's
 
     def pairs(self) -> list[tuple[str, ...]]:
         """Return the contrasts (row, row), all of which the claim is about."""
         ordered = ((self.order[i if self.claimed == "all" else 0], b) for i, b in enumerate(self.order[1:]))
         return [*self.contrasts, *ordered]
+
+    def procedures(self) -> list[tuple[str, Claim]]:
+        """Return the claim on the rows of the procedure that made the paper's numbers, then, if others, on its text's.
+
+        Where a paper and its released code differ, these are the code's rows and the paper's own.
+        """
+        contrasts, order = tuple(map(self._of_code, self.contrasts)), self._of_code(self.order)
+        if (contrasts, order) == (self.contrasts, self.order):
+            return [("", self)]
+        others = [pair for pair in self.controls if pair not in contrasts]
+        return [(CODE, replace(self, contrasts=contrasts, order=order, controls=tuple(others))), (TEXT, self)]
+
+    def _of_code(self, rows: Sequence[str]) -> tuple[str, ...]:
+        names = [(self.released.get(name, ""), *name.partition(":")) for name in rows]
+        return tuple(whole or self.released.get(base, base) + colon + more for whole, base, colon, more in names)
 
     def places(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return each place of `on` with its tasks: those of a suite, or those named."""
@@ -109,17 +126,18 @@ def read_claims(path: Path) -> list[Claim]:
     """Read one file of claims; raises UsageError naming the claim and what is wrong."""
     with well_formed(path, UsageError):
         content = read_yaml(path)
-        if not {"claims"} <= set(content) <= {"paper", "claims"}:
-            raise UsageError(f"{path}: its keys must be claims and, where all are of one paper, paper.")
+        if not {"claims"} <= set(content) <= {"paper", "released", "claims"}:
+            raise UsageError(f"{path}: its keys must be claims and, where all are of one paper, paper and released.")
         found: dict[str, Claim] = {}
         for entry in content["claims"]:
             where = f"{path}: {entry.get('id')}"
             if entry.get("id") in found:
                 raise UsageError(f"{where}: two claims have this id.")
-            plain = {key: value for key, value in entry.items() if key != "published"}
+            plain = {key: value for key, value in entry.items() if key not in ("published", "released")}
             one = build(Claim, {"paper": content.get("paper"), **plain}, where)
             cells = (cell for given in entry.get("published", ()) for cell in _printed(given, one.paper, where))
-            found[one.id] = replace(one, published=tuple(cells))
+            released = entry.get("released", content.get("released", {}))
+            found[one.id] = replace(one, published=tuple(cells), released=released)
             if wrong := _wrong(found[one.id]):
                 raise UsageError(f"{where}: {wrong}")
     return list(found.values())
@@ -131,14 +149,12 @@ def _wrong(one: Claim) -> str:
         return "give a published cell, or under `where` the section, table or figure that says it."
     if any(len(pair) not in (2, 4) for pair in (*one.contrasts, *one.controls)):
         return "a contrast is a list of two rows, or of four for (a - b) - (c - d)."
-    for name in {name for pair in (*one.pairs(), *one.controls) for name in pair}:
+    for name in {*one.released.values(), *(name for pair in (*one.pairs(), *one.controls) for name in pair)}:
         if recipe_of(name)[0] not in recipes():
             return f"there is no recipe {name!r}.{did_you_mean(name, recipes())}"
     for place, tasks in one.places():
         if any(task not in TASKS for task in tasks):
             return f"{place!r} is no suite and no list of tasks.{did_you_mean(place, {*_suites(), *TASKS.names()})}"
-    if any(len(part) != 4 for part in one.rule) or (one.rule and one.kind != "property"):
-        return "each part of a property's `rule` is a table of an analysis, a column, a row and a row of more."
     if one.kind == "property":
         return "" if one.command or one.untestable else "a property needs the `command` that measures it."
     if (one.kind == "not-below") != (one.margin > 0):

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmark.leaderboard.columns import chosen_columns
+from benchmark.leaderboard.ledger import ledger
 from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
 from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
 from benchmark.leaderboard.table import AGGREGATED, build_tables, read_completed
-from benchmark.leaderboard.verdicts import ledger
+from benchmark.leaderboard.verdicts import verdicts
 from benchmark.leaderboard.write import print_table, table_files
 from benchmark.records.folder import Records, pause_garbage_collection
 from benchmark.records.record import Record, scores_of
@@ -75,7 +76,7 @@ def leaderboard_files(
             for table in tables:
                 table.chosen = names
         files = {name: text for table in named for name, text in table_files(table).items()}
-        claims = ledger(results) if (results / "claims.md").is_file() else ()
+        claims = ledger(verdicts(results, records, found)) if (results / "claims.md").is_file() else ()
         made_page = page(tables, tuple(files), handbook_from(out or results), claims)
         return named, files | {"index.html": made_page}, records
 

@@ -6,6 +6,7 @@ A row is given as its finished records by task; scores are in points (x100).
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmark.metrics.bootstrap import Pool, Scored, resample_together
+from benchmark.metrics.bootstrap import Pool, Scored, resample, resample_together
 from benchmark.metrics.significance import Sample, SeedNoise, least_variance, sample
 from benchmark.records.folder import Records
-from benchmark.records.record import Record, main_score, pairs_of
+from benchmark.records.record import Record, main_score, pairs_of, scores_of
 from benchmark.tasks.overlap import pool_of
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_arrays, sha256_json, write_arrays
@@ -196,3 +197,27 @@ def _unread(
                 except (MissingError, CorruptError) as error:
                     damaged.setdefault(place, []).append(str(error))
     return new
+
+
+def pearson_sample(rows: Sequence[ByTask], store: Records, tasks: Collection[str]) -> Sample:
+    """Return the sample of rows on Pearson's correlation, the mean over each task's subsets (SIF's metric).
+
+    Values are the records'. The noise is that of the kept pair scores, resampled within their subset; older records
+    keep places instead of cosines, so that theirs is the noise of a rank correlation.
+    """
+    of_task = []
+    for task in tasks:
+        records = [record for row in rows for record in row[task]]
+        predicted, gold = np.stack([store.pair_scores(r)[0] for r in records]), store.pair_scores(records[0])[1]
+        ends = np.cumsum(
+            [part["n"] for part in (scores_of(records[0]).get("subsets") or {"": {"n": len(gold)}}).values()]
+        )
+        parts = (slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True))
+        draw = functools.partial(resample, metric="pearson", resamples=TABLE_RESAMPLES)
+        of_task.append(np.mean([draw(predicted[:, part], gold[part]) for part in parts], axis=0))
+    scores = [[[scores_of(r)["mean"]["pearson"] or np.nan for r in row[task]] for task in tasks] for row in rows]
+    ends = np.cumsum([len(next(iter(row.values()))) for row in rows])[:-1]
+    means = 100 * np.array([part.mean(axis=0) for part in np.split(np.mean(of_task, axis=0), ends)])
+    alone = {i: SeedNoise() for i, row in enumerate(rows) if is_alone(row)}
+    pairs = sum(rows[0][task][0]["task"]["rows"] or 0 for task in tasks)
+    return sample([100 * np.mean(one, axis=0) for one in scores], means, pairs, alone)

@@ -7,22 +7,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+TOLD = ("holds here", "reversed here", "not told apart")
 VERDICTS = {  # what a section may cite
-    "The same on both: holds": ("holds",),
-    "The same on both: the opposite": ("the opposite",),
-    "It depends on the backbone": ("holds", "the opposite", "not told apart"),
-    "Measured on one: holds": ("holds",),
-    "Measured on one: the opposite": ("the opposite",),
-    "It cannot be told": ("not told apart",),
+    "Holds on both": TOLD[:1],
+    "Reversed on both": TOLD[1:2],
+    "It depends on the backbone": TOLD,
+    "Measured on one: holds": TOLD[:1],
+    "Measured on one: reversed": TOLD[1:2],
+    "Both ways": ("mixed",),
+    "It cannot be told": TOLD[2:],
 }
 FIGURE = re.compile(r"(zoo-\w+) ([+-]\d+\.\d\d), ([+-]\d+\.\d\d) to ([+-]\d+\.\d\d)")
 
 
-def ledger(backbone: str) -> dict[str, tuple[str, str]]:
-    """Return each claim's own contrasts and its verdict, as claims.md has them."""
-    text = (ROOT / "leaderboards" / backbone / "claims.md").read_text(encoding="utf-8")
+def ledger(folder: str) -> list[tuple[str, str, str]]:
+    """Return each verdict's claim, its own contrasts and its words, as claims.md has them."""
+    text = (ROOT / "leaderboards" / folder / "claims.md").read_text(encoding="utf-8")
     lines = [[cell.strip(" |") for cell in line.split(" | ")] for line in text.splitlines() if line.startswith("| ")]
-    return {line[0].split("`")[1]: (line[2], line[-1]) for line in lines if len(line) == 7 and "`" in line[0]}
+    return [(line[0].split("`")[1], line[2], line[-1]) for line in lines if len(line) == 7 and "`" in line[0]]
 
 
 def test_each_sentence_has_the_ledgers_figures_and_verdict() -> None:
@@ -30,27 +32,49 @@ def test_each_sentence_has_the_ledgers_figures_and_verdict() -> None:
     ledgers = {name: ledger(name) for name in ("zoo-small", "zoo-mini")}
     for section in PAGE.split("\n## ")[1:]:
         head, _, body = section.partition("\n")
-        if head in ("With tuned settings", "Beside the papers"):  # no claim; test_numbers reads them
+        if head not in VERDICTS:  # no claim; test_numbers reads them
             continue
         cited = re.findall(r"\(((?:zoo-)[^`()]*)`([\w-]+)`\)", body.replace("\n", " "))
         assert cited, head
         for figures, claim in cited:
             parts = FIGURE.findall(figures)
-            assert len(parts) in (
-                {1} if head.startswith("Measured") else {1, 2} if head.startswith("It cannot") else {2}
-            ), claim
+            wanted = {1} if head.startswith(("Measured", "Both ways")) else {1, 2} if "cannot" in head else {2}
+            assert len(parts) in wanted, claim
             found = set()
             for backbone, value, low, high in parts:
-                ours, verdict = ledgers[backbone][claim]
-                assert f"{value} ({low} to {high})" in ours, (claim, backbone, ours)
-                assert verdict.startswith(VERDICTS[head]), (claim, backbone, verdict)
-                found.add(re.sub(r"( on \d|;).*", "", verdict))
-            assert len(found) == (2 if head == "It depends on the backbone" else 1), (claim, found)
+                mine = [
+                    words
+                    for id, ours, words in ledgers[backbone]
+                    if id == claim and f"{value} ({low} to {high})" in ours
+                ]
+                assert mine, (claim, backbone)
+                assert mine[0].startswith("small-scale: ")
+                found |= {one for one in VERDICTS[head] if mine[0].removeprefix("small-scale: ").startswith(one)}
+            assert len(found) == (2 if "depends" in head else 1), (claim, found)
 
 
 def test_the_counts_are_the_ledgers() -> None:
-    """The sentence "Of N claims: holds ..." of each ledger stands on the page."""
+    """The sentence "Of N claims ..." of each ledger stands on the page."""
     for backbone in ("zoo-small", "zoo-mini"):
         text = (ROOT / "leaderboards" / backbone / "claims.md").read_text(encoding="utf-8")
-        (counts,) = re.findall(r"^(Of \d+ claims: .*)\.$", text, re.MULTILINE)
-        assert counts in PAGE.replace("\n", " ")
+        (counts,) = re.findall(r"^(Of \d+ claims, .*)\.$", text, re.MULTILINE)
+        assert counts in " ".join(PAGE.split())
+
+
+def test_what_tuning_changed_is_the_ledgers() -> None:
+    """The sentence with all names, and a line for each changed verdict with both words."""
+    text = (ROOT / "leaderboards" / "zoo-small-tuned" / "claims.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"^(Of \d+ verdicts under both settings .*)$", text, re.MULTILINE)
+    of_ledger = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| `")}
+    shown = [
+        line
+        for line in PAGE.split("\n## With tuned settings")[1].split("\n## ")[0].splitlines()
+        if line.startswith("| `")
+    ]
+    assert sentence.partition(" changed: ")[0] in " ".join(PAGE.split())
+    assert [line.split(" | ")[0].removeprefix("| ") for line in shown] == sentence.rstrip(".").partition("changed: ")[
+        2
+    ].split(", ")
+    for line in shown:
+        name, first, second = (cell.strip(" |") for cell in line.split(" | "))
+        assert re.search(rf"\| small-scale: {first}\b.* \| small-scale: {second}\b", of_ledger[f"| {name}"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import functools
 from pathlib import Path
 
 import pytest
@@ -11,13 +11,20 @@ from page_fakes import data_of, method_records
 
 from benchmark.leaderboard.claims import all_claims
 from benchmark.leaderboard.files import leaderboard_files
+from benchmark.leaderboard.ledger import ledger
 from benchmark.leaderboard.page import page
-from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, OPPOSITE, ledger, verdicts
+from benchmark.leaderboard.table import build_tables, read_completed
+from benchmark.leaderboard.verdicts import HOLDS, NOT_TOLD, Verdict, verdicts
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 
 FOLDER = Path(__file__).parents[3] / "leaderboards" / "zoo-small"
+
+
+@functools.cache  # seconds
+def published() -> list[Verdict]:
+    store = Records(FOLDER)
+    return verdicts(FOLDER, store, read_completed(store))
 
 
 @pytest.fixture(scope="module")
@@ -25,24 +32,28 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with the claims of a published folder."""
     path = tmp_path_factory.mktemp("claims") / "index.html"
     tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
-    path.write_text(page(tables, claims=ledger(FOLDER)), encoding="utf-8")
+    path.write_text(page(tables, claims=ledger(published())), encoding="utf-8")
     return path
 
 
-def test_the_ledger_holds_every_claim_once(tmp_path: Path) -> None:
-    """Each with its verdict; what is measured with both sides and p, what is not with the reason."""
-    (part,) = ledger(FOLDER)
+def test_the_ledger_holds_every_claim() -> None:
+    """What is measured with both sides, its interval and p; what is not with the reason."""
+    (part,) = ledger(published())
     claims = part["claims"]
     assert isinstance(claims, list)
-    assert Counter(one["id"] for one in claims) == Counter(one.id for one in all_claims())
-    found = {one.claim.id: one for one in verdicts(FOLDER)}
+    assert {one["id"] for one in claims} == {one.id for one in all_claims()}
+    found = {(one.claim.id, one.procedure): one for one in published()}
     for one in claims:
-        claim = found[one["id"]]
-        if claim.measured:
-            assert (one["verdict"], one["ours"]) == (claim.verdict, claim.ours())
-            assert one["theirs"].startswith(claim.claim.published[0].text() if claim.claim.published else "no number")
+        verdict = found[one["id"], one["procedure"]]
+        assert one["verdict"] == verdict.verdict
+        if verdict.measured:
+            assert one["ours"] == verdict.ours()
+            assert one["points"] == [pytest.approx((c.difference, c.low, c.high), abs=1e-3) for c in verdict.told]
+            assert one["theirs"].startswith(
+                verdict.claim.published[0].text() if verdict.claim.published else "no number"
+            )
         else:
-            assert (one["verdict"], one["reason"]) == (NOT_MEASURED, claim.reason)
+            assert one["reason"] == verdict.reason
 
 
 def test_the_page_has_claims_where_they_were_asked_for(tmp_path: Path) -> None:
@@ -60,17 +71,20 @@ def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path)
     """The count says what is left, the address keeps it, and a link opens it again."""
     browser.open(shown)
     browser.driver.find_element("id", "tab-claims").click()
-    every = len(all_claims())
-    assert browser.one(".count").text == f"{every} of {every} claims"
+    (part,) = ledger(published())
+    claims = part["claims"]
+    assert isinstance(claims, list)
+    every = len(claims)
+    assert browser.one(".count").text == f"{every} of {every} verdicts"
     choose = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change', { bubbles: true }))"
     verdict, paper = browser.all("select")
-    browser.run(choose, verdict, OPPOSITE)
+    browser.run(choose, verdict, NOT_TOLD)
     browser.run(choose, paper, "PromptBERT")
-    wanted = [one for one in verdicts(FOLDER) if (one.verdict, one.claim.paper) == (OPPOSITE, "PromptBERT")]
+    wanted = [one for one in published() if (one.verdict, one.claim.paper) == (NOT_TOLD, "PromptBERT")]
     texts = [item.text for item in browser.all("li.claim")]
     assert len(texts) == len(wanted) > 0
     for one, text in zip(wanted, texts, strict=True):
-        assert one.claim.says in text and one.ours() in text and "the opposite" in text
+        assert one.claim.says in text and "small-scale: not told apart" in text
     address = browser.run("return location.hash")
     browser.driver.get("about:blank")
     browser.driver.get(shown.as_uri() + address)
@@ -85,6 +99,7 @@ def test_claims_on_a_phone_and_on_paper(browser: Browser, shown: Path) -> None:
     browser.driver.get("about:blank")
     browser.driver.get(f"{shown.as_uri()}#suite=claims&verdict={HOLDS}")
     assert browser.run("return document.documentElement.scrollWidth") <= 390
+    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     parts = [part.rect for part in browser.all("li.claim dl > div")]
     assert len(parts) >= 3 and len({part["x"] for part in parts}) == 1
     browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
