@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -13,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-import zoo.conformance
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
-from zoo.errors import ContractError, Interrupted, TrainingError
+from zoo.errors import ContractError, TrainingError
 from zoo.labels import PHRASE_LABELS
 from zoo.methods.burt import BURT, other_than
 from zoo.methods.sbert import SBERT
@@ -245,30 +243,3 @@ def test_albert_trains_with_dropout_and_is_saved_whole(tiny_albert: Path, tmp_pa
     assert again.backbone.model.config.model_type == "albert"
     np.testing.assert_array_equal(again.encode(["a dog", "big dog"]), encoder.encode(["a dog", "big dog"]))
     assert again.fingerprint() == encoder.fingerprint()
-
-
-def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path) -> None:
-    recipe = recipe_of("burt", tiny_bert, batch_size=8, learning_rate=1e-3)
-    whole = BURT(recipe, Runtime())
-    wanted = whole.fit(pairs(), run=Run(tmp_path / "whole", seed=3))
-    for steps in (2, 3):  # cut twice, in the turns of different tasks
-        asked = iter(range(100))
-        stop = Run(
-            tmp_path / "cut",
-            seed=3,
-            stop_signal=lambda asked=asked, steps=steps: signal.SIGTERM if next(asked) == steps else None,
-        )
-        with pytest.raises(Interrupted):
-            BURT(recipe, Runtime()).fit(pairs(), run=stop)
-    torch.manual_seed(999)
-    resumed = BURT(recipe, Runtime())
-    report = resumed.fit(pairs(), run=Run(tmp_path / "cut", seed=3))
-    assert resumed.backbone.weights_sha256() == whole.backbone.weights_sha256()
-    assert (report.steps, report.final_loss, report.sentences) == (wanted.steps, wanted.final_loss, wanted.sentences)
-
-
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_every_recipe_keeps_the_contract(name: str, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zoo.conformance, "_toy_pairs", pairs)
-    findings = list(zoo.conformance.check(BURT, recipe_of(name, tiny_bert, batch_size=8), Runtime(), name))
-    assert len(findings) == 7 and {what: wrong for what, wrong in findings if wrong} == {}

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime
-from zoo.errors import ContractError, CorruptError, Interrupted
+from zoo.errors import ContractError, CorruptError
 from zoo.methods.flow import Flow, NegativeLogLikelihood
 from zoo.methods.pooled import Average
 from zoo.recipe import all_recipes
@@ -148,23 +148,6 @@ def test_the_seed_decides_and_nothing_else(tiny_bert: Path, pocket_sentences: li
     assert same(first, again) and first.fingerprint() == again.fingerprint()
     assert not same(first, other)
     assert weights(first)["chain.0.order"].tolist() != weights(other)["chain.0.order"].tolist()
-
-
-@pytest.mark.slow
-def test_an_interrupted_training_ends_like_an_unbroken_one(
-    tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
-) -> None:
-    corpus = Corpus("pocket", pocket_sentences[:80])
-    unbroken = make(tiny_bert, **FAST)
-    unbroken.fit(corpus, run=Run(seed=5))
-    asked = iter([None] * 7 + [15])
-    with pytest.raises(Interrupted):
-        make(tiny_bert, **FAST).fit(corpus, run=Run(tmp_path, 5, stop_signal=lambda: next(asked)))
-    assert (tmp_path / "checkpoint.safetensors").is_file()
-    resumed = make(tiny_bert, **FAST)
-    report = resumed.fit(corpus, run=Run(tmp_path, 5))
-    assert same(resumed, unbroken) and report.steps == 20
-    assert resumed.facts() == unbroken.facts()
 
 
 @pytest.mark.slow

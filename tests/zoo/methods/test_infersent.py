@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.conformance import check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
 from zoo.errors import Interrupted, TrainingError
@@ -234,11 +233,3 @@ def test_a_corpus_with_one_premise_or_none_is_refused(tiny_bert: Path) -> None:
 def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields))):
         InferSent.Recipe(**fields)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RECIPES)
-@pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
-def test_every_recipe_keeps_the_contract(name: str, backbone: str, request: pytest.FixtureRequest) -> None:
-    recipe = recipe_of(name, request.getfixturevalue(backbone), epochs=2)
-    assert {what: wrong for what, wrong in check(InferSent, recipe, Runtime(), name) if wrong} == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from transformers import AutoModel
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.errors import Interrupted, UsageError
+from zoo.errors import UsageError
 from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
 from zoo.recipe import all_recipes
 
@@ -160,26 +159,6 @@ def test_the_head_of_the_best_dev_score_is_kept(tiny_bert: Path, pocket_sentence
     encoder.fit(Corpus("p", pocket_sentences[:24]), dev_score=score, run=Run(seed=1))
     np.testing.assert_array_equal(encoder.encode(["a dog"])[0], seen[1])
     assert np.abs(seen[1] - seen[2]).max() > 0
-
-
-@pytest.mark.slow
-def test_resumed_training_is_bit_equal(tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]) -> None:
-    corpus = Corpus("p", pocket_sentences[:60])  # the last batch is smaller
-
-    def score(encoder: Encoder) -> float:
-        return float(encoder.encode(["a dog", "the market"])[0].sum())
-
-    whole = make(tiny_bert, eval_every=3)
-    wanted = whole.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "whole", seed=3))
-    asked = iter(range(100))
-    stop = Run(tmp_path / "cut", seed=3, stop_signal=lambda: signal.SIGTERM if next(asked) >= 5 else None)
-    with pytest.raises(Interrupted):
-        make(tiny_bert, eval_every=3).fit(corpus, dev_score=score, run=stop)
-    torch.manual_seed(999)  # whatever the new process did before
-    resumed = make(tiny_bert, eval_every=3)
-    report = resumed.fit(corpus, dev_score=score, run=Run(folder=tmp_path / "cut", seed=3))
-    assert resumed.fingerprint() == whole.fingerprint()
-    assert (report.steps, report.final_loss, report.dev_scores) == (8, wanted.final_loss, wanted.dev_scores)
 
 
 def test_wrong_recipes_are_refused() -> None:

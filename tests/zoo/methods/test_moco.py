@@ -221,20 +221,3 @@ def test_an_unknown_augmentation_is_named(tiny_bert: Path) -> None:
     encoder = MoCo(MoCo.Recipe(backbone=str(tiny_bert), augment=("reoder:0.2",)), Runtime())
     with pytest.raises(UsageError, match="reorder"):
         encoder.training_rows(Corpus("toy", SENTENCES), Run())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("augment", [(), ("substitute:0.3", "crop:0.2")])
-def test_a_stopped_training_ends_as_an_unbroken_one(tiny_bert: Path, tmp_path: Path, augment: tuple[str, ...]) -> None:
-    from zoo.errors import Interrupted
-
-    recipe = MoCo.Recipe(
-        backbone=str(tiny_bert), batch_size=8, queue_size=20, augment=augment, learning_rate=1e-3, epochs=2
-    )
-    whole, cut, resumed = (MoCo(recipe, Runtime()) for _ in range(3))
-    whole.fit(Corpus("toy", SENTENCES), run=Run(tmp_path / "whole", seed=1))
-    asked = iter([None] * 9)
-    with pytest.raises(Interrupted):
-        cut.fit(Corpus("toy", SENTENCES), run=Run(tmp_path / "cut", seed=1, stop_signal=lambda: next(asked, 15)))
-    resumed.fit(Corpus("toy", SENTENCES), run=Run(tmp_path / "cut", seed=1))
-    assert resumed.backbone.weights_sha256() == whole.backbone.weights_sha256()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from zoo import conformance
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.optiprompt import OptiPrompt, TemplateVectors
 from zoo.methods.prompt import Prompt
-from zoo.recipe import all_recipes
 
 GOLDEN = {"optiprompt": {"version": 1, "values": [-1.0, 0.4326, 0.1013, 0.2334, -0.0473, -1.0, -0.8278, 0.8006]}}
 
@@ -84,27 +81,3 @@ def test_the_code_trains_a_head_beside_the_template(tiny_mlm: Path) -> None:
 
     assert trained("none") == {"pooler.template.vectors"}
     assert all(n.startswith("pooler.mlp.") for n in trained("mlm") - trained("none")) and len(trained("mlm")) == 5
-
-
-@pytest.mark.slow
-def test_a_broken_off_training_goes_on_to_the_same_template(tiny_bert: Path, tmp_path: Path) -> None:
-    from zoo.errors import Interrupted
-
-    whole = make(tiny_bert, learning_rate=1e-3)
-    whole.fit(CORPUS, run=Run(seed=2))
-    asked = iter([None, 2])
-    with pytest.raises(Interrupted):
-        make(tiny_bert, learning_rate=1e-3).fit(
-            CORPUS, run=Run(folder=tmp_path, seed=2, stop_signal=lambda: next(asked, None))
-        )
-    resumed = make(tiny_bert, learning_rate=1e-3)
-    resumed.fit(CORPUS, run=Run(folder=tmp_path, seed=2))
-    assert torch.equal(resumed.template.vectors, whole.template.vectors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "optiprompt"])
-def test_recipes_keep_the_contract(name: str, tiny_mlm: Path) -> None:
-    cls, recipe = all_recipes()[name].resolve()
-    recipe = dataclasses.replace(recipe, backbone=str(tiny_mlm), batch_size=50, epochs=1)
-    assert [fault for fault in conformance.check(cls, recipe, Runtime(), name) if fault[1] is not None] == []

@@ -9,11 +9,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
-from zoo import conformance
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
 from zoo.methods.prompt import Prompt
-from zoo.recipe import all_recipes
 
 GOLDEN = {"prompt": {"version": 1, "values": [-1.0, 0.4323, 0.1008, 0.2335, -0.0476, -1.0, -0.8292, 0.7998]}}
 
@@ -92,10 +90,3 @@ def test_wrong_recipes_are_told(tiny_bert: Path, tiny_mlm: Path) -> None:
         Prompt(Prompt.Recipe(backbone=str(tiny_mlm), top_k=40_000), Runtime())
     with pytest.raises(UsageError, match="no room for a sentence"):
         Prompt(Prompt.Recipe(backbone=str(tiny_bert), max_length=10), Runtime())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "prompt"])
-def test_recipes_keep_the_contract(name: str, tiny_mlm: Path) -> None:
-    cls, recipe = all_recipes()[name].resolve({"backbone": str(tiny_mlm)})
-    assert [fault for fault in conformance.check(cls, recipe, Runtime(), name) if fault[1] is not None] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +10,9 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
-from zoo import conformance
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
 from zoo.methods.promptbert import PromptBERT
-from zoo.recipe import all_recipes
 
 GOLDEN = {"promptbert": {"version": 1, "values": [-1.0, 0.4322, 0.0742, 0.2734, 0.0721, -1.0, -0.9284, 0.9153]}}
 
@@ -184,12 +181,3 @@ def test_wrong_recipes_are_told(tiny_bert: Path) -> None:
         PromptBERT.Recipe(positives="neighbours")
     with pytest.raises(UsageError, match="no MLM head"):
         make(tiny_bert, head="mlm").objective()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, spec in all_recipes().items() if spec.method == "promptbert"])
-def test_recipes_keep_the_contract(name: str, tiny_mlm: Path, tiny_roberta: Path) -> None:
-    cls, recipe = all_recipes()[name].resolve()
-    backbone = tiny_roberta if "roberta" in name else tiny_mlm
-    recipe = dataclasses.replace(recipe, backbone=str(backbone), batch_size=50, epochs=1)
-    assert [fault for fault in conformance.check(cls, recipe, Runtime(), name) if fault[1] is not None] == []

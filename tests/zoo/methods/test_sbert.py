@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.pooling import pool
-from zoo.errors import ContractError, Interrupted, TrainingError
+from zoo.errors import ContractError, TrainingError
 from zoo.methods.sbert import SBERT
 from zoo.recipe import all_recipes
 
@@ -104,26 +103,6 @@ def test_training_tells_the_classes_apart(tiny_bert: Path) -> None:
     vectors = encoder.encode(["the dog is near the cat", "the cat is near the dog", "people like music"])
     a, b, c = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert a @ b > a @ c
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("eval_every", [None, 2])
-def test_resumed_training_is_bit_equal(eval_every: int | None, tiny_bert: Path, tmp_path: Path) -> None:
-    recipe = SBERT.Recipe(backbone=str(tiny_bert), batch_size=6, learning_rate=1e-3, eval_every=eval_every)
-    scores = {} if eval_every is None else {"dev_score": lambda e: float(e.encode(["a dog", "the market"])[0].sum())}
-    whole = SBERT(recipe, Runtime())
-    wanted = whole.fit(nli(), run=Run(tmp_path / "whole", seed=3), **scores)
-    asked = iter(range(100))
-    stop = Run(tmp_path / "cut", seed=3, stop_signal=lambda: signal.SIGTERM if next(asked) == 3 else None)
-    with pytest.raises(Interrupted):
-        SBERT(recipe, Runtime()).fit(nli(), run=stop, **scores)
-    torch.manual_seed(999)
-    resumed = SBERT(recipe, Runtime())
-    report = resumed.fit(nli(), run=Run(tmp_path / "cut", seed=3), **scores)
-    assert resumed.backbone.weights_sha256() == whole.backbone.weights_sha256()
-    same = ("steps", "sentences", "final_loss", "dev_scores", "best_step")
-    assert {name: getattr(report, name) for name in same} == {name: getattr(wanted, name) for name in same}
-    assert len(report.dev_scores) == (0 if eval_every is None else 3)
 
 
 @pytest.mark.parametrize(

@@ -123,18 +123,6 @@ def test_a_backbones_table_is_scaled_and_cut_to_start_from(tiny_bert: Path) -> N
     assert set(alone) == {"vocabulary"} and set(alone["vocabulary"]) == {"name", "sha256"}
 
 
-def test_a_stopped_training_goes_on_to_the_same_table(tiny_bert: Path, tmp_path: Path) -> None:
-    corpus, straight = toy(), made(None, tiny_bert)
-    straight.fit(corpus, run=Run(seed=1))
-    asked = iter([0, 0, 0, 0, 2])
-    stopped = made(None, tiny_bert)
-    with pytest.raises(Exception, match="stopped by signal 2 at step 4"):
-        stopped.fit(corpus, run=Run(tmp_path, 1, stop_signal=lambda: next(asked)))
-    resumed = made(None, tiny_bert)
-    resumed.fit(corpus, run=Run(tmp_path, 1))
-    assert resumed.fingerprint() == straight.fingerprint()
-
-
 def test_the_export_gives_equal_vectors_in_both_packages(tiny_bert: Path, tmp_path: Path) -> None:
     import sentence_transformers as library
 

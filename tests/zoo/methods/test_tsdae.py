@@ -49,18 +49,3 @@ def test_the_decoder_has_the_encoder_s_weights(vivid_bert: Path) -> None:
     _, mask, ids, _ = batch(np.arange(8))
     words = int((ids[0] != 0).sum()) - 2
     assert int(mask[0].sum()) - 2 == words - int(0.6 * words)
-
-
-def test_a_resumed_training_ends_as_a_whole_one(vivid_bert: Path, tmp_path: Path) -> None:
-    """Tied weights are one tensor in a checkpoint, and stay tied when it is read."""
-    from zoo.errors import Interrupted
-
-    whole = encoder_of("tsdae", vivid_bert, batch_size=16)
-    whole.fit(CORPUS, run=Run(seed=1))
-    calls = iter(range(100))
-    stopped = encoder_of("tsdae", vivid_bert, batch_size=16)
-    with pytest.raises(Interrupted):
-        stopped.fit(CORPUS, run=Run(tmp_path, seed=1, stop_signal=lambda: 15 if next(calls) >= 2 else None))
-    resumed = encoder_of("tsdae", vivid_bert, batch_size=16)
-    resumed.fit(CORPUS, run=Run(tmp_path, seed=1))
-    np.testing.assert_array_equal(resumed.encode(CORPUS.sentences[:4]), whole.encode(CORPUS.sentences[:4]))
