@@ -28,6 +28,7 @@ FLOORS = {
         ["benchmark.cli"],
         ["benchmark"],
         ["benchmark.api"],
+        ["benchmark.choosing"],
         ["benchmark.template_search", "benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
         ["benchmark.leaderboard"],
         ["benchmark.run"],

@@ -18,6 +18,7 @@ from zoo.errors import UsageError, ZooError, did_you_mean
 COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli.NAME
     "analyze": "Look into encoders, token embeddings and scored pairs.",
     "check": "Test in seconds that a method or a task does what a run relies on.",
+    "choose": "Rank encoders on texts of your own, with intervals and costs.",
     "claims": "Test the claims of the papers on measured rows.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",

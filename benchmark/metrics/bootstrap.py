@@ -18,7 +18,7 @@ EXACT_BELOW = 200  # pairs: with fewer, `expanded` is up to a tenth off, and com
 _BLOCK = 1 << 14  # counts (8 bytes each) in one block of resamples, which then fits into a core's cache
 _CHUNK = 1 << 20  # counts that are drawn at a time
 
-Metric = Literal["spearman", "pearson"]
+Metric = Literal["spearman", "pearson", "auc"]
 _Statistic = Callable[[NDArray[Any]], NDArray[np.float64]]  # counts (resamples, n) -> (methods, resamples)
 
 
@@ -112,7 +112,22 @@ def _pearson(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
     return statistic
 
 
-_STATISTICS = {"spearman": _spearman, "pearson": _pearson}
+def _auc(predicted: NDArray[Any], gold: NDArray[Any]) -> _Statistic:
+    """Areas under the ROC curve; gold scores are 0 and 1. It is a rank sum (Mann and Whitney 1947)."""
+    rankings, positive = [_Ranking(row) for row in predicted], gold > 0
+
+    def statistic(counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        of_positives = counts * positive
+        number = of_positives.sum(axis=1)
+        pairs = (number * (counts.sum(axis=1) - number)).astype(np.float64)
+        sums = np.array([np.einsum("bn,bn->b", of_positives, ranking(counts)[0]) for ranking in rankings])
+        result: NDArray[np.float64] = 0.5 + sums / (2 * np.where(pairs == 0, np.nan, pairs))
+        return result
+
+    return statistic
+
+
+_STATISTICS = {"spearman": _spearman, "pearson": _pearson, "auc": _auc}
 
 
 def influences(predicted: NDArray[Any], gold: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

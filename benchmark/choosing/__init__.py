@@ -1,0 +1,1 @@
+"""Chooses an encoder for a user's own texts."""

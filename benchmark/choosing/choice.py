@@ -1,0 +1,193 @@
+"""Ranks encoders on a user's own texts, and says which is the best, by how much, and which may be as good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmark.analysis.plots import write_png
+from benchmark.analysis.result import Points, Scatter
+from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, measure, read_texts, sampled
+from benchmark.choosing.variants import variants
+from benchmark.data.corpora import load_corpus
+from benchmark.data.sources import DataSource
+from benchmark.metrics.significance import Noise, differences, not_told_apart, pairs_needed
+from benchmark.records.record import plain
+from benchmark.run.objects import listed, methods_of
+from zoo.encoder import Encoder, Run, Runtime
+from zoo.errors import UsageError, ZooError, said
+from zoo.hardware import make_runtime
+from zoo.progress import Progress
+from zoo.saved import load
+
+if TYPE_CHECKING:
+    import pandas
+
+UNTRAINED = ("static-freq-sub-case-pun", "avg-last", "bag-of-words")  # candidates without download or training
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The ranked encoders, the best first; those that failed with the reason; and the verdict in words.
+
+    `frame` has a row per encoder: its score x100 with its 95 % interval (low, high), what it is behind the best with
+    an interval, `may be best` (familywise), further measures of the kind, and what it costs.
+    """
+
+    data: Texts
+    frame: pandas.DataFrame
+    failed: dict[str, str]
+    verdict: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        about = {"table": self.data.report, "kind": self.data.kind, "measure": MEASURES[self.data.kind]}
+        rows = plain(self.frame.reset_index().to_dict("records"))
+        return {**about, "units": self.data.units, "rows": rows, "failed": self.failed, "verdict": self.verdict}
+
+    def __str__(self) -> str:
+        shown = self.frame.rename(columns={"score": MEASURES[self.data.kind]})
+        counts = dict.fromkeys(("texts/s", "dims", "bytes", "weights MB"), "{:,.0f}".format)
+        sized = counts | {name: "{:.3f}".format for name in shown if name.startswith("threshold")}
+        table = shown.to_string(float_format="{:.1f}".format, formatters=sized, index_names=False, na_rep="–")
+        failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
+        return "\n".join([self.data.report, "", table, "", self.verdict, *failed])
+
+
+def choose(
+    pairs: str | Path,
+    encoders: object = None,
+    *,
+    columns: str | None = None,
+    kind: Kind | None = None,
+    dims: Sequence[int] = (),
+    formats: Sequence[str] = ("float32",),
+    device: str = "auto",
+    precision: str = "auto",
+    quiet: bool = False,
+) -> Choice:
+    """Rank encoders on a table of your own, and name the best, its lead, and those that may be as good.
+
+    The table (csv, tsv, jsonl, parquet) has two texts and a score, two texts and 0 or 1, a query and a document, or a
+    text and a label; `columns` and `kind` state it where its names and values do not. `encoders` are what `evaluate`
+    takes, one or several, by default those in the hub's cache and a few that need no training; a recipe that learns
+    from plain text is trained on the bundled text. `dims` and `formats` are those of `variants`. Raises UsageError or
+    CorruptError for a table that cannot be used, and ZooError where every encoder fails.
+    """
+    data = read_texts(Path(pairs), columns, kind)
+    runtime = replace(make_runtime(device, precision), progress=Progress.silent() if quiet else Progress())
+    rows: list[dict[str, Any]] = []
+    values: list[Values] = []
+    failed: dict[str, str] = {}
+    for called, given in _candidates(encoders):
+        name = called or (str(given) if isinstance(given, str | Path) else type(given).__name__)
+        runtime.progress.say(f"{name} ...")
+        try:
+            encoder = _made(called, given, runtime, data.texts)
+            encoder.encode(data.texts[:8])  # the first call is slower
+            started = time.perf_counter()
+            vectors = np.asarray(encoder.encode(data.texts))
+            rate = len(data.texts) / max(time.perf_counter() - started, 1e-9)
+            cost = {"texts/s": rate, "weights MB": encoder.parameters() * 4 / 2**20 or np.nan}
+            found = [(*one, *measure(data, one[-1])) for one in variants(vectors, dims, formats)]
+        except Exception as error:  # of any encoder's code: the others are ranked without it
+            failed[name] = str(error) if isinstance(error, ZooError) else said(error)
+        else:
+            for suffix, size, cut, of_units, more in found:
+                rows.append({"name": name + suffix, **more, **cost, "dims": cut.shape[1], "bytes": size})
+                values.append(of_units)
+    if not rows:
+        raise ZooError(f"no encoder could be measured: {'; '.join(f'{name}: {why}' for name, why in failed.items())}")
+    frame, needed = ranked(data, values, rows)
+    return Choice(data, frame, failed, _verdict(data, frame, needed))
+
+
+def ranked(
+    data: Texts, values: Sequence[Values], rows: Sequence[dict[str, Any]]
+) -> tuple[pandas.DataFrame, int | None]:
+    """Return the frame of a `Choice`, and how many units would tell its first two apart (None: they are, or equal)."""
+    import pandas
+
+    of_all = sampled(data, list(values))
+    gaps, may_be = differences(of_all), not_told_apart(of_all)
+    order = np.argsort(-of_all.value, kind="stable")
+    best = order[0]
+    low, high = np.quantile(of_all.drawn, (0.025, 0.975), axis=1)
+    own = {"score": of_all.value, "low": low, "high": high, "behind": gaps.value[best], "behind low": gaps.low[best]}
+    own |= {"behind high": gaps.high[best], "may be best": may_be}
+    frame = pandas.concat([pandas.DataFrame(own), pandas.DataFrame(rows)], axis=1).iloc[order].set_index("name")
+    needed = None
+    if len(order) > 1 and may_be[order[1]] and (gap := float(gaps.value[best, order[1]])) > 0:
+        noise = Noise(float(gaps.pairs_error[best, order[1]]), 0.0, of_all.pairs_df)
+        needed = max(pairs_needed(noise, data.units, gap), data.units + 1)
+    return frame, needed
+
+
+def _verdict(data: Texts, frame: pandas.DataFrame, needed: int | None) -> str:
+    first, units = frame.iloc[0], UNITS[data.kind]
+    score = f"{MEASURES[data.kind]} {first['score']:.1f} (95 % {first['low']:.1f} to {first['high']:.1f})"
+    text = f"On these {data.units:,} {units} {first.name} is first: {score}"
+    if len(frame) == 1:
+        return f"{text}; name more encoders to compare it."
+    second = frame.iloc[1]
+    gap = f"{second['behind']:.1f} ({second['behind low']:.1f} to {second['behind high']:.1f})"
+    text = f"{text}, {gap} above {second.name}."
+    rivals = frame[frame["may be best"]]
+    if len(rivals) == 1:
+        return f"{text} It is told apart from all others."
+    text += f" Not told apart from it: {', '.join(rivals.index[1:])}."
+    text += f" The fastest of them is {rivals['texts/s'].idxmax()}."
+    if needed is not None:
+        text += f" If its lead over {second.name} is real, about {needed:,} such {units} would show it (power 80 %)."
+    return text
+
+
+def drawn(choice: Choice, path: Path) -> None:
+    """Draw each row's score against its speed into a PNG file, by whether it may be the best."""
+    points = []
+    for may_be, rows in choice.frame.groupby("may be best"):
+        speeds, name = np.log10(rows["texts/s"]), "may be the best" if may_be else "behind the best"
+        points.append(Points(name, [*speeds], [*rows["score"]], [*rows.index], "#1f4e79" if may_be else "#b0b0b0"))
+    measured, title = MEASURES[choice.data.kind], f"{choice.data.units:,} {UNITS[choice.data.kind]}"
+    write_png(Scatter("choice", title, "texts per second, log10", measured, points, named=True), path)
+
+
+def installed() -> list[str]:
+    """Return the sentence-transformers models in the hub's cache."""
+    from huggingface_hub import scan_cache_dir
+    from huggingface_hub.errors import CacheNotFound
+
+    try:
+        models = [repo for repo in scan_cache_dir().repos if repo.repo_type == "model"]
+    except CacheNotFound:
+        return []
+    return sorted(m.repo_id for m in models if any(f.file_name == "modules.json" for r in m.revisions for f in r.files))
+
+
+def _candidates(encoders: object) -> Iterator[tuple[str | None, object]]:
+    given: object = [*installed(), *UNTRAINED] if encoders is None else encoders
+    if isinstance(given, str):
+        given = [part.strip() for part in given.split(",") if part.strip()]
+    yield from listed(given, None)
+
+
+def _made(called: str | None, given: object, runtime: Runtime, texts: Sequence[str]) -> Encoder:
+    """Return an encoder ready to encode: loaded, or trained on the bundled text, or fitted to `texts`."""
+    quiet = replace(runtime, progress=Progress.silent())
+    if isinstance(given, str | Path) and any((Path(given) / file).is_file() for file in ("fit.json", "recipe.json")):
+        return load(given, quiet)
+    methods = methods_of([(called, given)], {}, quiet, texts[:64], version=None, precision=None)
+    method = methods[0]
+    if len(methods) > 1 or method.traits.needs_pairs:
+        raise UsageError("it names several recipes, or one that learns from labelled pairs; name a trained folder.")
+    encoder = method.cls(method.recipe, quiet)
+    if method.traits.needs_corpus:
+        corpus = load_corpus("pocket-text", DataSource.from_options(None), None)
+        runtime.progress.say(f"{method.name} is trained on {len(corpus.sentences):,} sentences of the bundled text")
+        encoder.fit(method.cls.reads(method.recipe, corpus), run=Run())
+    return encoder.adapt(texts) if method.traits.transductive else encoder

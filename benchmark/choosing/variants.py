@@ -1,0 +1,45 @@
+"""Widths and number formats of vectors: what fewer dimensions, int8 or bits would cost, from the same vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.errors import UsageError, ZooError
+
+FORMATS = ("float32", "int8", "binary")
+
+
+def variants(
+    vectors: NDArray[Any], dims: Sequence[int] = (), formats: Sequence[str] = ("float32",)
+) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
+    """Yield (suffix of the name, bytes per text, vectors) for each width and number format of vectors (n, dim).
+
+    Without `dims` the width is the vectors' own; wider ones are left out. int8 and binary are sentence-transformers'
+    quantisation: the ranges of int8 are those of these vectors, and a bit counts as -1 or 1. Raises UsageError for an
+    unknown format or where no width fits, ZooError for vectors that are not finite.
+    """
+    from sentence_transformers.util.quantization import quantize_embeddings
+
+    if unknown := set(formats) - {*FORMATS}:
+        raise UsageError(f"--bytes {min(unknown)} is none of {', '.join(FORMATS)}.")
+    if not np.isfinite(vectors).all():
+        raise ZooError("some of its vectors are not finite.")
+    own = vectors.shape[1]
+    if not (widths := [width for width in dims or [own] if 0 < width <= own]):
+        raise UsageError(f"its vectors have {own} dimensions, and --dims names none up to that.")
+    for width in widths:
+        cut = np.ascontiguousarray(vectors[:, :width], np.float32)
+        for form in formats:
+            suffix = (f" dims={width}" if dims else "") + ("" if form == "float32" else f" {form}")
+            if form == "float32":
+                yield suffix, 4 * width, cut
+            elif form == "int8":
+                yield suffix, width, np.asarray(quantize_embeddings(cut, precision="int8"), np.float32)
+            else:
+                packed = np.asarray(quantize_embeddings(cut, precision="ubinary"))
+                signs = 2 * np.unpackbits(packed, axis=1, count=width).astype(np.float32) - 1
+                yield suffix, packed.shape[1], signs

@@ -1,0 +1,166 @@
+"""`choose`: it ranks encoders on a user's own table, and is as certain as it claims to be."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.metrics import ndcg_score, roc_auc_score
+
+import benchmark
+from benchmark.choosing.data import Texts, measure, read_texts, threshold
+from benchmark.choosing.simulate import coverage, wrong_winners
+from benchmark.cli.main import main
+from benchmark.metrics.bootstrap import measured, resample
+from zoo.errors import CorruptError, UsageError, ZooError
+
+Function = Callable[[list[str]], np.ndarray]
+
+
+def noisy(noise: float, dim: int = 16) -> Function:
+    """Return an encoder whose vectors of "N ..." point where N says, with noise that depends on the text."""
+
+    def encode(texts: list[str]) -> np.ndarray:
+        found = []
+        for text in texts:
+            seed = int.from_bytes(hashlib.sha256(f"{noise} {text}".encode()).digest()[:4])
+            topic = np.random.default_rng(int(text.split()[0]) if text[0].isdigit() else 0).normal(size=dim)
+            found.append(topic + noise * np.random.default_rng(seed).normal(size=dim))
+        return np.array(found, np.float32)
+
+    return encode
+
+
+def broken(texts: list[str]) -> np.ndarray:
+    raise RuntimeError("no memory")
+
+
+def table(path: Path, head: list[str], rows: list[list[object]]) -> Path:
+    """Write a csv with a BOM, CRLF and quotes, as a spreadsheet does."""
+    with path.open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n").writerows([head, *rows])
+    return path
+
+
+def scored(n: int) -> list[list[object]]:
+    """Return pairs whose score is 1 where the topics are equal, and less the farther they are."""
+    return [[f"{i % 7} left, {i}", f"{(i + i // 7 % 3) % 7} right", 1 - i // 7 % 3 / 4] for i in range(n)]
+
+
+ENCODERS = {"good": noisy(0.3), "bad": noisy(4.0), "broken": broken}
+
+
+@pytest.mark.parametrize(
+    ("head", "rows", "kind", "measure_name"),
+    [
+        (["linker Satz", "rechter", "wie nah"], scored(120), "score", "Spearman"),
+        (["a", "b", "same"], [[a, b, int(s == 1)] for a, b, s in scored(120)], "binary", "AUC"),
+        (["query", "document"], [[f"{i} question", f"{i} answer"] for i in range(60)], "retrieval", "nDCG@10"),
+        (["text", "label"], [[f"{i % 4} text {i}", f"topic {i % 4}"] for i in range(60)], "label", "5-NN accuracy"),
+    ],
+)
+def test_each_kind_of_table_is_recognised_and_ranked(
+    tmp_path: Path, head: list[str], rows: list[list[object]], kind: str, measure_name: str
+) -> None:
+    found = benchmark.choose(table(tmp_path / "my.csv", head, rows), ENCODERS, quiet=True)
+    said = found.as_dict()
+    assert (said["kind"], said["measure"]) == (kind, measure_name)
+    assert [*found.frame.index] == ["good", "bad"]
+    assert found.frame["may be best"].tolist() == [True, False]
+    assert "good is first" in found.verdict and "no memory" in found.failed["broken"]
+    assert all(row["low"] <= row["score"] <= row["high"] and row["texts/s"] > 0 for row in said["rows"])
+
+
+def test_who_is_not_told_apart_is_named_with_the_pairs_that_would_tell(tmp_path: Path) -> None:
+    path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
+    found = benchmark.choose(path, {"one": noisy(2.0), "two": noisy(2.01)}, quiet=True)
+    assert found.frame["may be best"].all()
+    assert "Not told apart" in found.verdict and "would show it" in found.verdict
+
+
+@pytest.mark.parametrize(
+    ("head", "rows"),
+    [
+        (["text"], [[f"{i} a"] for i in range(40)]),
+        (["sentence1", "sentence2", "score"], []),
+        (["sentence1", "sentence2", "score"], [[f"{i} a", f"{i} b", "very"] for i in range(40)]),
+        (["sentence1", "sentence2", "score"], scored(3)),
+        (["sentence1", "sentence2", "score"], [[f"{i} a", f"{i} b", 3] for i in range(40)]),
+    ],
+    ids=["one column", "a header only", "scores as text", "three pairs", "constant scores"],
+)
+def test_a_table_that_cannot_rank_is_refused_by_name(tmp_path: Path, head: list[str], rows: list[list[object]]) -> None:
+    with pytest.raises((UsageError, CorruptError), match=r"my\.csv"):
+        benchmark.choose(table(tmp_path / "my.csv", head, rows), ENCODERS, quiet=True)
+
+
+def test_encoders_that_all_fail_are_an_error(tmp_path: Path) -> None:
+    path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
+    constant = {"constant": lambda texts: np.ones((len(texts), 4), np.float32)}
+    with pytest.raises(ZooError, match="constant"):
+        benchmark.choose(path, constant, quiet=True)
+
+
+def test_widths_and_number_formats_are_rows_from_the_same_vectors(tmp_path: Path) -> None:
+    path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
+    formats = ("float32", "int8", "binary")
+    frame = benchmark.choose(path, {"e": noisy(0.3, 64)}, dims=(16, 64), formats=formats, quiet=True).frame
+    assert dict(zip(frame.index, frame["bytes"], strict=True)) == {
+        **{"e dims=16": 64, "e dims=16 int8": 16, "e dims=16 binary": 2},
+        **{"e dims=64": 256, "e dims=64 int8": 64, "e dims=64 binary": 8},
+    }
+
+
+def test_measures_are_those_of_scikit_learn() -> None:
+    generator = np.random.default_rng(0)
+    gold, scores = (generator.random(80) < 0.4).astype(float), generator.normal(size=(2, 80)).round(1)
+    np.testing.assert_allclose(measured(scores, gold, "auc"), [roc_auc_score(gold, one) for one in scores])
+    again = np.tile(gold, 2), np.tile(scores[0], 2)  # a resample with each pair twice has the same area
+    np.testing.assert_allclose(measured(again[1][None], again[0], "auc"), measured(scores[:1], gold, "auc"))
+    assert resample(scores, gold, metric="auc", resamples=300).std() > 0.01
+    vectors = generator.normal(size=(60, 8))
+    places = np.arange(30)
+    data = Texts("retrieval", "", [], places, places + 30, np.zeros(30), np.empty(0, np.intp))
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    expected = [ndcg_score([np.eye(30)[i]], [unit[i] @ unit[30:].T], k=10) for i in range(30)]
+    np.testing.assert_allclose(measure(data, vectors)[0], expected)
+
+
+def test_equal_cosines_are_never_parted_by_a_threshold() -> None:
+    cosines, gold = np.repeat([0.2, 0.6, 0.9], 20), np.repeat([0.0, 1.0, 1.0], 20)
+    found = threshold(cosines, gold)
+    assert 0.2 < (found["threshold"] or 0) < 0.6 and found["accuracy"] == 100
+
+
+def test_the_command_prints_json_and_a_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path / "my.csv", ["a", "b", "score"], scored(60))
+    words = ["choose", "--pairs", str(path), "--encoders", "bag-of-words,nothing", "--json"]
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--plot", str(tmp_path / "p.png")])
+    said = json.loads(capsys.readouterr().out)
+    assert not end.value.code and said["rows"][0]["name"] == "bag-of-words" and "nothing" in said["failed"]
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_options_name_columns_and_kind(tmp_path: Path) -> None:
+    rows = [[i, *row] for i, row in enumerate([[a, b, int(s == 1)] for a, b, s in scored(60)])]
+    path = table(tmp_path / "my.csv", ["score", "x", "y", "z"], rows)
+    assert read_texts(path, "x,y,z", "score").kind == "score"
+    with pytest.raises(UsageError, match="label"):
+        read_texts(path, "x,y,z", "label")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["score", "binary", "retrieval"])
+def test_a_wrong_winner_is_named_in_at_most_5_percent(kind: str) -> None:
+    assert wrong_winners(kind, draws=200) <= 0.09  # 5 % and three standard errors of 200 draws
+
+
+@pytest.mark.slow
+def test_intervals_of_thresholds_cover_the_best_threshold() -> None:
+    assert min(coverage(draws=200).values()) >= 0.90
