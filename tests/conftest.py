@@ -122,15 +122,16 @@ def tiny_roberta(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A GPT-2 of two layers, 32 wide, after a few steps of the recipe tiny-causal on the pocket sentences."""
-    from zoo.encoder import Run, Runtime
-    from zoo.pretraining.pretrain import PlainTexts, pretrain
+    from zoo.encoder import Runtime
+    from zoo.pretraining.pretrain import pretrain
     from zoo.pretraining.recipe import read_pretrain_recipe
+    from zoo.pretraining.texts import PlainTexts
 
     folder = tmp_path_factory.mktemp("backbones") / "tiny-causal"
     recipe = read_pretrain_recipe("tiny-causal:vocabulary=1000:width=32:heads=2:inner=64:held_out_rows=32:steps=5")
     pocket = ROOT / "benchmark" / "data" / "pocket" / "sentences.txt"
-    texts = PlainTexts([pocket], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
-    pretrain(recipe, texts, folder, runtime=Runtime(), run=Run())
+    texts = PlainTexts([pocket], lambda path: path.read_text(encoding="utf-8").splitlines())
+    pretrain(recipe, texts, folder, runtime=Runtime())
     return folder
 
 

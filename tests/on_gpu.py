@@ -125,7 +125,9 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     from zoo.conformance import _toy_corpus
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
-    from zoo.pretraining.pretrain import PlainTexts, PretrainRecipe, Wishes, pretrain
+    from zoo.pretraining.pretrain import pretrain
+    from zoo.pretraining.recipe import PretrainRecipe
+    from zoo.pretraining.texts import PlainTexts
     from zoo.recipe import all_recipes
 
     runtime = Runtime(device=device)
@@ -164,24 +166,12 @@ def training(device: str, folder: Path) -> dict[str, Any]:
     text = folder / "text.txt"
     text.write_text("\n".join(corpus.sentences * 12), encoding="utf-8")
     shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "row_length": 32}
-    texts = PlainTexts([text], lambda path: path.read_text(encoding="utf-8").splitlines(), folder / "tokens")
+    texts = PlainTexts([text], lambda path: path.read_text(encoding="utf-8").splitlines())
     few: dict[str, Any] = {"tokens": "random", "batch_rows": 8, "steps": 4, "decay_steps": 2, "held_out_rows": 8}
-    unlike = {"architecture": "roberta", "tokenizer": "byte-level-bpe", "vocabulary": 300, "vocabulary_loss": "full"}
-    taught = {"vocabulary_loss": "full", "teacher": recipe.backbone, "dropout": 0.0}
-    muon = {"optimizer": "muon", "row_stages": ((2, 64),)}
-    changes: dict[str, dict[str, Any]] = {"adamw": {}, "muon": muon, "roberta": unlike, "taught": taught}
-    for name, changed in changes.items():
-        small = PretrainRecipe(**{**shape, **few, **changed})
-        wishes = Wishes(keep_at=(512,), keep_state=True)
-        place = folder / f"{name}-{device}"
-        run = Run(place / "training", seed=0)
-        facts = pretrain(small, texts, place, runtime=runtime, run=run, wishes=wishes)
-        found[name] = [facts[key] for key in ("final_loss", "held_out_accuracy", "held_out_masked_tokens")]
-    # From the kept state on, with an optimiser and random states that come from the disk.
-    place = next((folder / f"muon-{device}" / "kept").iterdir())
-    small = PretrainRecipe(**{**shape, **few, **muon})
-    facts = pretrain(small, texts, place, runtime=runtime, run=Run(place / "training", seed=0), wishes=Wishes(finish=3))
-    found["finished"] = [facts["final_loss"], facts["steps"]]
+    for name in ("bert", "roberta"):
+        small = PretrainRecipe(architecture=name, **shape, **few)
+        facts = pretrain(small, texts, folder / f"{name}-{device}", runtime=runtime)
+        found[name] = [facts[key] for key in ("final_loss", "held_out_accuracy", "held_out_tokens")]
     return found
 
 

@@ -29,7 +29,6 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "new": "Write a file for a method or a task of your own, which runs as it is.",
     "pack": "Join the records of a results folder into one file.",
     "pretrain": "Pretrain a small masked language model from plain text.",
-    "pretrain-vectors": "Train word2vec or fastText vectors on plain text.",
     "reproduce": "Measure a table or figure of the papers, theirs beside ours.",
     "run": "Train, evaluate and record methods; then print the table.",
     "search-templates": "Search a prompt's template by its score on STS-B dev.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark.data.catalog import catalog
@@ -12,19 +11,10 @@ from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from zoo.errors import MissingError
-from zoo.paths import cache_folder
-from zoo.pretraining.setting import PlainTexts
+from zoo.pretraining.texts import PlainTexts
 from zoo.progress import Progress
 
 DEFAULT = ("wiki", "books")
-
-
-@dataclass(frozen=True)
-class CleanTexts:
-    """Texts to train on, and the tested sentences that are left out of them."""
-
-    texts: PlainTexts
-    missing: list[str]  # data sets that are not on this machine, so that their sentences cannot be left out
 
 
 def tested_sentences(data: DataSource) -> tuple[frozenset[str], list[str]]:
@@ -53,7 +43,7 @@ def find_texts(names: Sequence[str], data: DataSource) -> list[Path]:
     return paths
 
 
-def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> CleanTexts:
+def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> PlainTexts:
     """Return the texts without the sentences that tasks test, and print the number of these sentences."""
     paths = find_texts(names, data)
     exclude, missing = tested_sentences(data)
@@ -63,7 +53,7 @@ def clean_texts(names: Sequence[str], data: DataSource, progress: Progress) -> C
             f"these data sets are not on this machine, so their sentences stay in the text if it has them:"
             f" {', '.join(missing)}"
         )
-    return CleanTexts(PlainTexts(paths, iterate_text, cache_folder() / "tokens", exclude, normalised), missing)
+    return PlainTexts(paths, iterate_text, exclude, normalised)
 
 
 def text_options(names: Sequence[str]) -> str:

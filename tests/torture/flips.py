@@ -146,7 +146,6 @@ def _kinds(folder: Path) -> list[Kind]:
         _hub_model,
         _bfloat16,
         _views,
-        _tokens,
     )
     made = []
     for maker in makers:
@@ -426,23 +425,3 @@ def _views(folder: Path, out: Path, model: Path) -> Kind:
         return read_views(place / "views.jsonl.gz")
 
     return Kind("semantic roles", place, list(folder_contents(place)), read)
-
-
-def _tokens(folder: Path, out: Path, model: Path) -> Kind:
-    """The tokens of pretraining as the cache keeps them."""
-    place, text = folder / "flip-tokens", folder / "flip-tokens.txt"
-    text.write_text("A small dog runs.\nRain falls on the town.\n" * 20, encoding="utf-8")
-
-    def read() -> Any:
-        from zoo.encoder import Runtime
-        from zoo.engine.backbone import Backbone
-        from zoo.pretraining.text import tokenise_files
-
-        tokenizer = Backbone.load(str(model), None, Runtime()).tokenizer
-        lines = text.read_text(encoding="utf-8").splitlines()
-        stream = tokenise_files([text], lambda path: lines, tokenizer, "own", place)
-        return [stream.ids.tolist(), stream.sentences, stream.excluded]
-
-    ended = forked(read, folder / "logs")
-    assert ended.code == 0, ended.err
-    return Kind("tokens of pretraining", place, list(folder_contents(place)), read)

@@ -82,13 +82,10 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
 
     def pretraining(out: Path) -> Callable[[], object]:
         def train() -> None:
-            from tests.zoo.pretraining.small_pretraining import POCKET, SMALL
-            from zoo.encoder import Run, Runtime
-            from zoo.pretraining.pretrain import PlainTexts, Wishes, pretrain
+            from tests.zoo.pretraining.small_pretraining import SMALL
+            from tests.zoo.pretraining.small_pretraining import train as pretrain
 
-            texts = PlainTexts([POCKET], lambda path: path.read_text(encoding="utf-8").splitlines(), out / "tokens")
-            run = Run(out / "model" / "training", SMALL.seed, checkpoint_steps=3)
-            pretrain(SMALL, texts, out / "model", runtime=Runtime(), run=run, wishes=Wishes())
+            pretrain(out / "model", SMALL, every=3)
 
         return train
 

@@ -17,7 +17,6 @@ DEFAULT_BACKBONE = os.environ.get("ZOO_BENCH_BACKBONE") or BUNDLED[0]
 """The backbone of a recipe that names none; docs/protocol.md says by which rule it is chosen."""
 MADE = {
     "zoo-mini": ("wiki", "books"),
-    "zoo-text": ("wiki",),
     "zoo-mini-roberta": ("wiki",),
     "zoo-mini-albert": ("wiki",),
 }

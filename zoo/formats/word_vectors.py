@@ -26,7 +26,7 @@ _GLOVE_FILES = ("glove_6B_index.parquet", "glove_6B_50d_emb.npy")
 _HEADER = re.compile(rb"(\d{1,12}) (\d{1,6})\s*")  # word2vec's first line: words, dimensions
 PIECES = re.compile(r"\w+|[^\w\s]")  # words and single punctuation marks of untokenised text
 MADE_VECTORS = {"zoo-word2vec": "word2vec", "zoo-fasttext": "fasttext"}
-"""Vectors that `zoo-bench pretrain-vectors` trains and stores in the cache folder: name and algorithm."""
+"""Vectors that tools/pretrain_vectors.py trains and stores in the cache folder: name and algorithm."""
 _FASTTEXT_MODEL = (793712314).to_bytes(4, "little")
 _BLOCK = 4096  # lines parsed at once
 _READ = 1 << 22  # bytes of a binary file read at once
@@ -44,8 +44,8 @@ def find_word_vectors(path: str | None, what: str) -> str:
     file = made_file(path) if path in MADE_VECTORS else user_path(path)
     if path in MADE_VECTORS and not is_file(file):
         raise MissingError(
-            f"{what}: {path} is not made yet; make it with `zoo-bench pretrain-vectors {MADE_VECTORS[path]}"
-            " --text wiki`."
+            f"{what}: {path} is not made yet; make it in a clone of zoo-bench with `python -m"
+            f" tools.pretrain_vectors {MADE_VECTORS[path]} --text wiki`."
         )
     if not is_file(file):
         raise MissingError(f"{what}: {file} does not exist.")

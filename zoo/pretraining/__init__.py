@@ -1,1 +1,1 @@
-"""Masked-language-model pretraining of small backbones from plain text."""
+"""Pretraining of small language models from plain text by `transformers.Trainer`."""

@@ -1,228 +1,327 @@
-"""Pretrains a small language model on plain text and writes a transformers folder with a model card."""
+"""One pretraining by `transformers.Trainer`: a backbone's folder with its model card."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+import shutil
+import time
+import zlib
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
+import transformers
+from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments
 
-from zoo.encoder import FitReport, Run, Runtime
+from zoo import __version__
+from zoo.encoder import Runtime
+from zoo.engine.backbone import BackboneSource, find_backbone
+from zoo.engine.mlm_head import mlm_head_of
+from zoo.engine.model_folder import cannot_load, check_tokenizer_files, load_pretrained
 from zoo.engine.named import PRETRAINING
-from zoo.files import check_writable, read_mapping, write_json, write_sums, write_tensors, write_text
-from zoo.pretraining.card import curve_svg, model_card
-from zoo.pretraining.mlm import HeldOut
-from zoo.pretraining.models import (
-    dropout_fields,
-    find_with_tokenizer,
-    flops_per_token,
-    inner_width,
-    load_model,
-    new_model,
-)
-from zoo.pretraining.phases import check_own, settled_phase
-from zoo.pretraining.recipe import PretrainRecipe
-from zoo.pretraining.run import PretrainTraining
-from zoo.pretraining.setting import PlainTexts, Setting
+from zoo.errors import CorruptError, MissingError, UsageError
+from zoo.files import read_json, read_mapping, write_json, write_sums, write_text
+from zoo.identity import commit
+from zoo.pretraining.card import model_card
+from zoo.pretraining.recipe import TRAINED_TOKENIZERS, PretrainRecipe
 from zoo.pretraining.starts import start_weights
-from zoo.training.folder import BEFORE, LAST
+from zoo.pretraining.texts import PlainTexts, packed_rows, split_rows
 
 if TYPE_CHECKING:
+    from datasets import Dataset
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-__all__ = ["PlainTexts", "PretrainRecipe", "Wishes", "pretrain", "score_checkpoint"]
-
 _LOADED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+_POSITIONS = 512  # of new models
+_FINE_TUNING_DROPOUT = 0.1  # in the written configuration; SimCSE's two views need it
+_DROPOUT = ("hidden_dropout_prob", "attention_probs_dropout_prob", "embd_pdrop", "attn_pdrop", "resid_pdrop")
 
 
-@dataclass(frozen=True)
-class Wishes:
-    """Options of one call that do not belong to the recipe."""
+def find_source(recipe: PretrainRecipe) -> BackboneSource | None:
+    """Return the backbone whose weights or tokenizer a recipe takes, None for a tokenizer that is trained.
 
-    finish: int | None = None  # let the rate fall from the last checkpoint over this many steps (0: the recipe's)
-    keep_at: tuple[int, ...] = ()  # numbers of tokens after which the model is also written to a folder of its own
-    keep_state: bool = False  # with it the training's state, so that it can be finished from there
-    command: Callable[[PretrainRecipe], str] | None = None  # recipe -> the command that makes the model again
-
-
-def score_checkpoint(recipe: PretrainRecipe, texts: PlainTexts, name: str, *, runtime: Runtime) -> HeldOut:
-    """Return the scores of any checkpoint with this tokenizer on the recipe's held-out rows and masks."""
-    find_with_tokenizer(name, "--score")
-    setting = Setting(recipe, texts, runtime)
-    return setting.score(setting.objective(load_model(name)))
+    Raises MissingError or UsageError if it, or its tokenizer, is missing.
+    """
+    if recipe.begin_from is None and recipe.tokenizer in TRAINED_TOKENIZERS:
+        return None
+    source = find_backbone(recipe.begin_from or recipe.tokenizer)
+    check_tokenizer_files(f"backbone {source.name!r}", source.folder)
+    return source
 
 
 def pretrain(
-    recipe: PretrainRecipe, texts: PlainTexts, out: Path, *, runtime: Runtime, run: Run, wishes: Wishes | None = None
-) -> dict[str, Any]:
-    """Train from text files and write the model folder `out`; returns the facts in the model card.
-
-    Raises UsageError or MissingError for a wrong recipe
-    or text, TrainingError and Interrupted as the loop does.
-    """
-    wishes = wishes or Wishes()
-    check_writable(out)
-    setting = Setting(recipe, texts, runtime)
-    if run.folder is not None:
-        check_own(run.folder, recipe, setting.stream.sha256)
-    phase = settled_phase(run.folder, recipe, wishes.finish)
-    if wishes.finish is not None:
-        recipe = replace(recipe, steps=phase.total, decay_steps=phase.total - phase.decay_from)
-    torch.manual_seed(recipe.seed)
-    if recipe.begin_from is None:
-        model = new_model(recipe, len(setting.tokenizer), setting.tokenizer)
-        start_weights(model, setting.stream.ids, setting.tokenizer, recipe, recipe.seed)
-    else:
-        model = load_model(recipe.begin_from, recipe.dropout)
-    objective = setting.objective(model)
-    tokenizer = setting.tokenizer
-
-    def facts_of(
-        now: PretrainTraining, made: PretrainRecipe, final: HeldOut, loss: float, seconds: float
-    ) -> dict[str, Any]:
-        facts = _facts(made, setting, texts, model, now, final, loss, seconds)
-        command = None if wishes.command is None else wishes.command(made)
-        return facts | {
-            "command": command,
-            "device": runtime.device,
-            "precision": runtime.precision,
-        }
-
-    def keep(tokens: int, now: PretrainTraining) -> None:
-        folder = out / "kept" / f"{out.name}-{short(tokens)}"
-        before = now.step <= phase.decay_from
-        made = replace(recipe, steps=now.step, decay_steps=0) if before and recipe.decay_steps is not None else recipe
-        facts = facts_of(now, made, now.scored(), now.last_loss, now.seconds)
-        _write_folder(folder, model, tokenizer, recipe, facts, now.files.lines)
-        if wishes.keep_state:
-            now.save_state(folder / "training")
-        runtime.progress.say(f"kept: {folder}")
-
-    training = PretrainTraining(
-        objective,
-        recipe,
-        phase,
-        setting.batch,
-        setting.training_rows,
-        lambda length: flops_per_token(recipe, model.config, len(tokenizer), length),
-        runtime,
-        run,
-        lambda: setting.score(objective),
-        wishes.keep_at,
-        keep,
-    )
-    report: FitReport = training.run()
-    if phase.decay_from == phase.total:
-        training.save_at_end()
-    final = setting.score(objective)
-    facts: dict[str, Any] = facts_of(training, recipe, final, report.final_loss or 0.0, report.seconds)
-    _write_folder(out, model, tokenizer, recipe, facts, training.files.lines)
-    if run.folder is not None and phase.decay_from < phase.total:
-        for name in (LAST, BEFORE):  # the training is finished; it can continue from constant.safetensors
-            (run.folder / name).unlink(missing_ok=True)
-    return facts
-
-
-def short(tokens: int) -> str:
-    """Return a number of tokens as 30M, 1500K or 123."""
-    for unit, letter in ((10**6, "M"), (10**3, "K")):
-        if tokens % unit == 0:
-            return f"{tokens // unit}{letter}"
-    return str(tokens)
-
-
-def _facts(
     recipe: PretrainRecipe,
-    setting: Setting,
     texts: PlainTexts,
-    model: PreTrainedModel,
-    training: PretrainTraining,
-    final: HeldOut,
-    loss: float,
-    seconds: float,
+    out: Path,
+    *,
+    runtime: Runtime,
+    checkpoint_steps: int | None = None,
+    command: str | None = None,
 ) -> dict[str, Any]:
-    stream, vocabulary = setting.stream, len(setting.tokenizer)
-    seen = training.tokens_after(training.step)
-    rate = seen / seconds if seconds else None
+    """Train the recipe's model on the texts, write its folder `out`, and return the facts that its card states.
+
+    A call on the same folder goes on from the last whole checkpoint in `out`/training (one in `checkpoint_steps` steps,
+    by default in `eval_every`). Raises UsageError for a folder with another recipe's training or model.
+    """
+    work, noted = out / "training", out / "training" / "recipe.json"
+    done = read_mapping(out / PRETRAINING) if (out / PRETRAINING).is_file() else None
+    stated = asdict(recipe)
+    if (done or {"recipe": stated})["recipe"] != stated or (noted.is_file() and read_json(noted) != stated):
+        raise UsageError(f"{out} holds the training of another recipe; choose another --out, or remove it.")
+    if done is not None:
+        return done
+    for path in texts.paths:
+        if not path.is_file():
+            raise MissingError(f"text {path} does not exist.")
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    source = find_source(recipe)
+    tokenizer = _tokenizer(recipe, source, texts, work / "tokenizer", made=noted.is_file())
+    write_json(noted, stated)
+    rows, held = split_rows(packed_rows(texts, tokenizer, recipe.row_length), recipe.held_out_rows)
+    torch.manual_seed(recipe.seed)
+    if recipe.begin_from is not None and source is not None:
+        model = _loaded(source, recipe.dropout)
+    else:
+        model = _new_model(recipe, tokenizer)
+        counted = rows[: -(-recipe.ppmi_tokens // (recipe.row_length - 2))]["input_ids"]
+        start_weights(model, counted[:, 1:-1].ravel(), recipe, recipe.seed)
+    every = checkpoint_steps or recipe.eval_every
+    trainer = _Trainer(model, _arguments(recipe, runtime, work, every), rows, held, tokenizer, recipe, runtime)
+    last = _last_checkpoint(work)
+    began = time.monotonic()
+    trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    seconds, final, curve = time.monotonic() - began, trainer.evaluate(), trainer.state.log_history
     config = model.config
-    flops = flops_per_token(recipe, config, vocabulary, recipe.row_length)
-    return {
-        "recipe": asdict(recipe),
+    facts: dict[str, Any] = {
+        "recipe": stated,
+        "version": __version__,
+        "commit": commit(),
         "model": {
             "architecture": config.model_type,
             "layers": config.num_hidden_layers,
             "width": config.hidden_size,
             "heads": config.num_attention_heads,
-            "inner": inner_width(config),
-            "embedding": getattr(config, "embedding_size", config.hidden_size),
             "vocabulary": config.vocab_size,
-            "parameters": sum(p.numel() for p in model.parameters()),
+            "tied": config.tie_word_embeddings,
+            "parameters": model.num_parameters(),
         },
-        "ancestry": setting.names.ancestry,
+        "ancestry": ancestry(recipe),
         "texts": [path.name for path in texts.paths],
-        "stream_tokens": len(stream.ids),
-        "sentences": stream.sentences,
-        "excluded_sentences": stream.excluded,
-        "stream_sha256": stream.sha256,
-        "stages": [*_stages_before(setting), _stage(recipe, seen, final)],
-        "steps": training.step,
-        "tokens_seen": seen,
-        "resumed": len(training.resumed_at),
-        "resumed_at": training.resumed_at,
-        "seconds": seconds,
-        "tokens_per_second": rate,
-        "tflops_per_second": None if rate is None else rate * flops / 1e12,
-        "final_loss": loss,
-        "held_out_accuracy": final.accuracy,
-        "held_out_pseudo_perplexity": final.pseudo_perplexity,
-        "held_out_masked_tokens": final.tokens,
-        "held_out_curve": [
-            {key: line[key] for key in ("step", "tokens", "held_out_accuracy", "held_out_pseudo_perplexity")}
-            for line in map(json.loads, training.files.lines)
-            if "held_out_accuracy" in line
-        ],
+        "rows": len(rows) + len(held),
+        "excluded_sentences": len(texts.exclude),
+        "steps": trainer.state.global_step,
+        "tokens_seen": trainer.state.global_step * recipe.batch_rows * recipe.row_length,
+        "resumed_at": None if last is None else int(last.name.rpartition("-")[2]),
+        "seconds_since_resumed": round(seconds, 1),
+        "final_loss": [entry["loss"] for entry in curve if "loss" in entry][-1],
+        **final,
+        "held_out_curve": list({entry["step"]: entry for entry in curve if "held_out_accuracy" in entry}.values()),
+        "device": runtime.device,
+        "precision": runtime.precision,
+        "command": command,
     }
-
-
-def _stage(recipe: PretrainRecipe, tokens: int, final: HeldOut) -> dict[str, object]:
-    masking = {name: getattr(recipe, name) for name in ("mask_rate", "last_mask_rate", "mask_steps")}
-    scores = {"held_out_accuracy": final.accuracy, "held_out_pseudo_perplexity": final.pseudo_perplexity}
-    return {"tokens_seen": tokens, **masking, **scores}
-
-
-def _stages_before(setting: Setting) -> list[dict[str, object]]:
-    """Return the stages that the ancestor's folder states, if this training went on from one that has them."""
-    ancestor = setting.names.begin_from
-    if ancestor is None or not (ancestor.folder / PRETRAINING).is_file():
-        return []
-    stages: list[dict[str, object]] = read_mapping(ancestor.folder / PRETRAINING).get("stages", [])
-    return stages
-
-
-def _write_folder(
-    out: Path,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
-    recipe: PretrainRecipe,
-    facts: dict[str, Any],
-    log: list[str],
-) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    dtype = getattr(torch, recipe.store)
-    tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items() if tensor.is_floating_point()}
-    tied = set(model._tied_weights_keys) if model.config.tie_word_embeddings else set()
-    config = model.config.to_diff_dict() | {"dtype": recipe.store, "architectures": [type(model).__name__]}
-    rates = dropout_fields(model.config.model_type, recipe.fine_tuning_dropout)
-    written = type(model.config).from_dict(config | rates)
-    written.save_pretrained(out)
+    config.update({name: _FINE_TUNING_DROPOUT for name in _DROPOUT if hasattr(config, name)})
+    model.save_pretrained(out)
     tokenizer.save_pretrained(out)
-    write_tensors(out / "model.safetensors", {k: v for k, v in tensors.items() if k not in tied}, {"format": "pt"})
-    write_json(out / PRETRAINING, facts)
     write_text(out / "README.md", model_card(out.name, facts))
     write_sums(out, [name for name in _LOADED if (out / name).is_file()])
-    if log:
-        per_step = facts["tokens_seen"] / max(facts["steps"], 1)
-        write_text(out / "training-curve.svg", curve_svg([json.loads(line) for line in log], per_step))
+    write_json(out / PRETRAINING, facts)  # the last one: it says that the folder is whole
+    shutil.rmtree(work)
+    return facts
+
+
+def ancestry(recipe: PretrainRecipe) -> dict[str, list[str]]:
+    """Return the names of the ancestors of a recipe's weights, and of those that were trained on labelled pairs."""
+    source = find_source(recipe)
+    if recipe.begin_from is None or source is None:
+        return {"ancestors": [], "labelled": []}
+    return {"ancestors": [source.name, *source.ancestors], "labelled": list(source.labelled)}
+
+
+def _tokenizer(
+    recipe: PretrainRecipe, source: BackboneSource | None, texts: PlainTexts, folder: Path, *, made: bool
+) -> PreTrainedTokenizerBase:
+    """Return the source's tokenizer, or one that is trained on the text and kept in `folder`."""
+    if source is None and not made:
+        kinds = {"byte-level-bpe": transformers.RobertaTokenizer, "unigram": transformers.AlbertTokenizer}
+        some = islice(texts.sentences(), recipe.tokenizer_sentences)
+        trained = kinds[recipe.tokenizer](model_max_length=_POSITIONS).train_new_from_iterator(some, recipe.vocabulary)
+        trained.save_pretrained(folder)
+    place = folder if source is None else source.folder
+    tokenizer: PreTrainedTokenizerBase = _load(transformers.AutoTokenizer, place)
+    missing = [kind for kind in ("cls", "sep", "mask", "pad") if getattr(tokenizer, f"{kind}_token_id") is None]
+    if missing:
+        raise UsageError(f"the tokenizer in {place} has no {missing[0]} token; pretraining needs one.")
+    return tokenizer
+
+
+def _load(kind: Any, folder: Path, **options: object) -> Any:
+    try:
+        return load_pretrained(kind, folder, **options)
+    except Exception as error:  # the library raises many kinds
+        raise cannot_load(f"{kind.__name__}", folder, error) from error
+
+
+def _loaded(source: BackboneSource, dropout: float) -> PreTrainedModel:
+    """Return a backbone with its head in float32; without a head it gets a new one."""
+    config = _load(transformers.AutoConfig, source.folder)
+    config.update({name: dropout for name in _DROPOUT if hasattr(config, name)})
+    kind = transformers.AutoModelForCausalLM if config.model_type == "gpt2" else transformers.AutoModelForMaskedLM
+    model: PreTrainedModel = _load(kind, source.folder, config=config, dtype=torch.float32)
+    return model
+
+
+def _new_model(recipe: PretrainRecipe, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """Return an untrained language model of the recipe's shape."""
+    longest = max(_POSITIONS, recipe.row_length)
+    shape: dict[str, Any] = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": recipe.width,
+        "num_hidden_layers": recipe.layers,
+        "num_attention_heads": recipe.heads,
+        "intermediate_size": recipe.inner,
+        "n_inner": recipe.inner,  # GPT-2's name of it
+        "max_position_embeddings": longest + (recipe.architecture == "roberta") * (1 + tokenizer.pad_token_id),
+        "tie_word_embeddings": recipe.tie_embeddings,
+        "pad_token_id": tokenizer.pad_token_id,
+        "bos_token_id": tokenizer.cls_token_id,
+        "eos_token_id": tokenizer.sep_token_id,
+        **dict.fromkeys(_DROPOUT, recipe.dropout),
+    }
+    own: dict[str, dict[str, Any]] = {
+        "albert": {"embedding_size": recipe.embedding or recipe.width, "hidden_act": "gelu"},
+        "roberta": {"type_vocab_size": 1, "layer_norm_eps": 1e-5},
+    }
+    names = {
+        "bert": (transformers.BertConfig, transformers.BertForMaskedLM),
+        "roberta": (transformers.RobertaConfig, transformers.RobertaForMaskedLM),
+        "albert": (transformers.AlbertConfig, transformers.AlbertForMaskedLM),
+        "gpt2": (transformers.GPT2Config, transformers.GPT2LMHeadModel),
+    }
+    config, kind = names[recipe.architecture]
+    foreign = ("n_inner", *_DROPOUT[2:]) if recipe.architecture != "gpt2" else ("intermediate_size", *_DROPOUT[:2])
+    fields = {name: value for name, value in shape.items() if name not in foreign}
+    model: PreTrainedModel = kind(config(**fields, **own.get(recipe.architecture, {})))
+    return model
+
+
+def _arguments(recipe: PretrainRecipe, runtime: Runtime, work: Path, every: int) -> TrainingArguments:
+    fall = recipe.decay_steps
+    return TrainingArguments(
+        output_dir=str(work),
+        max_steps=recipe.steps,
+        per_device_train_batch_size=recipe.batch_rows,
+        learning_rate=recipe.learning_rate,
+        adam_beta2=recipe.beta2,
+        weight_decay=recipe.weight_decay,
+        warmup_steps=recipe.warmup_steps,
+        lr_scheduler_type="linear" if fall is None else "warmup_stable_decay",
+        lr_scheduler_kwargs={} if fall is None else {"num_decay_steps": fall, "decay_type": "linear"},
+        eval_strategy="steps",
+        eval_steps=recipe.eval_every,
+        logging_steps=max(recipe.eval_every // 10, 1),
+        save_strategy="steps",
+        save_steps=every,
+        save_total_limit=2,  # the last may be cut by a kill
+        seed=recipe.seed,
+        bf16=runtime.precision == "bf16",
+        use_cpu=runtime.device == "cpu",
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+def _last_checkpoint(work: Path) -> Path | None:
+    """Return the last checkpoint that is whole: Trainer writes its state last."""
+    for folder in sorted(work.glob("checkpoint-*"), key=lambda path: -int(path.name.rpartition("-")[2])):
+        try:
+            read_mapping(folder / "trainer_state.json")
+        except (MissingError, CorruptError):
+            shutil.rmtree(folder)
+        else:
+            return folder
+    return None
+
+
+def predictions(
+    model: PreTrainedModel, input_ids: torch.Tensor, labels: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return logits (k, vocabulary) and true ids (k,) of the positions that have a label; GPT-2's are the next ones."""
+    states: torch.Tensor = model.base_model(input_ids=input_ids).last_hidden_state
+    if model.config.model_type == "gpt2":
+        states, labels, head = states[:, :-1], labels[:, 1:], model.get_output_embeddings()
+    else:
+        head = mlm_head_of(model, model.config.model_type)
+    chosen = labels != -100
+    logits: torch.Tensor = head(states[chosen])
+    return logits, labels[chosen]
+
+
+class _Trainer(Trainer):
+    """Trainer with the head at labelled positions only, and with held-out scores."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        arguments: TrainingArguments,
+        rows: Dataset,
+        held: Dataset,
+        tokenizer: PreTrainedTokenizerBase,
+        recipe: PretrainRecipe,
+        runtime: Runtime,
+    ) -> None:
+        masked = model.config.model_type != "gpt2"
+
+        def collate(rows: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+            # The masks are drawn from the batch's own tokens: the loader reads ahead of a checkpoint's random state.
+            seed = zlib.crc32(np.stack([row["input_ids"] for row in rows]).tobytes()) + recipe.seed
+            batch: dict[str, torch.Tensor] = DataCollatorForLanguageModeling(
+                tokenizer, mlm=masked, mlm_probability=recipe.mask_rate, seed=seed
+            )(rows)
+            return batch
+
+        super().__init__(model, arguments, collate, rows, held)
+        self.remove_callback(transformers.PrinterCallback)
+        self.language_model, self.held, self.collate, self.say = model, held, collate, runtime.progress.say
+
+    def compute_loss(
+        self, model: Any, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """Return the mean cross-entropy (scalar) of a batch."""
+        with self.accelerator.autocast():
+            logits, truth = predictions(self.accelerator.unwrap_model(model), inputs["input_ids"], inputs["labels"])
+        return F.cross_entropy(logits.float(), truth)
+
+    @torch.inference_mode()
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Return accuracy (0 to 1) and exp(mean loss) over the held-out rows, with the same masks in every call."""
+        model = self.language_model
+        model.train(False)
+        right, count, loss = 0, 0, 0.0
+        for first in range(0, len(self.held), 64):
+            some = self.held[first : first + 64]["input_ids"]
+            batch = self.collate([{"input_ids": row} for row in np.asarray(some)])
+            device = self.args.device
+            with self.accelerator.autocast():
+                logits, truth = predictions(model, batch["input_ids"].to(device), batch["labels"].to(device))
+            right += int((logits.argmax(-1) == truth).sum())
+            loss += float(F.cross_entropy(logits.float(), truth, reduction="sum"))
+            count += len(truth)
+        model.train()
+        found = {
+            "held_out_accuracy": right / count,
+            "held_out_pseudo_perplexity": float(np.exp(loss / count)),
+            "held_out_tokens": count,
+        }
+        self.log(dict(found))
+        return found
+
+    def log(self, logs: dict[str, float], *more: Any) -> None:
+        """Keep values in the trainer's state, and show them."""
+        super().log(logs, *more)
+        shown = (f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float))
+        self.say(f"step {self.state.global_step:,}: {', '.join(shown)}")

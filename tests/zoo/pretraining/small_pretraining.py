@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from zoo.encoder import Run, Runtime
+from zoo.encoder import Runtime
 from zoo.files import read_tensors
-from zoo.pretraining.pretrain import PlainTexts, Wishes, pretrain
+from zoo.pretraining.pretrain import pretrain
 from zoo.pretraining.recipe import PretrainRecipe
+from zoo.pretraining.texts import PlainTexts
 
 POCKET = Path(__file__).resolve().parents[3] / "benchmark" / "data" / "pocket" / "sentences.txt"
 SMALL = PretrainRecipe(
@@ -25,39 +26,24 @@ SMALL = PretrainRecipe(
     row_length=16,
     batch_rows=8,
     held_out_rows=32,
-    steps=24,
-    decay_steps=8,
-    warmup_steps=4,
-    eval_every=12,
-    frequent_tokens=64,
-    drawn_tokens=64,
+    steps=12,
+    decay_steps=4,
+    warmup_steps=2,
+    eval_every=6,
     learning_rate=1e-2,
-    store="float32",
 )
+SHAPES = {
+    "bert": replace(SMALL, architecture="bert", tokenizer="zoo-mini", steps=4),
+    "roberta": SMALL,
+    "albert": replace(SMALL, architecture="albert", tokenizer="unigram", vocabulary=300, embedding=8, steps=4),
+    "gpt2": replace(SMALL, architecture="gpt2", output_bias="zero"),
+}
+TEXTS = PlainTexts([POCKET], lambda path: path.read_text(encoding="utf-8").splitlines())
 
 
-def small(**changes: Any) -> PretrainRecipe:
-    """SMALL with other values."""
-    return replace(SMALL, **changes)
-
-
-def texts(tmp_path: Path, path: Path = POCKET) -> PlainTexts:
-    """The pocket sentences, with token files that the tests of a session share."""
-    return PlainTexts([path], lambda p: p.read_text(encoding="utf-8").splitlines(), tmp_path.parent / "tokens")
-
-
-def train(
-    folder: Path, recipe: PretrainRecipe = SMALL, stop_after: int | None = None, every: int | None = None, **wishes: Any
-) -> dict[str, Any]:
-    """Train into folder/model; `stop_after` so many steps a signal comes, `every` so many there is a checkpoint."""
-    asked = iter(range(10**6))
-    run = Run(
-        folder / "model" / "training",
-        recipe.seed,
-        checkpoint_steps=every,
-        stop_signal=lambda: 15 if stop_after is not None and next(asked) >= stop_after else None,
-    )
-    return pretrain(recipe, texts(folder), folder / "model", runtime=Runtime(), run=run, wishes=Wishes(**wishes))
+def train(folder: Path, recipe: PretrainRecipe = SMALL, every: int | None = None) -> dict[str, Any]:
+    """Train into a folder."""
+    return pretrain(recipe, TEXTS, folder, runtime=Runtime(), checkpoint_steps=every, command="zoo-bench pretrain ...")
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -1,163 +1,166 @@
-"""Pretraining: packing, masking, starts, and runs that are exact and resume exactly."""
+"""Pretraining: packed rows, starts, every shape as a backbone, and a killed training that ends bit-equal."""
 
 from __future__ import annotations
 
-import json
-import lzma
-from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig, BertForMaskedLM
+from small_pretraining import POCKET, SHAPES, SMALL, TEXTS, same, train, weights
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, Trainer
 
-from zoo.encoder import Run, Runtime
-from zoo.errors import CorruptError, Interrupted, UsageError
-from zoo.files import read_tensors
-from zoo.pretraining.mlm import mask_tokens
-from zoo.pretraining.pretrain import PlainTexts, PretrainRecipe, pretrain, score_checkpoint
+from zoo.encoder import Runtime
+from zoo.engine.backbone import Backbone, find_backbone, mlm_head
+from zoo.errors import MissingError, UsageError
+from zoo.pretraining.pretrain import find_source, predictions, pretrain
 from zoo.pretraining.recipe import read_pretrain_recipe
-from zoo.pretraining.setting import split_rows
-from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids, start_weights
-from zoo.pretraining.text import tokenise_files
+from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
+from zoo.pretraining.texts import PlainTexts, packed_rows, split_rows
 
-pytestmark = pytest.mark.slow
 
-ZOO_MINI = Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"
-TINY = PretrainRecipe(
-    layers=1, width=16, heads=2, inner=32, batch_rows=8, held_out_rows=32, steps=12, eval_every=6, warmup_steps=3
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory):
+    """Rows that the tests of this file share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOO_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A few steps of each architecture."""
+    made = {name: tmp_path_factory.mktemp(name) / "model" for name in SHAPES}
+    for name, recipe in SHAPES.items():
+        train(made[name], recipe)
+    return made
+
+
+def test_rows_are_the_sentences_in_order_without_the_tested_ones() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder)
+    lines = POCKET.read_text(encoding="utf-8").splitlines()
+    tested = PlainTexts([POCKET], TEXTS.read, frozenset(line.lower() for line in lines[:7]), str.lower)
+    rows = packed_rows(tested, tokenizer, 16)["input_ids"]
+    stream = [i for line in lines[7:] if line.lower() not in tested.exclude for i in tokenizer(line)["input_ids"][1:]]
+    rows = np.asarray(rows)
+    assert rows[:, 1:-1].ravel().tolist() == stream[: rows.shape[0] * 14] and len(stream) - rows.shape[0] * 14 < 14
+    assert set(rows[:, 0]) == {tokenizer.cls_token_id} and set(rows[:, -1]) == {tokenizer.sep_token_id}
+
+
+def test_held_out_rows_are_not_trained_on_and_come_from_all_over() -> None:
+    rows = packed_rows(TEXTS, AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder), 16)
+    training, held = split_rows(rows.add_column("number", np.arange(len(rows))), 96)
+    numbers = np.asarray(held["number"])
+    assert len(np.intersect1d(training["number"], numbers)) == 0 and len(training) + len(held) == len(rows)
+    assert len(held) == 96 and numbers.min() == 0 and numbers.max() == len(rows) - 1
+    with pytest.raises(UsageError, match="held_out_rows"):
+        split_rows(rows, len(rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_folder_is_the_librarys_own_and_a_backbone(shape: str, folders: dict[str, Path]) -> None:
+    kind = AutoModelForCausalLM if shape == "gpt2" else AutoModelForMaskedLM
+    model, loading = kind.from_pretrained(folders[shape], dtype=torch.float32, output_loading_info=True)
+    assert not loading["missing_keys"] and not loading["unexpected_keys"] and model.config.model_type == shape
+    assert 0.1 in (getattr(model.config, "hidden_dropout_prob", None), getattr(model.config, "resid_pdrop", None))
+    backbone = Backbone.load(str(folders[shape]), None, Runtime())
+    ids = torch.randint(10, 290, (2, 9))
+    with torch.no_grad():
+        states = backbone.model(input_ids=ids).last_hidden_state
+        found = model.lm_head(states) if shape == "gpt2" else mlm_head(backbone.source, Runtime())(states)
+        torch.testing.assert_close(found, model(input_ids=ids).logits, atol=1e-5, rtol=1e-5)
+    assert backbone.max_length == 512
+    assert "zoo-bench pretrain ..." in (folders[shape] / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_loss_is_the_librarys(shape: str, folders: dict[str, Path]) -> None:
+    """The head at labelled positions only gives the loss of the whole forward."""
+    kind = AutoModelForCausalLM if shape == "gpt2" else AutoModelForMaskedLM
+    model = kind.from_pretrained(folders[shape]).eval()
+    ids = torch.randint(10, 290, (4, 14), generator=torch.Generator().manual_seed(2))
+    labels = ids if shape == "gpt2" else ids.masked_fill(torch.arange(14) % 5 > 0, -100)
+    logits, truth = predictions(model, ids, labels)
+    loss = torch.nn.functional.cross_entropy(logits, truth)
+    assert loss.item() == pytest.approx(model(input_ids=ids, labels=labels).loss.item(), rel=1e-5)
+
+
+@pytest.mark.slow
+def test_a_killed_training_ends_bit_equal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed while a checkpoint is half written: the last whole checkpoint is taken, the cut one is not."""
+    long = replace(SMALL, steps=20, dropout=0.1)
+    train(tmp_path / "whole", long, every=3)
+    saved = Trainer._save_rng_state
+
+    def cut(self: Trainer, folder: str) -> None:
+        if self.state.global_step == 9:
+            raise KeyboardInterrupt
+        saved(self, folder)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_save_rng_state", cut)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "cut", long, every=3)
+    assert (tmp_path / "cut" / "training" / "checkpoint-9").exists()
+    facts = train(tmp_path / "cut", long, every=3)
+    assert facts["resumed_at"] == 6 and facts["steps"] == 20
+    assert same(tmp_path / "whole", tmp_path / "cut")
+    assert not (tmp_path / "cut" / "training").exists()
+    assert train(tmp_path / "cut", long) == facts, "a finished training is not repeated"
+    with pytest.raises(UsageError, match="another recipe"):
+        train(tmp_path / "cut", SMALL)
+
+
+@pytest.mark.slow
+def test_another_seed_gives_other_weights_and_untied_embeddings_differ(tmp_path: Path) -> None:
+    for name, recipe in (("a", SHAPES["bert"]), ("b", replace(SHAPES["bert"], seed=1, tie_embeddings=False))):
+        train(tmp_path / name, recipe)
+    assert not same(tmp_path / "a", tmp_path / "b")
+    for name in "ab":
+        model = AutoModelForMaskedLM.from_pretrained(tmp_path / name)
+        assert (model.get_input_embeddings().weight is model.get_output_embeddings().weight) == (name == "a")
+
+
+@pytest.mark.slow
+def test_it_goes_on_from_an_ancestor(folders: dict[str, Path], tmp_path: Path) -> None:
+    """With a rate near 0 the weights are the ancestor's, in any shape that the recipe says."""
+    recipe = replace(SMALL, begin_from=str(folders["roberta"]), layers=9, steps=1, learning_rate=1e-30)
+    facts = train(tmp_path / "model", recipe)
+    assert facts["model"]["layers"] == 2 and facts["ancestry"] == {"ancestors": ["model"], "labelled": []}
+    before, after = weights(folders["roberta"]), weights(tmp_path / "model")
+    assert all(torch.allclose(before[name], after[name]) for name in before)
+
+
+def test_what_is_missing_is_named_before_any_text_is_read(tmp_path: Path) -> None:
+    for recipe in (replace(SMALL, begin_from="/no/such"), replace(SMALL, tokenizer="/no/such")):
+        with pytest.raises(MissingError, match="/no/such"):
+            find_source(recipe)
+    absent = PlainTexts([tmp_path / "absent.txt"], TEXTS.read)
+    with pytest.raises(MissingError, match=r"absent\.txt"):
+        pretrain(SMALL, absent, tmp_path / "out", runtime=Runtime())
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"width": 10, "heads": 3}, "heads"),
+        ({"mask_rate": 0.0}, "mask_rate"),
+        ({"steps": 0}, "steps"),
+        ({"architecture": "gpt2", "output_bias": "log-frequency"}, "output_bias"),
+    ],
 )
+def test_values_that_make_no_sense_are_refused(changes: dict[str, object], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        replace(SMALL, **changes)
 
 
-def lines_of(path: Path) -> list[str]:
-    """The reader the tests hand in: plain or .xz text."""
-    opener = lzma.open if path.suffix == ".xz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
-        return [line.strip() for line in file]
-
-
-@pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pocket sentences as an .xz file."""
-    source = ZOO_MINI.parents[2] / "benchmark" / "data" / "pocket" / "sentences.txt"
-    path = tmp_path_factory.mktemp("text") / "pocket.txt.xz"
-    path.write_bytes(lzma.compress(source.read_bytes()))
-    return path
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return AutoTokenizer.from_pretrained(ZOO_MINI)
-
-
-def run_pretraining(text: Path, folder: Path, recipe: PretrainRecipe = TINY, stop_after: int | None = None) -> dict:
-    asked = 0
-
-    def stop() -> int | None:
-        nonlocal asked
-        asked += 1
-        return 15 if stop_after is not None and asked > stop_after else None
-
-    return pretrain(
-        recipe,
-        texts_of(text, folder),
-        folder / "model",
-        runtime=Runtime(),
-        run=Run(folder / "training", recipe.seed, stop_signal=stop),
-    )
-
-
-def texts_of(text: Path, folder: Path) -> PlainTexts:
-    return PlainTexts([text], lines_of, folder.parent / "tokens")
-
-
-def test_stream_is_the_sentences_in_order_each_ended_by_sep(text: Path, tokenizer, tmp_path: Path) -> None:
-    stream = tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
-    expected = [i for line in lines_of(text)[:40] for i in tokenizer(line)["input_ids"][1:]]
-    assert stream.ids[: len(expected)].tolist() == expected
-    assert stream.sentences == len(lines_of(text))
-
-
-def never(path: Path) -> list[str]:
-    raise AssertionError("read again")
-
-
-def test_text_is_tokenised_once_and_a_damaged_cache_is_named(text: Path, tokenizer, tmp_path: Path) -> None:
-    first = tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
-    again = tokenise_files([text], never, tokenizer, "t", tmp_path)
-    assert np.array_equal(first.ids, again.ids)
-    (cached,) = tmp_path.glob("*.u16")
-    cached.write_bytes(cached.read_bytes()[:-2])
-    with pytest.raises(CorruptError, match=cached.name):
-        tokenise_files([text], never, tokenizer, "t", tmp_path)
-
-
-def test_no_flipped_bit_of_the_token_cache_is_trained_on(text: Path, tokenizer, tmp_path: Path) -> None:
-    tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
-    for path in (*tmp_path.glob("tokens-*.u16"), *tmp_path.glob("tokens-*.json")):
-        whole = path.read_bytes()
-        for place in range(8):
-            damaged = bytearray(whole)
-            damaged[len(whole) * place // 8] ^= 1 << place
-            path.write_bytes(bytes(damaged))
-            with pytest.raises(CorruptError, match="is damaged; remove both"):
-                tokenise_files([text], never, tokenizer, "t", tmp_path)
-        path.write_bytes(whole)
-    assert tokenise_files([text], never, tokenizer, "t", tmp_path).sentences
-
-
-def test_tested_sentences_are_left_out_and_counted(text: Path, tokenizer, tmp_path: Path) -> None:
-    tested = frozenset(line.lower() for line in lines_of(text)[:7])
-    stream = tokenise_files([text], lines_of, tokenizer, "t", tmp_path, exclude=tested, normalise=str.lower)
-    whole = tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
-    assert (stream.excluded, whole.excluded) == (7, 0)
-    assert stream.sentences == whole.sentences - 7
-
-
-def test_rows_are_packed_without_padding(text: Path, tokenizer, tmp_path: Path) -> None:
-    stream = tokenise_files([text], lines_of, tokenizer, "t", tmp_path)
-    rows = stream.packed(np.array([0, 3]), 64, tokenizer.cls_token_id, tokenizer.sep_token_id)
-    assert rows.shape == (2, 64)
-    assert rows[1, 1:-1].tolist() == stream.ids[3 * 62 : 4 * 62].tolist()
-    assert (rows[:, 0] == tokenizer.cls_token_id).all() and (rows[:, -1] == tokenizer.sep_token_id).all()
-
-
-def test_held_out_rows_are_not_trained_on_come_from_all_over() -> None:
-    training, held = split_rows(10_000, 320)
-    assert len(np.intersect1d(training, held)) == 0 and len(training) + len(held) == 10_000
-    assert held.min() < 100 and held.max() > 9_900
-    with pytest.raises(UsageError, match="too few"):
-        split_rows(40, 32)
-
-
-def test_masking_is_80_10_10_and_never_touches_specials() -> None:
-    torch.manual_seed(0)
-    specials = torch.tensor([0, 101, 102, 103])
-    ids = torch.randint(1000, 2000, (400, 64))
-    ids[:, 0], ids[:, -1], ids[:, 20] = 101, 102, 102
-    corrupted, positions, truth = mask_tokens(ids, 0.15, mask_id=103, specials=specials, vocabulary=30522)
-    assert positions.shape == (400, round(0.15 * 62))
-    special = torch.isin(ids, specials)
-    assert torch.equal(corrupted[special], ids[special])
-    assert torch.equal(truth, ids.gather(1, positions))
-    untouched = torch.ones_like(ids, dtype=torch.bool).scatter(1, positions, False)
-    assert torch.equal(corrupted[untouched], ids[untouched])
-    seen = corrupted.gather(1, positions)
-    share = Counter(
-        "mask" if s == 103 else "same" if s == t else "random"
-        for s, t in zip(seen.flatten().tolist(), truth.flatten().tolist(), strict=True)
-    )
-    total = sum(share.values())
-    for kind, expected in (("mask", 0.8), ("random", 0.1), ("same", 0.1)):
-        assert abs(share[kind] / total - expected) < 3 * (expected * (1 - expected) / total) ** 0.5 + 1e-3
-    assert len({tuple(sorted(row)) for row in positions.tolist()}) > 390, "masks differ from row to row"
-
-
-def test_a_row_of_specials_counts_for_nothing() -> None:
-    ids = torch.full((2, 16), 102)
-    corrupted, _, truth = mask_tokens(ids, 0.2, mask_id=103, specials=torch.tensor([102]), vocabulary=200)
-    assert torch.equal(corrupted, ids) and (truth == -100).all()
+def test_every_recipe_is_read() -> None:
+    assert read_pretrain_recipe("tiny:tie_embeddings=false:steps=7").steps == 7
+    for path in (POCKET.parents[3] / "configs" / "pretrain").glob("*.yaml"):
+        assert read_pretrain_recipe(path.stem) == read_pretrain_recipe(str(path))
 
 
 def test_ppmi_vectors_factor_the_matrix_that_counting_gives() -> None:
@@ -185,89 +188,3 @@ def test_sinusoids_have_the_norm_and_rotate() -> None:
     assert np.allclose(np.linalg.norm(vectors, axis=1), 0.8, atol=1e-6)
     gram = vectors @ vectors.T
     assert np.allclose(np.diag(gram, 3), gram[0, 3], atol=1e-5), "similarity depends on the distance only"
-
-
-def test_runs_with_one_seed_are_bit_equal_with_two_they_differ(text: Path, tmp_path: Path) -> None:
-    for name in "ab":
-        run_pretraining(text, tmp_path / name)
-    a, _ = read_tensors(tmp_path / "a" / "model" / "model.safetensors")
-    b, _ = read_tensors(tmp_path / "b" / "model" / "model.safetensors")
-    assert a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
-    other = PretrainRecipe(**{**TINY.__dict__, "seed": 1})
-    run_pretraining(text, tmp_path / "c", other)
-    c, _ = read_tensors(tmp_path / "c" / "model" / "model.safetensors")
-    assert any(not torch.equal(a[k], c[k]) for k in a)
-
-
-def test_a_stopped_run_resumes_to_the_same_weights_and_log(text: Path, tmp_path: Path) -> None:
-    run_pretraining(text, tmp_path / "whole")
-    with pytest.raises(Interrupted):
-        run_pretraining(text, tmp_path / "cut", stop_after=7)
-    assert not (tmp_path / "cut" / "model" / "model.safetensors").exists()
-    run_pretraining(text, tmp_path / "cut")
-    whole, _ = read_tensors(tmp_path / "whole" / "model" / "model.safetensors")
-    cut, _ = read_tensors(tmp_path / "cut" / "model" / "model.safetensors")
-    assert all(torch.equal(whole[k], cut[k]) for k in whole)
-    logs = [(tmp_path / name / "training" / "log.jsonl").read_text() for name in ("whole", "cut")]
-    assert logs[0] == logs[1]
-
-
-def test_200_steps_killed_at_100_resume_bit_equal(text: Path, tmp_path: Path) -> None:
-    long = PretrainRecipe(**{**TINY.__dict__, "steps": 200, "eval_every": 50, "dropout": 0.1})
-    ends = []
-    for name, stop_after in (("first", None), ("second", None), ("cut", 100)):
-        if stop_after is not None:
-            with pytest.raises(Interrupted):
-                run_pretraining(text, tmp_path / name, long, stop_after)
-        run_pretraining(text, tmp_path / name, long)
-        ends.append(read_tensors(tmp_path / name / "model" / "model.safetensors")[0])
-    for end in ends[1:]:
-        assert end.keys() == ends[0].keys() and all(torch.equal(end[k], ends[0][k]) for k in end)
-
-
-def test_accumulated_parts_give_the_gradient_of_the_whole_batch(text: Path, tmp_path: Path) -> None:
-    """Without dropout and with masks drawn alike the loss of the first step is the mean over the parts."""
-    parts = PretrainRecipe(**{**TINY.__dict__, "accumulate": 4, "dropout": 0.0})
-    facts = run_pretraining(text, tmp_path / "parts", parts)
-    assert facts["steps"] == TINY.steps and np.isfinite(facts["final_loss"])
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_the_result_is_a_plain_transformers_folder(text: Path, tmp_path: Path, tied: bool) -> None:
-    recipe = PretrainRecipe(**{**TINY.__dict__, "tie_embeddings": tied})
-    facts = run_pretraining(text, tmp_path / "run", recipe)
-    folder = tmp_path / "run" / "model"
-    model, loading = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
-    assert not loading["missing_keys"] and not loading["unexpected_keys"]
-    shared = model.cls.predictions.decoder.weight.data_ptr() == model.bert.embeddings.word_embeddings.weight.data_ptr()
-    assert shared == tied
-    assert facts["tokens_seen"] == TINY.steps * TINY.batch_rows * TINY.row_length
-    assert "pseudo-perplexity" in (folder / "README.md").read_text()
-    assert "<polyline" in (folder / "training-curve.svg").read_text()
-    assert json.loads((folder / "pretraining.json").read_text())["held_out_accuracy"] == facts["held_out_accuracy"]
-
-
-def test_a_checkpoint_is_scored_on_the_trainings_rows_and_masks(text: Path, tmp_path: Path) -> None:
-    recipe = PretrainRecipe(**{**TINY.__dict__, "store": "float32"})
-    facts = run_pretraining(text, tmp_path / "run", recipe)
-    folder = str(tmp_path / "run" / "model")
-    score = score_checkpoint(recipe, texts_of(text, tmp_path / "run"), folder, runtime=Runtime())
-    assert score.accuracy == facts["held_out_accuracy"]
-    assert score.pseudo_perplexity == pytest.approx(facts["held_out_pseudo_perplexity"], rel=1e-5)
-    assert score.tokens == facts["held_out_masked_tokens"]
-
-
-@pytest.mark.parametrize(("name", "alike"), [("two-layers", 0.0), ("zoo-mini", 1.0)])
-def test_an_ordinary_start_leaves_head_and_embeddings_apart(name: str, alike: float) -> None:
-    """PPMI vectors decide what PromptBERT's table 12 asks of an untied model; first weights as BERT's do not."""
-    recipe = read_pretrain_recipe(f"{name}:tie_embeddings=false")
-    config = BertConfig(
-        vocab_size=300, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, tie_word_embeddings=False
-    )
-    model = BertForMaskedLM(config)
-    with torch.no_grad():
-        start_weights(model, np.random.default_rng(0).integers(0, 300, 9000), None, recipe, 0)
-    words, head = model.bert.embeddings.word_embeddings.weight, model.cls.predictions.decoder
-    cosines = torch.nn.functional.cosine_similarity(words, head.weight)
-    assert cosines.mean().item() == pytest.approx(alike, abs=0.05)
-    assert bool((head.bias == 0).all()) == (name == "two-layers")
