@@ -37,7 +37,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
-def test_rows_are_the_sentences_in_order_without_the_tested_ones() -> None:
+def test_rows_are_the_untested_sentences_in_order() -> None:
     tokenizer = AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder)
     lines = POCKET.read_text(encoding="utf-8").splitlines()
     tested = PlainTexts([POCKET], TEXTS.read, frozenset(line.lower() for line in lines[:7]), str.lower)
@@ -48,7 +48,7 @@ def test_rows_are_the_sentences_in_order_without_the_tested_ones() -> None:
     assert set(rows[:, 0]) == {tokenizer.cls_token_id} and set(rows[:, -1]) == {tokenizer.sep_token_id}
 
 
-def test_held_out_rows_are_not_trained_on_and_come_from_all_over() -> None:
+def test_held_out_rows_come_from_all_over() -> None:
     rows = packed_rows(TEXTS, AutoTokenizer.from_pretrained(find_backbone("zoo-mini").folder), 16)
     training, held = split_rows(rows.add_column("number", np.arange(len(rows))), 96)
     numbers = np.asarray(held["number"])
@@ -115,7 +115,7 @@ def test_a_killed_training_ends_bit_equal(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_another_seed_gives_other_weights_and_untied_embeddings_differ(tmp_path: Path) -> None:
+def test_another_seed_and_untied_embeddings(tmp_path: Path) -> None:
     for name, recipe in (("a", SHAPES["bert"]), ("b", replace(SHAPES["bert"], seed=1, tie_embeddings=False))):
         train(tmp_path / name, recipe)
     assert not same(tmp_path / "a", tmp_path / "b")
