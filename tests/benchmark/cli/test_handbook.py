@@ -9,10 +9,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from fakes import Cli
 from tutorial_fresh import commands
 
+from benchmark.cli.main import main_group
 from zoo.papers import papers_of
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS
@@ -29,16 +31,45 @@ def found_in_pages(pattern: str) -> list[str]:
     return [name for text in texts for names in re.findall(pattern, text) for name in names.split(", ")]
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "how-to/add-a-method.md", "how-to/add-a-task.md"])
-def test_a_page_can_be_followed_literally(page: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each command of a page in turn, in an empty folder, with the files that the page shows."""
+def test_the_tutorial_can_be_followed_literally(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command in turn, in an empty folder, with the files that the page shows."""
     monkeypatch.chdir(tmp_path)
-    for line in commands(DOCS / page, tmp_path):
+    for line in commands(DOCS / "tutorial.md", tmp_path):
         program, *words = shlex.split(line, comments=True)
         assert program == "zoo-bench"
         answer = cli(*words)
         assert answer.code == 0, f"{words}: {answer.err}"
     assert list(tmp_path.glob("zoo-bench-results/*.tex"))
+
+
+@pytest.mark.parametrize("kind", ["method", "task"])
+def test_a_page_has_the_commands_that_new_prints(
+    kind: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """test_new.py runs them."""
+    monkeypatch.chdir(tmp_path)
+    first, *others = commands(DOCS / f"how-to/add-a-{kind}.md", tmp_path)
+    assert first == f"zoo-bench new {kind} my-{kind}"
+    assert re.findall(r"^  (zoo-bench .+)$", cli(*shlex.split(first)[1:]).out, re.MULTILINE) == others
+
+
+def test_commands_on_pages_have_options_that_exist() -> None:
+    context, unknown = click.Context(main_group), []
+    for page in (ROOT / "README.md", *DOCS.rglob("*.md")):
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        blocks = "\n".join(re.findall(r"^```.*?^```", text, re.DOTALL | re.MULTILINE))
+        lines = re.findall(r"`zoo-bench ([a-z][a-z-]+)([^`\n|#]*)", text)
+        for name, rest in lines + re.findall(r"^(?:srun )?zoo-bench ([a-z][a-z-]+)([^\n#]*)", blocks, re.MULTILINE):
+            found = main_group.get_command(context, name)  # raises for a command that is not there
+            inner = (
+                [found.get_command(context, one) for one in found.commands]
+                if isinstance(found, click.Group)
+                else [found]
+            )
+            options = [option for one in inner if one is not None for option in one.params]
+            known = {spelt for option in options for spelt in (*option.opts, *option.secondary_opts)}
+            unknown += [f"{page}: {name} {one}" for one in re.findall(r"(?<!\S)--[a-z0-9-]+", rest) if one not in known]
+    assert not unknown
 
 
 def build(config: Path, site: Path) -> subprocess.CompletedProcess[str]:
