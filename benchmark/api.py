@@ -22,7 +22,8 @@ from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
 from benchmark.leaderboard.files import Leaderboard, tables_of, write_leaderboard
 from benchmark.leaderboard.rows import Table
-from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
+from benchmark.leaderboard.show import frame_of, html_of
+from benchmark.leaderboard.terminal import brief_of, text_of
 from benchmark.records.folder import Records
 from benchmark.records.query import label
 from benchmark.records.record import Record
@@ -82,21 +83,22 @@ def leaderboard(
     out: str | Path | None = None,
     suites: str | None = None,
     aggregation: Literal["all", "mean", "wmean"] = "all",
-    by_condition: bool = False,
     borrow_seed_noise: bool = False,
     columns: str | None = None,
+    methods: str | None = None,
+    baseline: str = "",
 ) -> Leaderboard:
     """Make the tables of a results folder and write them to `out` (default: the results folder).
 
     `suites` (comma-separated) chooses the tables; the default is all. `aggregation` chooses the score of tasks with
-    subsets; `by_condition` splits each table by the training data of its rows; with `borrow_seed_noise`, rows of one
-    seed are compared with the best by the pooled noise of their backbone's other rows; `columns` (comma-separated)
-    chooses and orders the columns. Raises MissingError where these suites have no record, UsageError for an unknown
-    column.
+    subsets; with `borrow_seed_noise`, rows of one seed are compared with the best by the pooled noise of their
+    backbone's other rows; `columns` (comma-separated) chooses and orders the columns, `methods` (names, globs) the
+    rows; rows told apart from `baseline` are marked. Raises MissingError where these suites have no record, UsageError
+    for an unknown column or row.
     """
     folder = _folder_of(results)
     place = folder if out is None else Path(out)
-    made = write_leaderboard(folder, place, suites, aggregation, by_condition, borrow_seed_noise, columns)
+    made = write_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
     if out is None and address_of(folder) is not None:
         try:
             send_now(folder)

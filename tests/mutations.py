@@ -92,15 +92,8 @@ MUTATIONS = (
         "leaderboard/conditions.py",
         'if traits["transductive"]:',
         "if False:",
-        f"{_LEADERBOARD} -k split_by_condition",
+        f"{_LEADERBOARD} -k supervised_and_transductive",
         "a method fitted on the test texts passes for unsupervised",
-    ),
-    Mutation(
-        "leaderboard/latex.py",
-        "if theirs == mine and not table.partial",
-        "if not table.partial",
-        "tests/benchmark/leaderboard/test_latex.py -k across",
-        "LaTeX: bold over rows of different conditions",
     ),
     Mutation(
         "leaderboard/published.py",

@@ -109,7 +109,9 @@ def clock(seconds: float) -> str:
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
-_ASCII = str.maketrans({"±": "+-", "–": "-", "—": "-", "→": "->", "×": "x", "…": "...", "ρ": "rho", "⚠": "!"})
+_ASCII = str.maketrans(
+    {"±": "+-", "–": "-", "—": "-", "→": "->", "×": "x", "…": ".", "≈": "~", "─": "-", "ρ": "rho", "⚠": "!"}
+)
 
 
 _CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")

@@ -41,7 +41,8 @@ from zoo.files import check_writable
 @click.option(
     "--columns", cls=Listed, help="Show these columns in this order: names, comma-separated; `scores` are all tasks'."
 )
-@click.option("--by-condition", is_flag=True, help="A table for each condition: untrained, supervised ...")
+@click.option("--methods", cls=Listed, help="Only these rows: names or globs, comma-separated; see --out.")
+@click.option("--baseline", default="", help="Mark the rows that are told apart from this one (Holm over all rows).")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
 @click.option("--mteb", type=PATH, help="Write the STS scores here too, as MTEB's result files.")
 @click.option(

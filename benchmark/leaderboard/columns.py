@@ -89,6 +89,8 @@ class Column:
         if isinstance(value, Value):
             reason = f" ({value.reason})" if value.mean is None and self.name == "average" else ""
             return value.text() + reason
+        if self.name == "method" and row.against:
+            return f"{row.name} {row.against}"
         if value is None:
             return self.missing(row)
         if isinstance(value, bool):
@@ -267,7 +269,9 @@ def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
     """Return the columns that a list with commas names; raises UsageError with suggestions for an unknown name."""
     static = COLUMNS.in_order()
     every = {column.name: column for one in suites for column in score_columns(one)} | {c.name: c for c in static}
-    known = {plain_name(text): name for name, column in every.items() for text in (column.title, name)}
+    known = {plain_name(column.title): name for name, column in every.items()} | {
+        plain_name(name): name for name in every
+    }
     known[SCORES] = SCORES
     chosen = [one for name in names.split(",") if (one := name.strip())]
     for name in chosen:

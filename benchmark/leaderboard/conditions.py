@@ -160,14 +160,6 @@ def chosen_on(about: About) -> str:
     return f"{name} (⚠ {in_test:,} of its {pairs:,} pairs are STS test pairs)"
 
 
-def comparable(row: Row) -> tuple[object, ...]:
-    """Return the conditions that two rows must share for their scores to be comparable."""
-    about = row.about
-    backbone = (about["backbone"], about["backbone_sha256"])
-    learned = (about["corpus"], about["corpus_sentences"], about["corpus_pairs"])
-    return (group(row), backbone, learned, about["precision"], about["protocol"], about["limit"], about["tuned"])
-
-
 def conditions(row: Row) -> str:
     """Return a row's backbone, precision, training text, caveats and seeds on one line."""
     about = row.about

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,16 @@ from benchmark.leaderboard.ledger import ledger
 from benchmark.leaderboard.links import handbook_from
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Aggregation, Table
-from benchmark.leaderboard.show import brief_of, frame_of, html_of, text_of
+from benchmark.leaderboard.show import frame_of, html_of
 from benchmark.leaderboard.table import AGGREGATED, build_tables, read_completed
+from benchmark.leaderboard.terminal import brief_of, print_table, text_of
 from benchmark.leaderboard.verdicts import verdicts
-from benchmark.leaderboard.write import print_table, table_files
+from benchmark.leaderboard.write import table_files
 from benchmark.records.folder import Records, pause_garbage_collection
+from benchmark.records.names import printed_names
 from benchmark.records.record import Record, scores_of
 from benchmark.tasks.suites import Suite, all_suites, suites_named
-from zoo.errors import MissingError, UsageError
+from zoo.errors import MissingError, UsageError, did_you_mean
 from zoo.files import write_text
 from zoo.paths import place_of
 from zoo.progress import print_safe
@@ -33,23 +36,25 @@ def leaderboard_files(
     results: Path,
     suite_names: str | None = None,
     aggregation: Aggregation = "all",
-    by_condition: bool = False,
     out: Path | None = None,
     borrow_seed_noise: bool = False,
     columns: str | None = None,
+    methods: str | None = None,
+    baseline: str = "",
 ) -> tuple[list[Table], dict[str, str], Records]:
     """Return the tables of a results folder, the content of all their files by name, and the records' store.
 
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
     all suites, with links relative to `out` (None: the results folder), and the claims where `zoo-bench claims` has
     written claims.md into the results folder. `columns` (comma-separated) are those to show,
-    in this order. Raises MissingError if these suites have no record, UsageError for an unknown column.
+    in this order, `methods` the rows: names or globs; ranks and marks are among them. Rows told apart from `baseline`
+    are marked. Raises MissingError if these suites have no record, UsageError for an unknown column or row.
     """
     if aggregation not in AGGREGATED:
         raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
     records = Records(results)
     with pause_garbage_collection():  # it would traverse a million dictionaries again and again
-        found = read_completed(records)
+        found = _of_methods(read_completed(records), methods, baseline)
         chosen = suites_of(found, suite_names)
         wanted = {one.name for one in chosen}
         tables: list[Table] = []
@@ -60,8 +65,8 @@ def leaderboard_files(
                 [suite],
                 records,
                 aggregation=aggregation,
-                by_condition=by_condition,
                 borrow_seed_noise=borrow_seed_noise,
+                baseline=baseline,
             )
             tables += made
             named += made if suite.name in wanted else []
@@ -79,6 +84,19 @@ def leaderboard_files(
         claims = ledger(verdicts(results, records, found)) if (results / "claims.md").is_file() else ()
         made_page = page(tables, tuple(files), handbook_from(out or results), claims)
         return named, files | {"index.html": made_page}, records
+
+
+def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
+    """Return the records of the rows whose printed names these names and globs match, and the baseline's."""
+    called = printed_names(record["method"]["name"] for record in records)
+    wanted = None if methods is None else [part.strip() for part in methods.split(",") if part.strip()]
+    for name in [*(wanted or []), *filter(None, [baseline])]:
+        if not any(fnmatchcase(one, name) for one in called.values()):
+            raise UsageError(f"no row {name!r:.100} here.{did_you_mean(name, called.values())}")
+    if wanted is None:
+        return records
+    kept = {one for one, printed in called.items() if any(fnmatchcase(printed, name) for name in [*wanted, baseline])}
+    return [record for record in records if record["method"]["name"] in kept]
 
 
 def tables_of(records: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
@@ -128,13 +146,14 @@ def write_leaderboard(
     out: Path,
     suite_names: str | None = None,
     aggregation: Aggregation = "all",
-    by_condition: bool = False,
     borrow_seed_noise: bool = False,
     columns: str | None = None,
+    methods: str | None = None,
+    baseline: str = "",
 ) -> Leaderboard:
     """Make and write the tables of a results folder (see `leaderboard_files`)."""
     tables, files, records = leaderboard_files(
-        results, suite_names, aggregation, by_condition, out, borrow_seed_noise, columns
+        results, suite_names, aggregation, out, borrow_seed_noise, columns, methods, baseline
     )
     for name, text in files.items():
         write_text(out / name, text)

@@ -1,40 +1,37 @@
-"""A table as LaTeX (booktabs) for \\input: parts by condition, daggers with a legend, a dash for a missing value."""
+"""A table for a paper: LaTeX (booktabs) for \\input, as wide as one column or as two, with its legend as caption."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import product
+from string import ascii_lowercase
 
 from benchmark.leaderboard.columns import WORDS, Column, columns_of
 from benchmark.leaderboard.conditions import (
     GROUPS,
     backbone_of,
     chosen_on,
-    comparable,
     contamination,
     group,
     learned_from,
     redefined,
+    trained,
 )
+from benchmark.leaderboard.links import display_name
+from benchmark.leaderboard.render import fill
 from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.significance import TIE, UNTOLD
 from benchmark.leaderboard.values import Value, score_text
 
 _ESCAPES = {
+    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"${sign}$" for sign in "<>|"},
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",
     "±": r"$\pm$",
     "⚠": r"\textbf{!}",
     "…": r"\ldots{}",
@@ -43,12 +40,21 @@ _ESCAPES = {
     "→": r"$\to$",
     "≈": r"$\approx$",
     "≥": r"$\geq$",
+    "×": r"$\times$",
     "`": "",  # Markdown's code
-    "-": "-{}",  # prevents ligatures: `--data` must not print as a dash
 }
-_SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES.keys() - {"-"})) + "]|-(?=-)")
+_SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES)) + "]")
 NONE = "--"
-_MARKS = (r"\dagger", r"\ddagger", r"\S", r"\P", r"\|", r"\ast")  # then doubled, tripled ...
+_ONE, _TWO = 219.0, 455.0  # pt: one column of a two-column article, and both
+_SHAPES = (  # environment, size, spread of each task; the first that fits is taken
+    ("table", "small", True),
+    ("table*", "small", True),
+    ("table*", "small", False),
+    ("table*", "footnotesize", False),
+    ("table*", "scriptsize", False),
+    ("table*", "tiny", False),
+)
+_POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an article of 11 pt
 
 
 def escape(text: str) -> str:
@@ -57,33 +63,71 @@ def escape(text: str) -> str:
 
 
 def latex(table: Table) -> str:
-    """Return a `table` environment; needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.
+    """Return a `table` environment, or a `table*` where one column is too narrow; needs \\usepackage{booktabs}.
 
-    There is a part for each condition group; a row's dagger refers to its other conditions in the legend. Bold: the
-    best mean of a column among several rows with the same part and dagger; nothing is bold in a trial.
+    There is a part for each condition group. Bold is the best mean of a part, underlined the second; nothing is in a
+    trial. Letters refer to conditions in the caption. Where both columns are too narrow as well, only the mean of all
+    tasks has its spread.
     """
     columns = [column for column in columns_of(table, "latex") if column.name != "method"]
-    marks = _marks(table)
-    title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
-    lines = [
-        "% Needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}.",
-        "\\begin{table}",
-        "\\centering",
-        f"\\caption{{{escape(title)}}}",
-        f"\\begin{{tabular}}{{l{''.join('l' if column.format in WORDS else 'r' for column in columns)}}}",
-        "\\toprule",
-        _line(["Method", *(escape(column.head) for column in columns)]),
-    ]
-    for name, what in GROUPS.items():
-        rows = [row for row in table.rows if group(row) == name]
-        if rows:
-            heading = f"\\textit{{{escape(f'{name}: {what}')}}}"
-            lines += ["\\midrule", f"\\multicolumn{{{len(columns) + 1}}}{{l}}{{{heading}}} \\\\"]
-            lines += [_line(cells) for cells in _part(table, columns, rows, marks)]
-    lines += ["\\bottomrule", "\\end{tabular}", "", "\\smallskip", f"{{\\footnotesize {escape(_note(table))}}}"]
-    legend = [f"\\par{{\\footnotesize {escape(table.legend)}}}"] if table.legend else []
-    lines += [_legend(marks), *legend, *_missing(table), "\\end{table}"]
-    return "\n".join(filter(None, lines[:-1])) + "\n" + lines[-1] + "\n"
+    letters = _letters(table.rows)
+    for environment, size, spread in _SHAPES:
+        if _width(table.rows, columns, _POINTS[size] / 10, spread) <= (_ONE if environment == "table" else _TWO):
+            break
+    parts = []
+    for name in GROUPS:
+        if rows := [row for row in table.rows if group(row) == name]:
+            parts.append((name, [_line(row, rows, columns, letters, spread, table.partial) for row in rows]))
+    return fill(
+        "table.tex.j2",
+        environment=environment,
+        size=size,
+        caption=_caption(table, letters, spread),
+        label=f"tab:{table.stem}",
+        sides="".join("l" if column.format in WORDS else "r" for column in columns),
+        heads=["Method", *(escape(column.head) for column in columns)],
+        parts=parts,
+    )
+
+
+def _width(rows: Sequence[Row], columns: Sequence[Column], scale: float, spread: bool) -> float:
+    """Return about how many points a table takes; `scale` is 1 for 10 pt, where a bold digit has 5.8."""
+    total = scale * 5.3 * max(len(display_name(row)) + 2 for row in rows)
+    for column in columns:
+        values = [column.of(row) for row in rows]
+        texts = [score_text(v.mean) if isinstance(v, Value) and v.mean is not None else "" for v in values]
+        several = any(isinstance(value, Value) and value.sd is not None for value in values)
+        with_spread = 22.0 if several and (spread or column.name == "average") else 0.0
+        total += scale * (5.8 * max(len(column.head), *map(len, texts)) + with_spread) + 6.0
+    return total
+
+
+def _line(
+    row: Row, rivals: Sequence[Row], columns: Sequence[Column], letters: dict[str, str], spread: bool, trial: bool
+) -> list[str]:
+    """Return the cells of a row; `rivals` are the rows of its part."""
+    marks = ",".join(filter(None, [letters[_described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
+    cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
+    for column in columns:
+        value = column.of(row)
+        if not isinstance(value, Value):
+            cells.append(escape(column.text(row)))
+            continue
+        if value.mean is None:
+            cells.append(NONE)
+            continue
+        mean = score_text(value.mean)
+        others = {score_text(one.mean) for other in rivals if isinstance(one := column.of(other), Value) and one.mean}
+        best = sorted(others, key=float, reverse=True) if len(rivals) > 1 and not trial else []
+        style = {0: r"\textbf", 1: r"\underline"}.get(best.index(mean) if mean in best else -1)
+        text = f"{style}{{{mean}}}" if style else mean
+        if value.sd is not None and (spread or column.name == "average"):
+            text += rf"{{\scriptsize$\pm${score_text(value.sd)}}}"
+        cells.append(text)
+    return cells
+
+
+_SIGNS = {"": "", TIE: r"\approx", UNTOLD: "?", "↑": r"\dagger", "↓": r"\ddagger"}
 
 
 def _described(row: Row) -> str:
@@ -92,70 +136,45 @@ def _described(row: Row) -> str:
     parts = [
         backbone_of(about),
         about["precision"],
+        f"encoded by {about['run_by']}" if about["run_by"] else "",
         learned_from(about),
+        trained(about),
+        f"tuned ({about['tuned']})" if about["tuned"] else "",
         contamination(about),
         chosen_on(about),
         redefined(about),
         row.missing_seeds,
+        f"protocol {about['protocol']}" if about["protocol"] > 1 else "",
     ]
-    return ", ".join([*filter(None, parts), f"protocol {about['protocol']}"])
+    return ", ".join(filter(None, parts))
 
 
-def _marks(table: Table) -> dict[str, str]:
-    """Return a mark for each distinct description of the rows' conditions, the most frequent first."""
-    ordered = [name for name, _ in Counter(map(_described, table.rows)).most_common()]
-    kinds = len(_MARKS)
-    return {name: _MARKS[i % kinds] * (i // kinds + 1) for i, name in enumerate(ordered)}
+def _letters(rows: Sequence[Row]) -> dict[str, str]:
+    """Return a letter for each distinct description of the rows' conditions, in order; the most frequent has none."""
+    described = [_described(row) for name in GROUPS for row in rows if group(row) == name]
+    ordered = dict.fromkeys([Counter(described).most_common(1)[0][0], *described])
+    names = ["", *ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2))]
+    return dict(zip(ordered, names, strict=False))
 
 
-def _part(table: Table, columns: list[Column], rows: list[Row], marks: dict[str, str]) -> Iterator[list[str]]:
-    """Yield the cells of a part's rows."""
-    values = [[column.of(row) for column in columns] for row in rows]
-    alike = [(comparable(row), _described(row)) for row in rows]
-    for row, line, mine in zip(rows, values, alike, strict=True):
-        rivals = [other for other, theirs in zip(values, alike, strict=True) if theirs == mine and not table.partial]
-        cells = []
-        for i, (column, value) in enumerate(zip(columns, line, strict=True)):
-            if isinstance(value, Value):
-                cell = _cell(value, _best([other[i] for other in rivals]))
-                near = row.mark and column.name == "average" and cell != NONE
-                cells.append(f"{escape(row.mark)} {cell}" if near else cell)
-            else:
-                cells.append(escape(column.text(row)))
-        yield [f"{escape(row.name)}$^{{{marks[_described(row)]}}}$", *cells]
-
-
-def _best(values: list[object]) -> str | None:
-    """Return the largest mean as printed; None if fewer than two rows have one."""
-    means = [value.mean for value in values if isinstance(value, Value) and value.mean is not None]
-    return score_text(max(means)) if len(means) > 1 else None
-
-
-def _cell(value: Value, best: str | None) -> str:
-    if value.mean is None:
-        return NONE
-    mean = score_text(value.mean)
-    mean = f"\\textbf{{{mean}}}" if mean == best else mean
-    return mean if value.sd is None else f"{mean} $\\pm$ {score_text(value.sd)}"
-
-
-def _line(cells: list[str]) -> str:
-    return " & ".join(cells) + r" \\"
-
-
-def _note(table: Table) -> str:
-    means = "".join(f" {name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items())
-    bold = " Bold: the best of the rows of one part under one mark." if not table.partial else ""
-    return f"{table.suite.note} Mean ± sample standard deviation over seeds.{means}{bold}"
-
-
-def _legend(marks: dict[str, str]) -> str:
-    text = "; ".join(f"$^{{{mark}}}$ {escape(name)}" for name, mark in marks.items())
-    return f"\\par{{\\footnotesize {text}.}}"
-
-
-def _missing(table: Table) -> list[str]:
-    reasons = [f"{row.name}: {note}" for row in table.rows for note in row.notes]
-    if not reasons:
-        return []
-    return [f"\\par{{\\footnotesize {NONE}: not available. {escape('; '.join(reasons))}.}}"]
+def _caption(table: Table, letters: dict[str, str], spread: bool) -> str:
+    """Return what the caption says: the measure, the marks, the conditions."""
+    about_seeds = "" if spread else " (of the tasks in the other files)"
+    title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
+    means = [f"{name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()]
+    said = [f"{title}.", table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
+    if not table.partial:
+        said.append("Bold: the best of a part; underlined: the second.")
+    marks = {row.mark for row in table.rows}
+    if TIE in marks:
+        said.append("≈: may truly be the best (95%, noise of pairs and seeds).")
+    if UNTOLD in marks:
+        said.append("?: cannot be told, for want of seeds.")
+    for row in table.rows:
+        if row.name == table.baseline:
+            said.append(table.against.replace(f" {row.name}", f" {display_name(row)}", 2))
+    text = escape(" ".join(filter(None, said)).replace("x100", "×100"))
+    text = text.replace("↑", r"$^{\dagger}$").replace("↓", r"$^{\ddagger}$")
+    rest = "Rows without a letter" if len(letters) > 1 else "All rows"
+    of = [f"{f'$^{{{letter}}}$' if letter else f'{rest}:'} {escape(name)}" for name, letter in letters.items()]
+    return f"{text} {'; '.join(of)}."

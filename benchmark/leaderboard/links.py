@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from benchmark.leaderboard.rows import Row
 
 
+_WORDS = {"repo": "code", "sup": "sup."}
+
+
 class Links(NamedTuple):
     """The names of a row's papers, the most specific first, its short name with the year, and its handbook page."""
 
@@ -26,6 +29,21 @@ class Links(NamedTuple):
 def links_of(row: Row) -> Links:
     """Return what leads from a row to descriptions of its method."""
     return _links(recipe_of(row.recipe or row.identity)[0])
+
+
+def display_name(row: Row) -> str:
+    """Return a row's name for a paper: "SimCSE (crop, temperature 0.1)" for simcse-crop:temperature=0.1."""
+    if row.recipe:
+        return row.name  # the user's own
+    name, overrides = recipe_of(row.identity)
+    parts = name.split("-")
+    for end in range(len(parts), 0, -1):
+        spec = recipes().get("-".join(parts[:end]))
+        if spec is not None and spec.citation is not None:
+            more = [_WORDS.get(part, part) for part in parts[end:]]
+            more += [f"{key.replace('_', ' ')} {value}" for key, value in overrides.items()]
+            return f"{spec.citation.name} ({', '.join(more)})" if more else spec.citation.name
+    return row.name
 
 
 @functools.cache

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from benchmark.leaderboard.links import links_of, papers_named
+from benchmark.leaderboard.render import TEMPLATES, fill
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import set_ranks
 from benchmark.leaderboard.write import as_dict
 from zoo import __version__
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-TEMPLATES = Path(__file__).with_name("templates")
 
 
 def page(
@@ -45,35 +40,12 @@ def page(
     title = parts[0].suite.title if len(parts) == 1 else "zoo-bench leaderboard"
     scripts = ("common.js", "zoom.js", "plots.js", "table.js", "print.js", *(("claims.js",) if claims else ()))
     scripts += ("leaderboard.js",)
-    return render("page.html.j2", scripts, title=title, data=data)
+    script = Markup("\n").join(map(_inlined, scripts))
+    return fill("page.html.j2", version=__version__, style=_inlined("style.css"), script=script, title=title, data=data)
 
 
-def render(template: str, scripts: Sequence[str], **values: object) -> str:
-    """Fill a template of the folder `templates`; style and scripts are inlined, and every value is escaped."""
-    from markupsafe import Markup
-
-    def inline(name: str) -> Markup:
-        return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
-
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            version=__version__, style=inline("style.css"), script=Markup("\n").join(map(inline, scripts)), **values
-        )
-    )
-
-
-@functools.cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    # `tojson` writes < > & ' as \u escapes, so that no text can close the script element.
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment
+def _inlined(name: str) -> Markup:
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _one_protocol_each(table: Table) -> list[Table]:

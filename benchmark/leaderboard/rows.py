@@ -70,6 +70,7 @@ class Row:
     mark: str = (
         ""  # of one of several rows that may truly be the best: "≈", or "?" where only its own seeds keep it there
     )
+    against: str = ""  # "↑" or "↓": told apart from the baseline, above or below it
     means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
     recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
     untrained: bool = False  # a backbone's own states, pooled, and nothing else
@@ -106,6 +107,8 @@ class Table:
     commands: list[str]
     partial: bool = False  # trial run (--limit)
     legend: str = ""  # the meaning of the marks
+    baseline: str = ""  # the name of a row with which the others are compared
+    against: str = ""  # the meaning of the marks against it
     aggregation: Aggregation = "all"
     chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
 

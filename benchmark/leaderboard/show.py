@@ -1,41 +1,17 @@
-"""Tables for use from Python: text for a terminal, a DataFrame, HTML for a notebook."""
+"""Tables for use from Python: a DataFrame, HTML for a notebook."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
 from benchmark.leaderboard.columns import columns_of
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.values import Value
-from benchmark.leaderboard.write import print_table
 
 if TYPE_CHECKING:
     import pandas
-
-
-def text_of(tables: Sequence[Table]) -> str:
-    """Return the tables as `zoo-bench leaderboard` prints them on a terminal without UTF-8."""
-    stream = io.StringIO()
-    for table in tables:
-        print_table(table, stream)
-    return stream.getvalue().rstrip()
-
-
-_BRIEF = 10  # rows of a table in a `repr`
-
-
-def brief_of(tables: Sequence[Table]) -> str:
-    """Return the first rows of each table, without notes, for a console that shows a value."""
-    texts = []
-    for table in tables:
-        rows = [replace(row, notes=[]) for row in table.rows[:_BRIEF]]
-        texts.append(text_of([replace(table, rows=rows, legend="", suite=replace(table.suite, note=""))]))
-        texts += [f"... and {more} more rows"] if (more := len(table.rows) - len(rows)) else []
-    return "\n".join(texts)
 
 
 def frame_of(tables: Sequence[Table]) -> pandas.DataFrame:
@@ -75,7 +51,7 @@ def _html(table: Table) -> str:
     lines = [f"<table><caption>{escape(title)}</caption>", _line("th", [column.head for column in columns])]
     lines += [_line("td", [column.text(row) for column in columns]) for row in table.rows]
     notes = [f"n/a: {row.name}: {note}" for row in table.rows for note in row.notes]
-    below = [table.suite.note, table.legend, *notes]
+    below = [table.suite.note, table.legend, table.against, *notes]
     return "\n".join([*lines, "</table>", *(f"<p>{escape(text)}</p>" for text in below if text)])
 
 

@@ -24,6 +24,7 @@ from benchmark.metrics.significance import (
     Sample,
     SeedNoise,
     detectable,
+    differences,
     median_noise,
     not_told_apart,
     pairs_needed,
@@ -47,8 +48,11 @@ def mark_best(
     store: Records,
     borrow: bool = False,
     trial: bool = False,
-) -> str:
+    baseline: str = "",
+) -> tuple[str, str]:
     """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
+
+    With the name of a `baseline`, sets `against` too; the second text returned says what it means.
 
     `records` are the rows' records by name and row key. A row is left out if it has one seed (with `borrow`: and no
     other row of its backbone has several), or if a record has no pair scores, damaged ones (stated in its notes), or
@@ -65,12 +69,12 @@ def mark_best(
     about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
     kept = [row for row in known if _has_pairs(mine[id(row)], store)]
     if len(ranked) < 2 or not kept or kept[0] is not known[0]:
-        return about_seeds if len(ranked) + len(lacking) > 1 else ""
+        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline)
     places, drawn, damaged = compared([mine[id(row)] for row in kept], store)
     for i, reasons in damaged.items():
         kept[i].notes += [f"significance: {reason}" for reason in reasons]
     if places[:1] != [0]:
-        return about_seeds
+        return about_seeds, _not_compared(baseline)
     kept = [kept[i] for i in places]
     borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
     floor = floor_of((finished(of, tasks, trial=trial) for of in records.values()), tasks)
@@ -81,7 +85,29 @@ def mark_best(
         row.among_best = among
         row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
     seeds = [0 if role(row) == CONTROL else len(by_seed(mine[id(row)])) for row in kept]
-    return " ".join(filter(None, [_legend(known), about_seeds, _power(one, seeds)]))
+    legend = " ".join(filter(None, [_legend(known), about_seeds, _power(one, seeds)]))
+    return legend, _set_against(kept, one, baseline) if baseline else ""
+
+
+def _set_against(rows: Sequence[Row], one: Sample, baseline: str) -> str:
+    """Set `against` of the rows told apart from the baseline by Holm's procedure (1979); return what it means."""
+    at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
+    if at is None:
+        return _not_compared(baseline)
+    found = differences(one)
+    others = sorted((i for i in range(len(rows)) if i != at), key=lambda i: found.p[i, at])
+    for place, i in enumerate(others):
+        if not found.p[i, at] * (len(others) - place) < LEVEL:
+            break
+        rows[i].against = "↑" if found.value[i, at] > 0 else "↓"
+    return (
+        f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of pairs and seeds, Holm's procedure over"
+        f" {len(others)} rows)."
+    )
+
+
+def _not_compared(baseline: str) -> str:
+    return f"No row is compared with {baseline}: it has one seed, or no pair scores of this table." if baseline else ""
 
 
 def _has_pairs(of_row: ByTask, store: Records) -> bool:

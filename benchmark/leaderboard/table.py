@@ -5,11 +5,10 @@ from __future__ import annotations
 import shlex
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from benchmark.leaderboard.about import about
-from benchmark.leaderboard.conditions import GROUPS, group
 from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value, over_seeds, seed_order
 from benchmark.records.conflicts import one_digest
@@ -37,16 +36,15 @@ def build_tables(
     store: Records | None = None,
     *,
     aggregation: Aggregation = "all",
-    by_condition: bool = False,
     borrow_seed_noise: bool = False,
+    baseline: str = "",
 ) -> list[Table]:
     """Return a table for each suite that has scores, and a separate one for its trial (--limit) records.
 
     A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
     With `store`, the folder of the records, rows that may truly be the best are marked. `aggregation` chooses the
-    score of tasks with subsets. With `by_condition`, each table is split by the rows' condition group, and each part
-    has its own ranks and marks. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
-    noise of the seeds of their backbone's other rows.
+    score of tasks with subsets. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
+    noise of the seeds of their backbone's other rows. Rows told apart from the `baseline`, a name, are marked too.
     """
     called = printed_names(record["method"]["name"] for record in records)
     by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
@@ -67,12 +65,13 @@ def build_tables(
             rows = _rows(suite, by_row, called, aggregation)
             if not any(row.scored for row in rows):
                 continue  # every cell is n/a; the run has said why
-            for part, of_part in _by_condition(suite, rows) if by_condition else [(suite, rows)]:
-                tables.append(_table(part, of_part, by_row, trial, aggregation))
-                if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
-                    from benchmark.leaderboard.significance import mark_best
+            table = _table(suite, rows, by_row, trial, aggregation)
+            table.baseline = baseline
+            if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
+                from benchmark.leaderboard.significance import mark_best
 
-                    tables[-1].legend = mark_best(of_part, by_row, store, borrow_seed_noise, trial)
+                table.legend, table.against = mark_best(rows, by_row, store, borrow_seed_noise, trial, baseline)
+            tables.append(table)
     return tables
 
 
@@ -99,13 +98,6 @@ def _rows(
     return sorted(
         rows, key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key)
     )
-
-
-def _by_condition(suite: Suite, rows: Sequence[Row]) -> Iterator[tuple[Suite, list[Row]]]:
-    """Yield a suite for each condition group that has rows, named after it, with these rows."""
-    for name, what in GROUPS.items():
-        if chosen := [row for row in rows if group(row) == name]:
-            yield replace(suite, name=f"{suite.name}-{name}", title=f"{suite.title}: {name} ({what})"), chosen
 
 
 def _table(

@@ -1,17 +1,14 @@
-"""Makes the files of tables (Markdown, CSV, JSON, LaTeX, published values beside ours), and prints tables."""
+"""Makes the files of tables: Markdown, CSV, JSON, LaTeX, published values beside ours."""
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TextIO
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.columns import COLUMNS, WORDS, Column, columns_of
-from benchmark.leaderboard.conditions import CONTROL, ancestry_lines, environment_lines, role
+from benchmark.leaderboard.conditions import CONTROL, environment_lines, role
 from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
@@ -19,7 +16,7 @@ from benchmark.leaderboard.published import BesidePublished
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import Value
-from zoo.progress import fit_to, without_orders
+from zoo.progress import without_orders
 
 _COST = (
     "Times and speeds are means over seeds. A transductive row is fitted to each task's texts, after or instead of a"
@@ -62,8 +59,8 @@ def markdown(table: Table) -> str:
         *_rows(columns, table.rows),
         *([] if table.partial else _ceilings(columns, table)),
     ]
-    if table.legend:
-        lines += ["", markdown_text(table.legend)]
+    if legend := " ".join(filter(None, [table.legend, table.against])):
+        lines += ["", markdown_text(legend)]
     if any(column.name in ("lowest", "highest") for column in columns):
         lines += ["", "Min. and Max.: the lowest and the highest average of a seed."]
     if CONTROL not in map(role, table.rows):
@@ -131,7 +128,7 @@ def as_dict(
         "means": {name: list(tasks) for name, tasks in table.suite.means.items()},
         "environments": environment_lines(table.rows),
         "columns": [column.as_dict() for column in columns_of(table, "page")],
-        "legend": table.legend,
+        "legend": " ".join(filter(None, [table.legend, table.against])),
         "commands": table.commands,
         "rows": [
             {
@@ -151,42 +148,3 @@ def as_dict(
 
 def _is_drawn(name: str, value: object) -> bool:
     return name in ("mean", "sd", "rank") or not (value is None or value is False or value in ("", []))
-
-
-def print_table(table: Table, stream: TextIO | None = None, row_keys: Collection[str] | None = None) -> None:
-    """Print the table; a narrow terminal wraps it without cutting numbers, and one without UTF-8 gets ASCII.
-
-    With `row_keys`, of other rows only the scores are printed: no reason for n/a, and no row without any score.
-    """
-    stream = stream or sys.stdout
-    own = [row for row in table.rows if row_keys is None or row.row_key in row_keys]
-    utf8 = (getattr(stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
-
-    def text(said: str) -> str:
-        return fit_to(said if utf8 else said.replace("≈", "~"), stream)
-
-    columns = columns_of(table, "terminal")
-    shown = [row for row in table.rows if row.scored or row_keys is None or row.row_key in row_keys]
-    lines = [[text(" ".join(column.text(row).split())) for column in columns] for row in shown]
-    title = text(table.suite.title + (" — TRIAL (--limit)" if table.partial else ""))
-    print(title, _drawn(columns, lines, utf8), sep="\n", file=stream)
-    notes = [f"n/a: {row.name}: {note}" for row in own for note in row.notes]
-    for said in filter(None, (table.suite.note, table.legend, *ancestry_lines(table.rows), *notes)):
-        print(text(said), file=stream)
-
-
-def _drawn(columns: Sequence[Column], rows: list[list[str]], utf8: bool) -> str:
-    """Return a table as text with each column as wide as its widest cell; texts are left-aligned."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table as Drawing
-    from rich.text import Text
-
-    drawing = Drawing(box=box.SIMPLE if utf8 else box.ASCII)
-    for column in columns:
-        drawing.add_column(Text(column.head), justify="left" if column.format in WORDS else "right", no_wrap=True)
-    for cells in rows:
-        drawing.add_row(*map(Text, cells))
-    text = io.StringIO()
-    Console(file=text, width=100_000, color_system=None).print(drawing)
-    return text.getvalue().rstrip("\n")

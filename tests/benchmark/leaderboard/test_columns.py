@@ -15,8 +15,9 @@ from page_fakes import SEVEN, data_of, method_records
 
 from benchmark.leaderboard.columns import COLUMNS, Column, add_column, columns_of
 from benchmark.leaderboard.rows import About
-from benchmark.leaderboard.show import frame_of, html_of, text_of
+from benchmark.leaderboard.show import frame_of, html_of
 from benchmark.leaderboard.table import build_tables
+from benchmark.leaderboard.terminal import text_of
 from benchmark.leaderboard.write import table_files
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite

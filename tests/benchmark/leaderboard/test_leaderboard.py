@@ -357,33 +357,11 @@ def test_least_and_largest_seed_stand_beside_the_mean() -> None:
     assert "Min." not in markdown(table_of(complete("one")))
 
 
-def test_a_table_may_be_split_by_condition() -> None:
-    """Ranks start anew in each group; controls are a group of their own; every row is in one of the tables."""
-    records = complete("random") + complete("a") + complete("b") + complete("on-test") + complete("sup")
-    for record in records:
-        method = record["method"]
-        method["traits"]["transductive"] = method["name"] == "on-test"
-        method["traits"]["needs_pairs"] = method["name"] == "sup"
-    tables = build_tables(records, [suite("sts")], by_condition=True)
-    found = {table.suite.name: [(row.rank, row.name) for row in table.rows] for table in tables}
-    first, second = sorted("ab", key=lambda name: -score_matrix(complete(name), [None]).mean())
-    assert found == {
-        "sts-untrained": [(1, first), (2, second)],
-        "sts-supervised": [(1, "sup")],
-        "sts-transductive": [(1, "on-test")],
-        "sts-controls": [(1, "random")],
-    }
-    assert tables[1].commands == ["zoo-bench run --methods sup"]
-
-
-def test_the_command_splits_and_aggregates(tmp_path: Path, cli: Cli) -> None:
+def test_the_command_aggregates(tmp_path: Path, cli: Cli) -> None:
     """Files of their own names, so that the plain tables stay."""
     store = Records(tmp_path)
     for record in with_subsets("m") + complete("random"):
         store.write(record)
-    assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "a", "--by-condition").code == 0
-    names = {"index.html", *(f"sts-{g}.{k}" for g in ("untrained", "controls") for k in ("md", "csv", "json", "tex"))}
-    assert {path.name for path in (tmp_path / "a").iterdir()} == names
     assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "b", "--aggregation", "wmean").code == 0
     content = json.loads((tmp_path / "b" / "sts-wmean.json").read_text(encoding="utf-8"))
     assert content["aggregation"] == "wmean"

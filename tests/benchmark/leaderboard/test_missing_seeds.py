@@ -14,7 +14,8 @@ from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.write import _csv, markdown, print_table
+from benchmark.leaderboard.terminal import print_table
+from benchmark.leaderboard.write import _csv, markdown
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import Suite
 
