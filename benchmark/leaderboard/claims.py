@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from benchmark.leaderboard.conditions import recipe_of, recipes
+import msgspec
+from msgspec.structs import replace
+
 from benchmark.leaderboard.published import PublishedRow, published
-from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
-from zoo.errors import UsageError, did_you_mean
-from zoo.files import well_formed
 from zoo.paths import resource_folder
-from zoo.recipe import build
 from zoo.yaml_files import read_yaml
 
-_PLACE = re.compile(r"section|table|figure|abstract|title|appendi", re.IGNORECASE)
 CODE, TEXT = "the released code", "the paper's text"
 _CELL = ("paper", "table", "row", "backbone", "setting", "metric")  # what names a printed row; the last three may lack
 
@@ -60,8 +56,7 @@ class Printed:
         return f"{value} ({sources}, {self.column}: {', '.join(one.row.method for one in lines)}{size})"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One claim; the head of each file of claims says what its fields mean."""
 
     id: str
@@ -81,7 +76,7 @@ class Claim:
     conditions: str = ""
     untestable: str = ""
     published: tuple[Any, ...] = ()
-    released: Mapping[str, str] = field(default_factory=dict)  # the released code's recipes, by the paper's
+    released: dict[str, str] = {}  # the released code's recipes, by the paper's
 
     def pairs(self) -> list[tuple[str, ...]]:
         """Return the contrasts (row, row), all of which the claim is about."""
@@ -116,80 +111,41 @@ def _suites() -> dict[str, tuple[str, ...]]:
 
 @functools.cache
 def all_claims() -> tuple[Claim, ...]:
-    """Return the claims of every file; raises UsageError in one sentence for a wrong reference, name or key."""
+    """Return the claims of every file."""
     folder = resource_folder("benchmark", "configs") / "claims"
     names = "ptbert", "burt", "promptbert", "cited", "later"
     return tuple(one for name in names for one in read_claims(folder / f"{name}.yaml"))
 
 
 def read_claims(path: Path) -> list[Claim]:
-    """Read one file of claims; raises UsageError naming the claim and what is wrong."""
-    with well_formed(path, UsageError):
-        content = read_yaml(path)
-        if not {"claims"} <= set(content) <= {"paper", "released", "claims"}:
-            raise UsageError(f"{path}: its keys must be claims and, where all are of one paper, paper and released.")
-        found: dict[str, Claim] = {}
-        for entry in content["claims"]:
-            where = f"{path}: {entry.get('id')}"
-            if entry.get("id") in found:
-                raise UsageError(f"{where}: two claims have this id.")
-            plain = {key: value for key, value in entry.items() if key not in ("published", "released")}
-            one = build(Claim, {"paper": content.get("paper"), **plain}, where)
-            cells = (cell for given in entry.get("published", ()) for cell in _printed(given, one.paper, where))
-            released = entry.get("released", content.get("released", {}))
-            found[one.id] = replace(one, published=tuple(cells), released=released)
-            if wrong := _wrong(found[one.id]):
-                raise UsageError(f"{where}: {wrong}")
-    return list(found.values())
+    """Read one file of claims; raises msgspec.ValidationError or ValueError for a key or a cell that does not exist."""
+    content = read_yaml(path)
+    shared = {key: content[key] for key in ("paper", "released") if key in content}
+    found = []
+    for entry in content["claims"]:
+        one = msgspec.convert({**shared, **entry}, Claim)
+        cells = (cell for given in one.published for cell in _printed(given, one.paper))
+        found.append(replace(one, published=tuple(cells)))
+    return found
 
 
-def _wrong(one: Claim) -> str:
-    """Return what is wrong with a claim, or ""."""
-    if not one.published and not _PLACE.search(one.where):
-        return "give a published cell, or under `where` the section, table or figure that says it."
-    if any(len(pair) not in (2, 4) for pair in (*one.contrasts, *one.controls)):
-        return "a contrast is a list of two rows, or of four for (a - b) - (c - d)."
-    for name in {*one.released.values(), *(name for pair in (*one.pairs(), *one.controls) for name in pair)}:
-        if recipe_of(name)[0] not in recipes():
-            return f"there is no recipe {name!r}.{did_you_mean(name, recipes())}"
-    for place, tasks in one.places():
-        if any(task not in TASKS for task in tasks):
-            return f"{place!r} is no suite and no list of tasks.{did_you_mean(place, {*_suites(), *TASKS.names()})}"
-    if one.kind == "property":
-        return "" if one.command or one.untestable else "a property needs the `command` that measures it."
-    if (one.kind == "not-below") != (one.margin > 0):
-        return "`margin` is above 0 for the kind 'not-below', and left out for others."
-    if not one.untestable and not (one.on and one.pairs()):
-        return "name the rows to compare and, under `on`, where; or say under `untestable` why there are none."
-    return ""
-
-
-def _printed(given: Mapping[str, Any], paper: str, where: str) -> list[Printed]:
-    if not {"a", "columns"} <= set(given) <= {"a", "b", "columns", *_CELL} - {"row"}:
-        raise UsageError(f"{where}: published: the keys are a, b, columns, paper, table, backbone, setting, metric.")
+def _printed(given: Mapping[str, Any], paper: str) -> list[Printed]:
     shared = {"paper": paper, **{key: value for key, value in given.items() if key in _CELL}}
     rows = [given[side] for side in ("a", "b") if side in given]
     sides = [{**shared, **(row if isinstance(row, dict) else {"row": row})} for row in rows]
-    return [Printed(column, *(_line(side, column, where) for side in sides)) for column in given["columns"]]
+    return [Printed(column, *(_line(side, column) for side in sides)) for column in given["columns"]]
 
 
-def _line(wanted: Mapping[str, str], column: str, where: str) -> PublishedRow:
-    """Return the published row of a cell; raises UsageError for an unknown paper, table, row or column."""
-    paper, table, row = (wanted.get(key, "") for key in _CELL[:3])
-    lines = [one for one in published().lines if one.table.paper == paper]
-    rows = [one for one in lines if one.table.table == table]
+def _line(wanted: Mapping[str, str], column: str) -> PublishedRow:
+    """Return the published row of a cell; raises ValueError unless there is exactly one."""
     stated = {key: wanted[key] for key in ("backbone", "setting", "metric") if key in wanted}
-    fitting = [one for one in rows if one.row.method == row and stated.items() <= vars(one.row).items()]
-    found = [one for one in fitting if column in one.scores]
-    if len(found) == 1:
-        return found[0]
-    if not rows:
-        known = ", ".join(dict.fromkeys(one.table.table for one in lines)) or "none"
-        raise UsageError(f"{where}: published: {paper!r} has no table {table!r}; its tables: {known}.")
-    place = f"{where}: published: {paper}, table {table}"
-    if not fitting:
-        raise UsageError(f"{place} has no such row {row!r}.{did_you_mean(row, {one.row.method for one in rows})}")
-    if found:
-        raise UsageError(f"{place} has several rows {row!r}; name backbone, setting or metric.")
-    columns = ", ".join(dict.fromkeys(name for one in fitting for name in one.scores))
-    raise UsageError(f"{place}, {row} has no column {column!r}; it has {columns}.")
+    found = [
+        one
+        for one in published().lines
+        if (one.table.paper, one.table.table, one.row.method) == (wanted["paper"], wanted["table"], wanted["row"])
+        and stated.items() <= vars(one.row).items()
+        and column in one.scores
+    ]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} published rows for {dict(wanted)}, column {column!r}.")
+    return found[0]

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
+from msgspec import structs
 
 from benchmark.leaderboard.markdown import markdown_row
 from benchmark.leaderboard.verdicts import HOLDS, NOT_MEASURED, REVERSED, SMALL, UNTESTABLE, WORDS, Compared, Verdict
@@ -141,7 +144,8 @@ def theirs_of(one: Verdict) -> float | None:
 def as_dict(one: Verdict) -> dict[str, object]:
     """Return a verdict as plain values, with its claim."""
     cells = tuple({"text": cell.text(), "value": cell.value} for cell in one.claim.published)
-    return {**asdict(replace(one, claim=replace(one.claim, published=cells))), "text": one.text()}
+    plain: dict[str, object] = msgspec.to_builtins(replace(one, claim=structs.replace(one.claim, published=cells)))
+    return {**plain, "text": one.text()}
 
 
 def forest(found: Sequence[Verdict], path: Path, most: int = 60) -> None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
 from benchmark.leaderboard.published import PublishedRow, published
 from zoo.errors import UsageError, did_you_mean
-from zoo.files import well_formed
 from zoo.paths import resource_folder
-from zoo.recipe import build
 from zoo.yaml_files import read_yaml
 
 _EVALUATIONS = 20  # per training, where a figure shows its course and the corpus is smaller than the papers' million
 _BATCH, _EVERY = 64, 125  # batch size and evaluation interval (steps) of the papers' trainings
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which values of an analysis's JSON file correspond to printed values; the names are keys of its rows."""
 
     file: str  # path below the working folder; a glob where a part of the name is a digest
@@ -31,23 +31,21 @@ class Reading:
     column: str = ""
     value: str = ""
     subset: str | None = None
-    where: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, str] = field(default_factory=dict)  # printed column: key
+    where: dict[str, str] = {}
+    columns: dict[str, str] = {}  # printed column: key
 
 
-@dataclass(frozen=True, kw_only=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One command of zoo-bench."""
 
     command: str
     only_as_printed: bool = False
-    options: Mapping[str, Any] = field(default_factory=dict)
-    rows: Mapping[str, str] = field(default_factory=dict)  # printed row: row of ours
+    options: dict[str, Any] = {}
+    rows: dict[str, str] = {}  # printed row: row of ours
     read: Reading | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Item:
+class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table, a figure or a section of a paper."""
 
     name: str
@@ -60,7 +58,7 @@ class Item:
     needs: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     own_backbones: bool = False  # its first steps make the backbones that the other steps use
-    prints: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    prints: dict[str, dict[str, str]] = {}
     steps: tuple[Step, ...] = ()
 
     def lines(self) -> list[PublishedRow]:
@@ -92,18 +90,14 @@ class PaperOptions:
 
 
 def all_items() -> dict[str, Item]:
-    """Return every table and figure by name; raises UsageError naming the file and the wrong key."""
+    """Return every table and figure by name."""
     items: dict[str, Item] = {}
-    folder = resource_folder("benchmark", "configs") / "papers"
-    for path in sorted(folder.glob("*.yaml"), key=lambda path: ("ptbert", "burt", "promptbert").index(path.stem)):
-        items |= read_items(path)
+    for paper in ("ptbert", "burt", "promptbert"):
+        content = read_yaml(resource_folder("benchmark", "configs") / "papers" / f"{paper}.yaml")
+        shared = {key: content[key] for key in ("paper", "backbone", "train_sentences") if key in content}
+        of_paper = {name: {"name": name, **shared, **entry} for name, entry in content["items"].items()}
+        items |= msgspec.convert(of_paper, dict[str, Item])
     return items
-
-
-def read_items(path: Path) -> dict[str, Item]:
-    """Read the tables and figures of one paper; raises UsageError naming the wrong key."""
-    with well_formed(path, UsageError):
-        return _read(read_yaml(path), str(path))
 
 
 def item(name: str) -> Item:
@@ -114,59 +108,6 @@ def item(name: str) -> Item:
             f"no table or figure {name!r}.{did_you_mean(name, items)} `zoo-bench reproduce --list` has all."
         )
     return items[name]
-
-
-def _read(content: Any, where: str) -> dict[str, Item]:
-    _only(content, ("paper", "about", "backbone", "train_sentences", "items"), where)
-    items = {}
-    if not isinstance(content.get("items"), dict):
-        raise UsageError(f"{where}: items: expected names of tables and figures.")
-    for name, entry in content["items"].items():
-        place = f"{where}: {name}"
-        steps = tuple(_step(step, place) for step in entry.pop("steps", []))
-        prints = _texts(entry.pop("prints", {}), place, 2)
-        base = {"name": name, **{key: content.get(key) for key in ("paper", "backbone", "train_sentences")}}
-        found = replace(build(Item, {**base, **entry}, place), steps=steps, prints=prints)
-        if bool(found.none) == bool(found.steps):
-            raise UsageError(f"{place}: give either steps, or under `none` why there are none.")
-        items[name] = found
-    return items
-
-
-def _step(entry: Any, where: str) -> Step:
-    _only(entry, ("command", "options", "only_as_printed", "rows", "read"), where)
-    entry = dict(entry)
-    options, rows, read = entry.pop("options", {}), _texts(entry.pop("rows", {}), where), entry.pop("read", None)
-    if not isinstance(options, dict) or not all(
-        isinstance(value, str | int | float | list) for value in options.values()
-    ):
-        raise UsageError(f"{where}: options: expected names with a value or a list each, got {options!r}.")
-    reading = None
-    if read is not None:
-        only, columns = (_texts(read.pop(key, {}), f"{where}: read") for key in ("where", "columns"))
-        reading = replace(build(Reading, read, f"{where}: read"), where=only, columns=columns)
-    return replace(build(Step, entry, where), options=options, rows=rows, read=reading)
-
-
-def _only(content: Any, known: Collection[str], where: str) -> None:
-    if not isinstance(content, dict):
-        raise UsageError(f"{where}: expected a mapping with the keys {', '.join(known)}.")
-    for key in content:
-        if key not in known:
-            raise UsageError(
-                f"{where}: unknown key {key!r}.{did_you_mean(str(key), known)} Known keys: {', '.join(known)}."
-            )
-
-
-def _texts(value: Any, where: str, depth: int = 1) -> dict[str, Any]:
-    """Return a mapping of names to text (depth 2: to such mappings); raises UsageError for another value."""
-    if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
-        raise UsageError(f"{where}: expected names with text, got {value!r}.")
-    if depth > 1:
-        return {key: _texts(one, where, depth - 1) for key, one in value.items()}
-    if not all(isinstance(one, str) for one in value.values()):
-        raise UsageError(f"{where}: expected names with text, got {value!r}.")
-    return value
 
 
 def filled(value: Any, places: Mapping[str, str]) -> Any:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
-import yaml
 
 from benchmark.cli.main import main_group
 from benchmark.leaderboard.conditions import recipe_of
-from benchmark.leaderboard.papers import PaperOptions, _read, all_items, arguments, item, methods_of, steps_of
+from benchmark.leaderboard.papers import PaperOptions, all_items, arguments, item, methods_of, steps_of
 from benchmark.leaderboard.published import published
 from benchmark.tasks.suites import choose_tasks, merged, suites_named
 from zoo.errors import UsageError
@@ -171,27 +168,8 @@ def test_short_training_is_evaluated_enough_for_a_figure(sentences: int | None, 
     assert f"simcse:eval_every={every}" in methods_of(item("ptbert-figure3"), chosen)
 
 
-CONTENT = yaml.safe_load((ROOT / "configs" / "papers" / "ptbert.yaml").read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda c: c.update(papers="x"), "unknown key 'papers'. Did you mean 'paper'"),
-        (lambda c: c["items"]["ptbert-table3"].update(differ=[]), "ptbert-table3: unknown key 'differ'"),
-        (lambda c: c["items"]["ptbert-table3"].update(none="x"), "give either steps"),
-        (lambda c: c["items"]["ptbert-figure1"].pop("none"), "give either steps"),
-        (lambda c: c["items"]["ptbert-table3"]["steps"][0].update(option={}), "unknown key 'option'"),
-        (lambda c: c["items"]["ptbert-table1"]["steps"][1]["read"].update(colum="x"), "unknown key 'colum'"),
-        (lambda c: c["items"]["ptbert-table1"]["steps"][1]["read"].update(where={"a": 1}), "expected names with text"),
-    ],
-)
-def test_a_wrong_list_is_refused_with_the_place(change: Any, words: str) -> None:
-    content = copy.deepcopy(CONTENT)
-    change(content)
-    with pytest.raises(UsageError) as caught:
-        _read(content, "here.yaml")
-    assert words in str(caught.value) and str(caught.value).startswith("here.yaml")
+def test_an_item_has_either_steps_or_the_reason_why_there_are_none() -> None:
+    assert all(bool(one.none) != bool(one.steps) for one in ITEMS.values())
 
 
 def test_an_unknown_name_is_told_with_what_is_near() -> None:
