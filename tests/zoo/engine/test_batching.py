@@ -159,20 +159,6 @@ def test_out_of_memory_halves_the_budget_with_equal_result(error: BaseException)
     assert stats.halvings == 3, "the smaller budget is kept for the next call"
 
 
-def test_out_of_memory_late_does_not_lose_or_repeat_a_row() -> None:
-    lengths = np.random.default_rng(3).integers(1, 30, 100).tolist()
-    calls: list[int] = []
-
-    def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        calls.append(len(ids))
-        if len(calls) == 4:
-            raise torch.OutOfMemoryError("once")
-        return sums(ids, mask)
-
-    np.testing.assert_array_equal(run_table(lengths, forward, 200), wanted_sums(lengths))
-    assert sum(calls) - calls[3] == len(lengths)
-
-
 def test_out_of_memory_in_a_real_model_gives_identical_vectors(
     average: Average, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,22 +182,6 @@ def test_out_of_memory_with_one_text_is_told_with_advice() -> None:
 
     with pytest.raises(ZooError, match=r"single text.*max_length"):
         run_table([50, 3], forward, 64)
-
-
-def test_small_batch_out_of_memory_halves_down_to_one_text() -> None:
-    """Few short texts, far below the budget: only what was really tried can be halved."""
-    tried: list[int] = []
-
-    def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        tried.append(len(ids))
-        if len(ids) > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return sums(ids, mask)
-
-    lengths = [3, 2, 2, 1]
-    np.testing.assert_array_equal(run_table(lengths, forward, 131072), wanted_sums(lengths))
-    failed = [n for n in tried if n > 1]
-    assert failed == sorted(set(failed), reverse=True), f"the same batch was tried again: {tried}"
 
 
 def test_another_error_is_not_taken_for_memory() -> None:

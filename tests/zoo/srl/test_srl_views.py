@@ -89,21 +89,6 @@ def test_another_labeller_or_another_sentence_is_labelled_anew(tmp_path: Path) -
     assert calls(log) == [*[8, 8, 4] * 2, 8]
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    log, cache = tmp_path / "log", tmp_path / "cache"
-    sentences = [*SENTENCES[:17], "stop", *SENTENCES[18:]]
-    make = partial(Parrot, log)
-    with pytest.raises(KeyboardInterrupt):
-        srl_views(sentences, cache, make=make, chunk=5, processes=1)
-    assert calls(log) == [5, 5, 5, 5]
-    assert len(list(cache.glob("*.jsonl.gz"))) == 3
-    (tmp_path / "go").touch()
-    resumed = srl_views(sentences, cache, make=make, chunk=5, processes=1)
-    assert calls(log) == [5, 5, 5, 5, 5]
-    assert resumed == srl_views(sentences, tmp_path / "other", make=make, chunk=5, processes=1)
-    assert resumed == [*VIEWS[:17], "stop", *VIEWS[18:]]
-
-
 def test_a_damaged_file_is_told_and_made_again(tmp_path: Path) -> None:
     log, cache = tmp_path / "log", tmp_path / "cache"
     make = partial(Parrot, log)
@@ -137,35 +122,6 @@ def test_reading_damaged_views_names_the_file(tmp_path: Path, damage) -> None:  
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CorruptError, match=r"views\.jsonl\.gz is damaged .*; delete it"):
         read_views(path)
-
-
-def test_several_processes_make_the_same_files(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    make = partial(Parrot, tmp_path / "log")
-    assert srl_views(SENTENCES, one, make=make, chunk=4, processes=1) == VIEWS
-    assert srl_views(SENTENCES, two, make=make, chunk=4, processes=2) == VIEWS
-    labelled_by = {line.split()[0] for line in (tmp_path / "log").read_text().splitlines()[5:]}
-    assert labelled_by and str(os.getpid()) not in labelled_by
-    files = [{p.name: p.read_bytes() for p in folder.glob("*.gz")} for folder in (one, two)]
-    assert len(files[0]) == 5 and files[0] == files[1]
-
-
-@pytest.mark.slow
-def test_what_stops_a_worker_stops_the_run_and_keeps_the_rest(tmp_path: Path) -> None:
-    sentences = [*SENTENCES, *["stop"] * 4]
-    with pytest.raises(KeyboardInterrupt):
-        srl_views(sentences, tmp_path / "cache", make=partial(Parrot, tmp_path / "log"), chunk=4, processes=2)
-    (tmp_path / "go").touch()
-    views = srl_views(sentences, tmp_path / "cache", make=partial(Parrot, tmp_path / "log"), chunk=4, processes=1)
-    assert views == [*VIEWS, *["stop"] * 4]
-
-
-def test_a_folder_that_cannot_be_written_stops_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    make = partial(Parrot, tmp_path / "log")
-    views = srl_views(SENTENCES, tmp_path / "file", make=make, progress=Progress())
-    assert views == srl_views(SENTENCES, tmp_path / "folder", make=make)
-    assert "semantic roles are not kept" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,35 +173,3 @@ def test_a_damaged_log_is_written_anew_from_the_checkpoint(
         (cut / LOG).write_bytes(content)
     assert equal(fit(cut), whole)
     assert (cut / LOG).read_bytes() == (other / LOG).read_bytes()
-
-
-@pytest.mark.slow
-def test_no_flipped_bit_of_a_checkpoint_changes_the_result(cut: Path, whole: Any) -> None:
-    """Each bit of the header and a sample of the rest: found by its sha256, or without meaning."""
-    names = [LAST, "best-6.safetensors"]
-    kept = {path.name: path.read_bytes() for path in cut.iterdir()}
-    rng = random.Random(0)
-    for _ in range(60):
-        for path in cut.iterdir():
-            path.unlink()
-        for name, content in kept.items():
-            (cut / name).write_bytes(content)
-        path = cut / rng.choice(names)
-        content = bytearray(path.read_bytes())
-        place = rng.randrange(len(content))
-        content[place] ^= 1 << rng.randrange(8)
-        path.write_bytes(bytes(content))
-        assert equal(fit(cut), whole), (path.name, place)
-
-
-def test_a_log_that_cannot_be_written_stops_no_training(tmp_path: Path, whole: Any) -> None:
-    said: list[str] = []
-
-    def block() -> int | None:
-        if (tmp_path / LOG).is_file():
-            (tmp_path / LOG).unlink()
-            (tmp_path / LOG).mkdir()
-        return None
-
-    assert equal(fit(tmp_path, stop=block, said=said), whole)
-    assert any("cannot be written" in line and "goes on" in line for line in said)
