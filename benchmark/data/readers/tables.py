@@ -62,7 +62,7 @@ def read(path: Path, columns: str | None = None, *, take: Literal["all", "texts"
     import pandas as pd
 
     cells = read_cells(path)
-    if cells.names is None and _is_header(cells):
+    if cells.names is None and (_is_header(cells) or (columns and _names(cells, columns))):
         cells.names, cells.rows, cells.lines = cells.rows[0], cells.rows[1:], cells.lines[1:]
     width = max(map(len, [cells.names or [], *cells.rows]))
     names = [name.strip() for name in cells.names or []] or [str(number) for number in range(1, width + 1)]
@@ -111,6 +111,12 @@ def _is_header(cells: Cells) -> bool:
         _mostly(below.column(number), is_number) or _mostly(below.column(number), _is_nli)
         for number in range(len(first))
     )
+
+
+def _names(cells: Cells, columns: str) -> bool:
+    """Return whether the first row has every name that a user typed, so that it is a header."""
+    typed = {column.strip() for column in columns.split(",")}
+    return bool(cells.rows) and typed <= {cell.strip() for cell in cells.rows[0]}
 
 
 def _by_name(names: Sequence[str]) -> dict[str, int]:

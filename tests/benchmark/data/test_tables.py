@@ -137,6 +137,8 @@ def test_columns_are_named_by_the_user(tmp_path: Path) -> None:
     assert read(path, "3,1,4").frame.equals(table.frame)
     with pytest.raises(UsageError, match="'e' is not there"):
         read(path, "a,e")
+    own = written(tmp_path, "own.csv", 'satz1;satz2;wert\n"Ein Hund; braun";Ein Tier;0\n')  # no name that is known
+    assert read(own, "satz1,satz2,wert").report == "own.csv: columns: satz1, satz2, wert; 1 binary pairs"
 
 
 @pytest.mark.parametrize(
