@@ -135,7 +135,7 @@ def tiny_causal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def pocket_sentences() -> list[str]:
     """The pocket suite's training sentences."""
     path = ROOT / "benchmark" / "data" / "pocket" / "sentences.txt"

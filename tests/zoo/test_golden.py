@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from zoo.conformance import PROBES
-from zoo.encoder import Corpus, Run, Runtime
+from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.labels import PHRASE_LABELS
 from zoo.registry import METHODS
 
@@ -96,8 +96,8 @@ def labelled() -> Corpus:
     return Corpus("fixed", [text for a, b, _ in rows for text in (a, b)], [label for *_, label in rows])
 
 
-def golden_vectors(name: str, backbone: Path, **settings: Any) -> np.ndarray:
-    """Return the vectors (n, dim), float64, of a method with small settings, trained if it is a trained one."""
+def small(name: str, backbone: Path, **settings: Any) -> Encoder:
+    """Return an encoder of a method with small settings; nothing is trained yet."""
     cls = METHODS.get(name)
     fields = {field.name: field for field in dataclasses.fields(cls.Recipe)}
     chosen: dict[str, Any] = {k: v for k, v in SMALL.items() if k in fields and isinstance(fields[k].default, int)}
@@ -111,13 +111,25 @@ def golden_vectors(name: str, backbone: Path, **settings: Any) -> np.ndarray:
         decoder = config.replace('"is_decoder": false', '"is_decoder": true')
         (folder / "config.json").write_text(decoder, encoding="utf-8")
         recipe = dataclasses.replace(recipe, backbone=str(folder))
-    encoder = cls(recipe, Runtime())
-    traits = cls.traits(recipe)
-    if traits.needs_corpus or traits.needs_pairs:
-        corpus = labelled() if traits.needs_pairs else Corpus("fixed", sentences(), documents=range(0, 96, 8))
+    return cls(recipe, Runtime())
+
+
+def corpus_for(encoder: Encoder) -> Corpus | None:
+    """Return the text that an encoder learns from, None if it needs none."""
+    traits = type(encoder).traits(encoder.recipe)
+    if traits.needs_pairs:
+        return labelled()
+    return Corpus("fixed", sentences(), documents=range(0, 96, 8)) if traits.needs_corpus else None
+
+
+def golden_vectors(name: str, backbone: Path, **settings: Any) -> np.ndarray:
+    """Return the vectors (n, dim), float64, of a method with small settings, trained if it is a trained one."""
+    encoder = small(name, backbone, **settings)
+    corpus = corpus_for(encoder)
+    if corpus is not None:
         encoder.fit(corpus, run=Run(seed=0))
-    if traits.transductive:
-        encoder = encoder.adapt(sentences())  # type: ignore[assignment]
+    if type(encoder).traits(encoder.recipe).transductive:
+        encoder = encoder.adapt(sentences())
     return encoder.encode(list(PROBES)).astype(np.float64)
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from zoo.encoder import Runtime
 from zoo.methods.bagofwords import BagOfWords
-from zoo.recipe import all_recipes
 
 GOLDEN = {"bag-of-words": {"version": 1, "values": [-1.0, 0.6327, 0.6119, -0.5854, -1.0, 0.6544, 0.6603, -0.5594]}}
 
@@ -63,14 +61,3 @@ def test_a_text_without_a_word_left_is_not_covered() -> None:
     plus, minus = (next(w for w, s in signs.items() if s == sign) for sign in (1, -1))
     assert one.covers([f"{plus} {minus}", f"{plus} {plus}"]).tolist() == [False, True]
     assert one.encode([f"{plus} {minus}"]).tolist() == [[0]]
-
-
-def test_save_load_and_the_recipe(tmp_path: Path) -> None:
-    spec = all_recipes()["bag-of-words"]
-    cls, recipe = spec.resolve()
-    assert spec.control and recipe == BagOfWords.Recipe() and not cls.traits(recipe).stochastic
-    encoder = make(dim=64)
-    encoder.save(tmp_path)
-    loaded = BagOfWords.load(tmp_path)
-    assert loaded.fingerprint() == encoder.fingerprint() != make().fingerprint()
-    np.testing.assert_array_equal(loaded.encode(["a b c"]), encoder.encode(["a b c"]))

@@ -101,18 +101,6 @@ def test_the_paper_s_training_details(tiny_bert: Path) -> None:
     assert all(head.bias is None for head in heads)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"objectives": ()}, {"objectives": ("pi", "pi")}, {"objectives": ("pi", "nli")}, {"paraphrases": ()},
-        {"paraphrases": ("equivalence",)}, {"negatives": 0},
-    ],
-)  # fmt: skip
-def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(fields))):
-        BURT.Recipe(**fields)
-
-
 # Tasks.
 
 

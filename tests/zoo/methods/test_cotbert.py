@@ -14,7 +14,6 @@ from test_dropoutviews import CORPUS, cosines, encoder_of
 
 from zoo.encoder import Corpus
 from zoo.errors import UsageError
-from zoo.methods.cotbert import CoTBERT
 from zoo.modules.templates import Template
 
 GOLDEN = {"cot-bert": {"version": 1, "values": [-1.0, 0.4476, 0.2135, 0.2354, 0.1917, -0.8931, -0.7353, 1.0]}}
@@ -73,5 +72,3 @@ def test_a_row_is_three_templates_of_two_steps(tiny_bert: Path) -> None:
 def test_a_step_after_the_mask_is_refused() -> None:
     with pytest.raises(UsageError, match=r"\[STEP\] after \[MASK\]"):
         Template.parse('"[X]" means [MASK] , or [STEP] .')
-    with pytest.raises(ValueError, match="three templates"):
-        CoTBERT.Recipe(second_template=None)

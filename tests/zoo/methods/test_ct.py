@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from transformers import AutoModel
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.errors import Interrupted, TrainingError, UsageError
+from zoo.errors import TrainingError
 from zoo.methods.ct import CT, CTObjective
 from zoo.recipe import all_recipes
 from zoo.training.optimizers import make_optimizer, make_scheduler
@@ -109,17 +108,6 @@ def test_short_sentences_are_left_out_where_the_recipe_says(tiny_bert: Path) -> 
     ids = torch.cat([t.flatten() for t in collate(np.arange(2))[::2]])
     assert encoder.backbone.tokenizer.convert_tokens_to_ids("short") not in ids
     assert CT(recipe_of("ct-repo", tiny_bert), Runtime()).training_rows(corpus, Run(seed=1))[1] == 4
-
-
-def test_wrong_recipes_are_refused(tiny_bert: Path) -> None:
-    for wrong, words in (
-        ({"batch_size": 20}, "multiple of 1"),
-        ({"rate_steps": (500, 1000)}, "one of rate_steps each"),
-        ({"rate_steps": (500, 1000, 900, 2000)}, "must rise"),
-        ({"steps": 0}, "steps must be above 0"),
-    ):
-        with pytest.raises((ValueError, UsageError), match=words):
-            recipe_of("ct", tiny_bert, **wrong)
 
 
 # The loss.
@@ -303,36 +291,3 @@ def test_the_test_vector_is_the_mean_of_the_last_layer(tiny_bert: Path, corpus: 
     with torch.inference_mode():
         wanted = encoder.backbone.model(ids).last_hidden_state[0].mean(0).numpy()
     np.testing.assert_allclose(encoder.encode(["a small dog"])[0], wanted, atol=1e-6)
-
-
-def stop_after(steps: int) -> Callable[[], int | None]:
-    asked = iter(range(1000))
-    return lambda: signal.SIGTERM if next(asked) >= steps else None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("with_dev", [True, False], ids=["dev", "no dev"])
-@pytest.mark.parametrize("name", ["ct", "ct-st"])
-def test_resumed_training_is_bit_equal(
-    name: str, with_dev: bool, tiny_bert: Path, tmp_path: Path, corpus: Corpus
-) -> None:
-    def score(encoder: Encoder) -> float:
-        return float(encoder.encode(["a dog", "the market"])[0].sum())
-
-    def make() -> CT:
-        more = {} if name == "ct-st" else {"steps": 7}
-        return CT(recipe_of(name, tiny_bert, eval_every=2, train_max_length=24, **more), Runtime())
-
-    dev = score if with_dev else None
-    whole = make()
-    wanted = whole.fit(corpus, dev_score=dev, run=Run(folder=tmp_path / "whole", seed=3))
-    assert wanted.steps == (7 if name == "ct" else 6)
-    for steps in (1, 3):
-        with pytest.raises(Interrupted):
-            make().fit(corpus, dev_score=dev, run=Run(tmp_path / "cut", seed=3, stop_signal=stop_after(steps)))
-    torch.manual_seed(999)  # whatever the new process did before
-    resumed = make()
-    report = resumed.fit(corpus, dev_score=dev, run=Run(folder=tmp_path / "cut", seed=3))
-    assert differences(state(resumed), state(whole)) == 0
-    assert resumed.facts() == whole.facts()
-    assert (report.steps, report.final_loss, report.dev_scores) == (wanted.steps, wanted.final_loss, wanted.dev_scores)

@@ -1,4 +1,4 @@
-"""InferSent: its BiLSTM and a step of its SGD in numpy, the rule of its rate, what is fixed, stopping and resuming."""
+"""InferSent: its BiLSTM and a step of its SGD in numpy, the rule of its rate, what is fixed, an epoch resumed."""
 
 from __future__ import annotations
 
@@ -156,9 +156,6 @@ def test_training_learns_keeps_the_best_and_leaves_the_words(tiny_bert: Path, tm
     assert best > 80 and report.dev_scores[str(report.best_step)] == best
     assert report.sentences == 2 * 96 * 8
     encoder.save(tmp_path / "saved")
-    again = InferSent.load(tmp_path / "saved")
-    np.testing.assert_array_equal(again.encode(["a dog", "no"]), encoder.encode(["a dog", "no"]))
-    assert again.fingerprint() == encoder.fingerprint() and again.dim == 48
     assert not (tmp_path / "saved" / "model.safetensors").exists()
 
 
@@ -224,12 +221,3 @@ def test_a_corpus_with_one_premise_or_none_is_refused(tiny_bert: Path) -> None:
         encoder.fit(Corpus("x", list("abac"), ["neutral", "entailment"]), run=Run())
     with pytest.raises(TrainingError, match="--pairs nli"):
         encoder.fit(Corpus("x", ["a", "b"], ["ppdb:entailment"]), run=Run())
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"shrink": 1.0}, {"dev_share": 0.0}, {"dev_share": 1.0}, {"lstm_dim": 0}, {"decay": 0.0}, {"token_rms": 0.0}],
-)
-def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(fields))):
-        InferSent.Recipe(**fields)

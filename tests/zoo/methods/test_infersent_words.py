@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.conformance import check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.infersent_words import InferSentWords
 from zoo.recipe import all_recipes
@@ -54,7 +53,7 @@ def test_vectors_are_the_largest_states_over_the_known_words(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_training_learns_nli_and_comes_back_from_disk(tmp_path: Path) -> None:
+def test_training_learns_nli(tmp_path: Path) -> None:
     rows = [
         row
         for a in WORDS[:8]
@@ -70,10 +69,6 @@ def test_training_learns_nli_and_comes_back_from_disk(tmp_path: Path) -> None:
     report = encoder.fit(corpus, run=Run(seed=1))
     assert report.fitted and encoder.fingerprint() != before
     assert max(report.dev_scores.values()) > 90  # "no" tells the two apart; chance is 50
-    encoder.save(tmp_path / "saved")
-    loaded = InferSentWords.load(tmp_path / "saved")
-    np.testing.assert_array_equal(loaded.encode(corpus.sentences[:4]), encoder.encode(corpus.sentences[:4]))
-    assert set(dict(check(InferSentWords, encoder.recipe, Runtime(), "infersent-glove")).values()) == {None}
 
 
 def test_the_recipes_are_the_paper_s_and_the_code_s() -> None:

@@ -1,4 +1,4 @@
-"""IS-BERT: its features and its loss in numpy, its head kept, saved and resumed."""
+"""IS-BERT: its features and its loss in numpy, its head kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import torch
 from transformers import AutoModel
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.errors import UsageError
 from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
 from zoo.recipe import all_recipes
 
@@ -135,20 +134,6 @@ def test_warm_up_is_a_share_of_the_steps(tiny_bert: Path, pocket_sentences: list
     assert (settings.schedule, settings.weight_decay) == ("linear", 0.01)
 
 
-def test_saving_keeps_the_head_and_the_fingerprint_sees_it(
-    tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]
-) -> None:
-    encoder = make(tiny_bert)
-    encoder.fit(Corpus("p", pocket_sentences[:16]), run=Run(seed=1))
-    encoder.save(tmp_path)
-    loaded = ISBert.load(tmp_path)
-    assert loaded.fingerprint() == encoder.fingerprint()
-    np.testing.assert_array_equal(loaded.encode(["a dog", ""]), encoder.encode(["a dog", ""]))
-    with torch.no_grad():
-        loaded.head.convolutions[1].get_parameter("bias")[0] += 1e-3
-    assert loaded.fingerprint() != encoder.fingerprint()
-
-
 def test_the_head_of_the_best_dev_score_is_kept(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     encoder, seen, values = make(tiny_bert, eval_every=1), [], iter([1.0, 2.0, 0.5])
 
@@ -159,9 +144,3 @@ def test_the_head_of_the_best_dev_score_is_kept(tiny_bert: Path, pocket_sentence
     encoder.fit(Corpus("p", pocket_sentences[:24]), dev_score=score, run=Run(seed=1))
     np.testing.assert_array_equal(encoder.encode(["a dog"])[0], seen[1])
     assert np.abs(seen[1] - seen[2]).max() > 0
-
-
-def test_wrong_recipes_are_refused() -> None:
-    for wrong, words in (({"kernels": (1, 2)}, "odd"), ({"kernels": ()}, "odd"), ({"warmup": 1.5}, "warmup")):
-        with pytest.raises((ValueError, UsageError), match=words):
-            ISBert.Recipe(**wrong)

@@ -201,22 +201,6 @@ def test_keeps_leave_most_views_as_they_are(tiny_bert: Path) -> None:
     assert 0.15 < np.mean(changed) < 0.5  # a third
 
 
-@pytest.mark.parametrize(
-    ("fields", "match"),
-    [
-        ({"queue_size": 32}, "must hold a batch"),
-        ({"momentum": 1.5}, "between 0 and 1"),
-        ({"keeps": -1}, "below 0"),
-        ({"key_mlp": "query", "pooler": "avg"}, "has no MLP"),
-        ({"queue_drops": "first"}, "past keys alone"),
-        ({"double_linear": True, "mlp_only_train": False}, "no part at test"),
-    ],
-)
-def test_wrong_recipes_are_refused(fields: dict[str, Any], match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        MoCo.Recipe(**fields)
-
-
 def test_an_unknown_augmentation_is_named(tiny_bert: Path) -> None:
     encoder = MoCo(MoCo.Recipe(backbone=str(tiny_bert), augment=("reoder:0.2",)), Runtime())
     with pytest.raises(UsageError, match="reorder"):

@@ -68,9 +68,6 @@ def test_only_the_template_is_trained(tiny_mlm: Path, tmp_path: Path, replace: s
     assert [i for i in range(7) if change[i] == 0] == untouched
     encoder.save(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"backbone.json", "recipe.json", "template.safetensors"}
-    loaded = OptiPrompt.load(tmp_path)
-    assert loaded.fingerprint() == encoder.fingerprint()
-    np.testing.assert_array_equal(loaded.encode(TEXTS), encoder.encode(TEXTS))
 
 
 @pytest.mark.slow

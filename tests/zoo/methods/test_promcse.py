@@ -13,7 +13,6 @@ from ten_steps import losses_beside
 from test_dropoutviews import CORPUS, cosines, encoder_of
 
 from zoo.encoder import Run
-from zoo.methods.promcse import PromCSE
 
 GOLDEN = {"promcse": {"version": 1, "values": [-1.0, 0.7705, -0.3311, 0.1886, -1.0, 0.7978, -0.0521, -0.1354]}}
 
@@ -45,7 +44,7 @@ def test_ten_steps_lose_as_the_released_code(vivid_bert: Path) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5)
 
 
-def test_only_the_prefix_is_trained(vivid_bert: Path, tmp_path: Path) -> None:
+def test_only_the_prefix_is_trained(vivid_bert: Path) -> None:
     encoder = encoder_of("promcse", vivid_bert, batch_size=32)
     before = copy.deepcopy(encoder.backbone.model.state_dict())
     untrained = encoder.encode(CORPUS.sentences[:5])
@@ -53,5 +52,3 @@ def test_only_the_prefix_is_trained(vivid_bert: Path, tmp_path: Path) -> None:
     assert all(torch.equal(before[name], p) for name, p in encoder.backbone.model.state_dict().items())
     trained = encoder.encode(CORPUS.sentences[:5])
     assert np.abs(trained - untrained).max() > 1e-2
-    encoder.save(tmp_path / "saved")
-    np.testing.assert_array_equal(PromCSE.load(tmp_path / "saved").encode(CORPUS.sentences[:5]), trained)

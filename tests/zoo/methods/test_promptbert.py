@@ -170,14 +170,6 @@ def test_a_kept_mlm_head_is_saved_with_the_encoder(tiny_mlm: Path, tmp_path: Pat
     np.testing.assert_allclose(encoder.encode(["rain"]), wanted.numpy(), atol=1e-5)
 
 
-def test_wrong_recipes_are_told(tiny_bert: Path) -> None:
-    with pytest.raises(ValueError, match="second_template: null"):
-        PromptBERT.Recipe(supervised=True)
-    with pytest.raises(ValueError, match="mlp_only_train: true"):
-        PromptBERT.Recipe(head="none", mlp_only_train=False)
-    with pytest.raises(ValueError, match="pooler has no use here"):
-        PromptBERT.Recipe(pooler="avg")
-    with pytest.raises(ValueError, match="positives have no use here"):
-        PromptBERT.Recipe(positives="neighbours")
+def test_a_backbone_without_an_mlm_head_is_refused(tiny_bert: Path) -> None:
     with pytest.raises(UsageError, match="no MLM head"):
         make(tiny_bert, head="mlm").objective()

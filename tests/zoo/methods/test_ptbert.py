@@ -352,11 +352,6 @@ def test_the_recipes_dropout_reaches_the_random_key_encoder(tiny_bert: Path) -> 
         assert rates == {0.3}
 
 
-def test_a_head_that_the_test_never_sees_trained_is_refused() -> None:
-    with pytest.raises(ValueError, match="mlp_only_train: false has no meaning"):
-        PTBert.Recipe(mlp=True, mlp_only_train=False)
-
-
 def test_released_code_returns_keys_with_the_query_attention(tiny_bert: Path) -> None:
     for variant, changes in (("ptbert", False), ("ptbert-repo", True)):
         made = objective(tiny_bert, variant, queue_size=6, batch_size=4, pseudo_tokens=4, attention_dropout=0.0).eval()

@@ -1,4 +1,4 @@
-"""SBERT: its recipes, the pairs it trains on, its test vector, resuming, learning."""
+"""SBERT: its recipes, the pairs it trains on, its test vector, learning."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_phrase_pairs_are_left_out_and_no_nli_is_refused(tiny_bert: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "max", "cls"])
-def test_the_test_vector_is_the_pooled_last_layer_also_saved(pooling: Any, tiny_bert: Path, tmp_path: Path) -> None:
+def test_the_test_vector_is_the_pooled_last_layer(pooling: Any, tiny_bert: Path) -> None:
     encoder = SBERT(SBERT.Recipe(backbone=str(tiny_bert), pooling=pooling, learning_rate=1e-3), Runtime())
     mark = encoder.fingerprint()
     report = encoder.fit(nli(), run=Run(seed=1))
@@ -88,10 +88,6 @@ def test_the_test_vector_is_the_pooled_last_layer_also_saved(pooling: Any, tiny_
         states = encoder.backbone.model(ids).last_hidden_state
         wanted = pool([states], torch.ones_like(ids), pooling)[0].numpy()
     np.testing.assert_allclose(encoder.encode(["a small dog"])[0], wanted, atol=1e-6)
-    encoder.save(tmp_path)
-    again = SBERT.load(tmp_path)
-    np.testing.assert_array_equal(again.encode(["a small dog"]), encoder.encode(["a small dog"]))
-    assert again.fingerprint() == encoder.fingerprint()
 
 
 @pytest.mark.slow
@@ -103,15 +99,3 @@ def test_training_tells_the_classes_apart(tiny_bert: Path) -> None:
     vectors = encoder.encode(["the dog is near the cat", "the cat is near the dog", "people like music"])
     a, b, c = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     assert a @ b > a @ c
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"warmup": 1.1}, {"weight_decay": -1.0}, {"adam_betas": (0.9,)}, {"adam_betas": (0.9, 1.0)}, {"epochs": 0},
-        {"head_rate": 0},
-    ],
-)  # fmt: skip
-def test_wrong_recipes_are_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(fields))):
-        SBERT.Recipe(**fields)

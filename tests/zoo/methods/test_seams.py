@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from tokenizers import ByteLevelBPETokenizer, SentencePieceUnigramTokenizer, processors
-from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast, RobertaConfig, RobertaModel
+from transformers import AutoModel, PreTrainedTokenizerFast
 
 from zoo.encoder import Runtime
 from zoo.recipe import all_recipes
@@ -21,11 +20,17 @@ TEXTS = ["A dog runs", "'s dog", "It ended .", "(no) dog", '"A dog"', "Is it ?",
 
 @pytest.fixture(scope="module", params=["byte-level", "unigram"])
 def seamed(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, pocket_text: list[str]
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    pocket_sentences: list[str],
+    tiny_causal: Path,
+    tiny_roberta: Path,
 ) -> Callable[[bool], Path]:
     """What makes a tiny model with a tokenizer of RoBERTa's or of XLM-R's kind, trained on filled templates."""
     marks, ends = ("", "'", "("), (".", " .", "")
-    filled = [f'This sentence : "{m}{text}{end}" means.' for text in pocket_text[:300] for m in marks for end in ends]
+    filled = [
+        f'This sentence : "{m}{text}{end}" means.' for text in pocket_sentences[:300] for m in marks for end in ends
+    ]
     kind: Any = ByteLevelBPETokenizer() if request.param == "byte-level" else SentencePieceUnigramTokenizer()
     more: dict[str, Any] = {} if request.param == "byte-level" else {"unk_token": "<unk>"}
     kind.train_from_iterator(filled, vocab_size=600, special_tokens=SPECIALS, show_progress=False, **more)
@@ -38,30 +43,13 @@ def seamed(
         )
         named = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, mask_token="<mask>", **named)
-        tokenizer.save_pretrained(folder)
-        torch.manual_seed(0)
-        size = len(tokenizer)
-        if causal:
-            GPT2Model(GPT2Config(vocab_size=size, n_embd=32, n_layer=2, n_head=2)).save_pretrained(folder)
-            return folder
-        config = RobertaConfig(
-            vocab_size=size,
-            hidden_size=32,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=64,
-            max_position_embeddings=130,
-        )
-        RobertaModel(config, add_pooling_layer=False).save_pretrained(folder)
+        model = AutoModel.from_pretrained(tiny_causal if causal else tiny_roberta)
+        model.resize_token_embeddings(len(tokenizer))
+        for part in (model, tokenizer):
+            part.save_pretrained(folder)
         return folder
 
     return folder_of
-
-
-@pytest.fixture(scope="module")
-def pocket_text() -> list[str]:
-    path = Path(__file__).parents[3] / "benchmark" / "data" / "pocket" / "sentences.txt"
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def encoder_of(name: str, folder: Path) -> Any:
@@ -75,11 +63,11 @@ def ended(text: str) -> str:
 
 @pytest.mark.parametrize("name", ["prompteol", "prompteol-repo"])
 def test_prompteol_tokenises_the_filled_template(
-    name: str, seamed: Callable[[bool], Path], pocket_text: list[str]
+    name: str, seamed: Callable[[bool], Path], pocket_sentences: list[str]
 ) -> None:
     """As evaluation.py of its code; of its parts nearly every row would be another."""
     encoder = encoder_of(name, seamed(True))
-    texts = [*TEXTS, *pocket_text[:100]]
+    texts = [*TEXTS, *pocket_sentences[:100]]
     shown = [ended(t).replace('"', "'") for t in texts] if name == "prompteol-repo" else texts
     shown = [t[:-1] + "." if name == "prompteol-repo" and t.endswith("?") else t for t in shown]
     table, parts = encoder.token_table(texts), encoder._rows_of_parts(shown)
@@ -92,12 +80,12 @@ def test_prompteol_tokenises_the_filled_template(
 
 @pytest.mark.parametrize("name", ["prompt", "prompt-repo", "prompt-denoise", "promptbert-repo", "optiprompt-repo"])
 def test_prompts_are_tokenised_filled_at_test(
-    name: str, seamed: Callable[[bool], Path], pocket_text: list[str]
+    name: str, seamed: Callable[[bool], Path], pocket_sentences: list[str]
 ) -> None:
     """As evaluation.py of PromptBERT's code; the state that is read is that of the template's mask."""
     encoder = encoder_of(f"{name}:head=mlp" if name == "optiprompt-repo" else name, seamed(False))
     tokenizer, template = encoder.backbone.tokenizer, encoder.recipe.template.replace("[MASK]", "<mask>")
-    texts = [*TEXTS, *pocket_text[:50]]
+    texts = [*TEXTS, *pocket_sentences[:50]]
     table = encoder.token_table(texts)
     for i, text in enumerate(texts):
         shown = ended(text) if encoder.recipe.period else text

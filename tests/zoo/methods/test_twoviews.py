@@ -90,10 +90,3 @@ def test_both_views_are_augmented_differently(tiny_bert: Path) -> None:
     assert all(row[int(n) - 1] == 102 for row, n in zip(ids, mask.sum(1), strict=True))
     report = encoder.fit(Corpus("toy", SENTENCES), run=Run(seed=0))
     assert report.steps == 1 and np.isfinite(report.final_loss)
-
-
-def test_wrong_recipes_are_refused() -> None:
-    with pytest.raises(ValueError, match="two views"):
-        TwoViews.Recipe(cutoff=(0.1,))
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        TwoViews.Recipe(cutoff=(0.1, 1.0))

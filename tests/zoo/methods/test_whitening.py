@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import ContractError, CorruptError
+from zoo.errors import ContractError
 from zoo.methods.pooled import Average
 from zoo.methods.whitening import Whitening, whitening
 
@@ -112,20 +112,6 @@ def test_a_corpus_whitening_does_not_look_at_the_target(tiny_bert: Path) -> None
     traits = {on: Whitening.traits(Whitening.Recipe(fit_on=on)) for on in ("corpus", "target")}
     assert traits["corpus"].needs_corpus and not traits["corpus"].transductive
     assert traits["target"].transductive and not traits["target"].needs_corpus
-
-
-@pytest.mark.slow
-def test_save_and_load_keep_the_map(tiny_bert: Path, tmp_path: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert, k=6)
-    encoder.fit(Corpus("pocket", pocket_sentences[:80]), run=Run())
-    encoder.save(tmp_path)
-    loaded = Whitening.load(tmp_path)
-    np.testing.assert_array_equal(loaded.encode(["a dog"]), encoder.encode(["a dog"]))
-    assert loaded.fingerprint() == encoder.fingerprint() and loaded.facts() == encoder.facts()
-    path = tmp_path / "whitening.safetensors"
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(CorruptError, match="whitening"):
-        Whitening.load(tmp_path)
 
 
 @pytest.mark.slow
