@@ -1,4 +1,4 @@
-"""TSDAE: ten steps beside sentence-transformers' loss, what is tied, and resuming."""
+"""TSDAE: ten steps beside sentence-transformers' loss, and what is tied."""
 
 from __future__ import annotations
 
