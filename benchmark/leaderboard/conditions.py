@@ -188,5 +188,11 @@ def ancestry_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def environment_lines(rows: Sequence[Row]) -> list[str]:
-    """Return a line for each distinct environment of the rows' records."""
-    return list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
+    """Return a line for each distinct environment of the rows' records, and one where several versions made them."""
+    lines = list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
+    kinds = {
+        kind: sorted({one for row in rows for one in str(row.about[kind]).split(", ")})  # type: ignore[literal-required]
+        for kind in ("version", "commit")
+    }
+    several = [f"{kind}s {', '.join(made)}" for kind, made in kinds.items() if len(made) > 1]
+    return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines

@@ -147,5 +147,20 @@ def test_a_row_states_all_its_environments(tmp_path: Path, cli: Cli) -> None:
     assert all(line in text for line in lines) and "a cpu, 2 threads; a gpu" in text
     (row,) = json.loads((tmp_path / "pocket.json").read_text("utf-8"))["rows"]
     assert row["environments"] == lines
+    assert row["commit"] == "not stated" and "Rows of several versions 0.1.0, 0.2.0." in text
     assert (row["device"], row["version"]) == ("a cpu, 2 threads; a gpu", "0.1.0, 0.2.0")
     assert "a cpu, 2 threads; a gpu" in (tmp_path / "pocket.csv").read_text("utf-8")
+
+
+def test_a_table_of_several_commits_says_so(tmp_path: Path, cli: Cli) -> None:
+    """Its foot, its JSON and the rows of its CSV name them; a table of one commit has no such line."""
+    store = Records(tmp_path)
+    store.write(make_record("a", code={"commit": "0123456789ab"}))
+    assert cli("leaderboard", "--results", tmp_path).code == 0
+    assert "of several" not in (tmp_path / "pocket.md").read_text("utf-8")
+    store.write(make_record("b", code={"commit": "ba9876543210+1a2b3c4d"}))
+    assert cli("leaderboard", "--results", tmp_path).code == 0
+    line = "Rows of several commits 0123456789ab, ba9876543210+1a2b3c4d."
+    assert line in (tmp_path / "pocket.md").read_text("utf-8")
+    assert json.loads((tmp_path / "pocket.json").read_text("utf-8"))["environments"][-1] == line
+    assert "ba9876543210+1a2b3c4d" in (tmp_path / "pocket.csv").read_text("utf-8")
