@@ -74,12 +74,22 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
     return None
 
 
-def failed(cell: Cell, error: BaseException) -> Measured:
-    """Return a failed cell with the reason (n/a where something is missing); a foreign error gives its traceback."""
-    if isinstance(error, ZooError):
-        return Measured(cell, "n/a" if isinstance(error, MissingError) else "failed", str(error))
-    text = "".join(traceback.format_exception(error))
-    return Measured(cell, "failed", said(error), more={"traceback": text})
+@contextmanager
+def _tried(cells: Sequence[Cell], found: list[Measured]) -> Iterator[None]:
+    """Add failed cells, with the reason, for what an encoder or a task raises inside the block; the others go on.
+
+    They are n/a where something is missing; a foreign error gives its traceback too.
+    """
+    try:
+        yield
+    except Interrupted:
+        raise
+    except Exception as error:
+        more: MeasuredPart = {}
+        if not isinstance(error, ZooError):
+            more = {"traceback": "".join(traceback.format_exception(error))}
+        status: Status = "n/a" if isinstance(error, MissingError) else "failed"
+        found += [Measured(cell, status, said(error), more=more) for cell in cells]
 
 
 @contextmanager
@@ -165,7 +175,8 @@ class EncoderMeasurement:
         """Yield each cell when it is measured; raises Interrupted after a signal. Every cell must have data."""
         runtime = self._fitter.runtime
         self._peak_from_mb = forget_peak_memory(runtime.device)  # leaves out the peak of earlier encoders
-        try:
+        found: list[Measured] = []
+        with _tried(cells, found):
             if self.plan.traits.transductive:
                 self.encoder()
                 # Tasks on the same texts follow each other, so that one fit on these texts serves them all.
@@ -174,20 +185,14 @@ class EncoderMeasurement:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
                 runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
-        except Interrupted:
-            raise
-        except Exception as error:  # one method's failure is recorded; the others go on
-            absent = isinstance(error, MissingError)
-            yield from (dataclasses.replace(failed(cell, error), absent=absent) for cell in cells)
+        if found:
+            yield from found
             return
         for cell in cells:
             self._stop.check()
-            try:
-                yield self._measure_one(cell)
-            except Interrupted:
-                raise
-            except Exception as error:  # one cell's failure is recorded; the others go on
-                yield failed(cell, error)
+            with _tried([cell], found):
+                found.append(self._measure_one(cell))
+            yield found.pop()
 
     def _vectors_for(self, texts: list[str]) -> VectorStore:
         """Return the vectors for scoring a data set with these unlabelled texts."""

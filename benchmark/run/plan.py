@@ -11,7 +11,7 @@ from benchmark.records.names import printed_names
 from benchmark.tasks.loaded import LoadedTask
 from zoo.conformance import SENTENCES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
-from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
+from zoo.errors import CorruptError, MissingError, ZooError, said
 from zoo.files import sha256_json
 from zoo.recipe import RecipeSpec, Tuned
 from zoo.registry import METHODS
@@ -28,7 +28,6 @@ class ResolvedMethod:
     recipe_name: str | None = None  # the recipe's, where `name` is a label
     unstated: tuple[str, ...] = ()  # see `unstated`
     anew: bool = False  # measured again in every run, and never from the embedding cache: an object without a version
-    failed: str | None = None  # the error that asking for its recipe, traits or start raised
     start: Start | None = None  # the untrained vectors that it starts from; None: it learns nothing
     control: bool = False  # added to the run, so that the others are compared with it
     updates: int | None = None  # of the recipe's published training; None: not stated
@@ -56,6 +55,7 @@ class IdentifiedMethod(ResolvedMethod):
     row_key: str
     sources: dict[str, Any] = field(default_factory=dict)
     missing: str | None = None  # why it cannot run at all (no backbone, for example): its cells are n/a
+    failed: str | None = None  # what it raised when it was to say what its vectors depend on: its cells fail
     corpus: Corpus | None = None  # what it is trained on: sentences, or labelled pairs
     corpus_identity: dict[str, object] | None = None
 
@@ -119,33 +119,15 @@ class Setting:
         return self._hashed[kind, text.name]
 
 
-@dataclass(frozen=True)
-class _NoRecipe:
-    """In place of the recipe of a plugin's class that has none."""
-
-
 def resolve_methods(specs: Sequence[RecipeSpec], defaults: Mapping[str, Any]) -> list[ResolvedMethod]:
-    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong.
-
-    A plugin's class that cannot give its recipe, traits or start is returned with what is wrong: its cells fail.
-    """
+    """Load the class of every recipe and build the recipe; raises UsageError for one that is wrong."""
     resolved = []
     for spec in specs:
-        cls, recipe, traits, start, failed = METHODS.get(spec.method), _NoRecipe(), Traits(), None, None
-        asked = "recipe"
-        try:
-            cls, recipe = spec.resolve(defaults)
-            asked = "traits"
-            traits = checked_traits(cls, recipe)
-            asked = "start"
-            start = checked_start(cls, recipe)
-        except UsageError:
-            raise
-        except Exception as error:  # of a plugin: its cells fail, the others go on
-            failed = f"its {asked}: {said(error)}"
+        cls, recipe = spec.resolve(defaults)
+        traits, start = checked_traits(cls, recipe), checked_start(cls, recipe)
         left = unstated(cls, traits)
-        method = ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, failed=failed, start=start)
-        resolved.append(replace(method, updates=spec.updates, tuned=spec.tuned))
+        more: dict[str, Any] = {"updates": spec.updates, "tuned": spec.tuned}
+        resolved.append(ResolvedMethod(spec.name, cls, recipe, traits, unstated=left, start=start, **more))
     return resolved
 
 
@@ -194,8 +176,8 @@ def make_plan(methods: Sequence[ResolvedMethod], seeds: Sequence[int], setting: 
 
 
 def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
-    """Return a method with what its vectors depend on; a plugin that cannot say it has failed, with the reason."""
-    builtin, texts = _is_builtin(method.cls), setting.texts.get(text_kind(method.traits), TrainingTexts())
+    """Return a method with what its vectors depend on; one that cannot say it has failed, with the reason."""
+    texts = setting.texts.get(text_kind(method.traits), TrainingTexts())
     unknown = sha256_json({"method": method.name, "failed": True})  # for a method whose properties are unknown
     now = IdentifiedMethod(**vars(method), row_key=unknown, missing=texts.missing)
     try:
@@ -209,13 +191,10 @@ def identify(method: ResolvedMethod, setting: Setting) -> IdentifiedMethod:
         except MissingError as error:
             now = replace(now, missing=str(error))
         return replace(now, row_key=_row_key(now, setting))
-    except ZooError as error:
-        if builtin and not isinstance(error, CorruptError):
-            raise  # the request itself is wrong; this is not merely one damaged model
-        reason = str(error)
-    except Exception as error:  # of a plugin: its cells fail, the others go on
-        reason = f"the method cannot say what it is: {said(error)}"
-    return replace(now, corpus=now.corpus or texts.corpus, failed=now.failed or reason)
+    except Exception as error:  # a damaged model, or anything of a plugin: its cells fail, the others go on
+        if isinstance(error, ZooError) and not isinstance(error, CorruptError) and _is_builtin(method.cls):
+            raise  # the request itself is wrong
+        return replace(now, corpus=now.corpus or texts.corpus, failed=said(error))
 
 
 def _row_key(method: IdentifiedMethod, setting: Setting) -> str:
@@ -230,8 +209,7 @@ def _row_key(method: IdentifiedMethod, setting: Setting) -> str:
         precision=method.traits.precision or setting.runtime.precision,
         limit=setting.limit,
     )
-    trained, there = text_kind(method.traits), method.missing is None and method.failed is None
-    if there and not trained and not _is_builtin(method.cls):
+    if method.missing is None and not text_kind(method.traits) and not _is_builtin(method.cls):
         made_of = replace(made_of, probe=vectors_digest(method.encoder(setting.runtime).encode, SENTENCES))
     return made_of.key()
 

@@ -14,6 +14,7 @@ from benchmark import api
 from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan
 from zoo.encoder import Start
+from zoo.errors import ContractError
 from zoo.progress import Progress
 from zoo.recipe import all_recipes
 from zoo.registry import METHODS
@@ -90,7 +91,7 @@ def test_what_is_named_is_not_added_again(tiny_bert: Path, tmp_path: Path) -> No
 
 
 def test_a_plugin_states_its_start_or_has_none(fakes: None, tmp_path: Path) -> None:
-    """A wrong statement fails the method's own cells and nothing else."""
+    """A wrong statement ends the command before anything is measured."""
 
     class Begun(Fitted):
         @classmethod
@@ -104,10 +105,11 @@ def test_a_plugin_states_its_start_or_has_none(fakes: None, tmp_path: Path) -> N
 
     METHODS.register("begun")(Begun)
     METHODS.register("wrong")(Wrong)
-    plans = planned("begun:salt=3,fitted,wrong", tmp_path, tasks="pocket-words")
+    plans = planned("begun:salt=3,fitted", tmp_path, tasks="pocket-words")
     assert added(plans) == ["bag:salt=3", "random"]
-    assert [plan.start_key is not None for plan in plans[:3]] == [True, False, False]
-    assert plans[2].failed is not None and "start() must return None or a Start" in plans[2].failed
+    assert [plan.start_key is not None for plan in plans[:2]] == [True, False]
+    with pytest.raises(ContractError, match=r"start\(\)"):
+        planned("fitted,wrong", tmp_path, tasks="pocket-words")
 
 
 def test_evaluate_adds_controls_on_request(fakes: None, tmp_path: Path) -> None:
