@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from benchmark.identity import without_times
-from benchmark.records.record import Record, main_score
+from benchmark.records.record import Record
 
 Cell = tuple[str, str, str]  # method, task, key
 _Digest = str | tuple[str | None, int]  # sha256 of the gold scores; or of a task's data, with the task's version
@@ -89,34 +89,18 @@ def _gold(record: Record) -> str | None:
     return pairs["gold_sha256"] if pairs else None
 
 
-def _damaged_since(records: Sequence[Record]) -> dict[int, str]:
-    """Return, by the record's id(), why a score is not current: a later run found the data of its task damaged."""
-    damaged = {
-        (*cell_of(record)[:2], record["row_key"], record["seed"], record["limit"]): record
-        for record in records
-        if record["status"] == "failed" and record["task"]["sha256"] is None
-    }
-    found: dict[int, str] = {}
-    for record in records if damaged else ():
-        later = damaged.get((*cell_of(record)[:2], record["row_key"], record["seed"], record["limit"]))
-        if later is not None and record["status"] == "ok" and later["started"] >= record["started"]:
-            reason = f"{later['reason']} Its score before that was {100 * main_score(record):.2f}."
-            found |= {id(record): reason, id(later): reason}
-    return found
-
-
 def one_digest(records: Sequence[Record]) -> list[Record]:
     """Return the records; where a task's data differs from that of most rows, a record becomes n/a.
 
     Compared are the sha256 of the files with the task's version, then the gold scores where they are known. A row that
     has several digests of its data is returned unchanged; its table has no value for it. Trials (--limit) are compared
-    separately. A score whose data was found damaged later is n/a as well.
+    separately.
     """
     by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
     for record in records:
         if record["status"] == "ok":
             by_task[record["task"]["name"], record["limit"] is not None].append(record)
-    refused = _damaged_since(records)
+    refused: dict[int, str] = {}
     for (task, _), mine in by_task.items():
         digests: tuple[tuple[Callable[[Record], _Digest | None], str], ...] = (
             (_data, "was measured on other data"),

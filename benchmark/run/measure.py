@@ -59,7 +59,7 @@ class Measured:
     reason: str | None = None
     pairs: PairScores | None = None
     more: MeasuredPart = field(default_factory=lambda: MeasuredPart())
-    absent: bool = False  # data, weights or a training text is not there: no record is kept
+    absent: bool = False  # data, weights or a training text is not there or damaged: no record is kept
 
 
 def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
@@ -69,8 +69,7 @@ def not_measured(plan: EncoderPlan, cell: Cell) -> Measured | None:
     if plan.missing is not None:
         return Measured(cell, "n/a", plan.missing, absent=True)
     if cell.task.data is None:
-        damaged = cell.task.damaged
-        return Measured(cell, "failed" if damaged else "n/a", cell.task.reason, absent=not damaged)
+        return Measured(cell, "failed" if cell.task.damaged else "n/a", cell.task.reason, absent=True)
     return None
 
 

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
-from benchmark.identity import cell_key
 from benchmark.records.folder import Records
 from benchmark.records.record import Environment
 from benchmark.records.remote import fetch_encoder
@@ -196,15 +195,7 @@ class Runner:
                 continue
             done.kept += 1
             done.other += other
-            self._forget_damage(plan, cell)
         return pending
-
-    def _forget_damage(self, plan: EncoderPlan, cell: Cell) -> None:
-        """Delete the record that says that this cell's data was damaged, now that it is not."""
-        key = cell_key(plan.key, {**cell.task.identity(), "sha256": None})
-        if key != cell.key:
-            with suppress(OSError):
-                self.records.path(plan.name, cell.task.name, key).unlink()
 
     def deadly_last(self, plans: Sequence[EncoderPlan]) -> list[EncoderPlan]:
         """Move encoders that an earlier process began and did not end to the end, with a warning."""
@@ -241,35 +232,32 @@ class Runner:
                 folder.rmdir()
 
     def _keep(self, plan: EncoderPlan, measured: Measured, done: Outcome) -> None:
+        what, reason = f"{plan.label} on {measured.cell.task.name}", measured.reason or "?"
+        said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
         if measured.absent:  # there is nothing to keep, or to say twice
-            reason = measured.reason or "?"
-            if reason not in [known for _, known in (*self.outcome.missing, *done.missing)]:
-                self.runtime.progress.say(f"n/a: {reason}")
-            if not plan.control:
-                done.missing.append((f"{plan.label} on {measured.cell.task.name}", reason))
-            return
-        record = record_of(
-            plan,
-            measured,
-            runtime=self.runtime,
-            limit=self.limit,
-            environment=cast("Environment", environment(self.runtime.device)),
-            command=self.command,
-            run_file=self.run_file,
-        )
-        try:
-            self.records.write(record, measured.pairs)
-        except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
-            measured = Measured(measured.cell, "failed", f"it cannot be recorded: {said(error)}")
-        what = f"{plan.label} on {measured.cell.task.name}"
+            if reason not in [known for _, known in said_before]:
+                self.runtime.progress.say(f"{measured.status}: {reason}")
+        else:
+            record = record_of(
+                plan,
+                measured,
+                runtime=self.runtime,
+                limit=self.limit,
+                environment=cast("Environment", environment(self.runtime.device)),
+                command=self.command,
+                run_file=self.run_file,
+            )
+            try:
+                self.records.write(record, measured.pairs)
+            except CorruptError as error:  # a plugin's recipe, sources or facts are no plain values
+                reason = f"it cannot be recorded: {said(error)}"
+                measured = Measured(measured.cell, "failed", reason)
+            if measured.status != "ok":
+                self.runtime.progress.say(f"{what}: {measured.status}: {reason}")
         if measured.status == "ok":
             done.measured += 1
-            self._forget_damage(plan, measured.cell)
-        else:
-            self.runtime.progress.say(f"{what}: {measured.status}: {measured.reason}")
-            if not plan.control:  # nobody asked for it by name: the run is complete without it
-                kind = done.failed if measured.status == "failed" else done.missing
-                kind.append((what, measured.reason or "?"))
+        elif not plan.control:  # nobody asked for it by name: the run is complete without it
+            (done.failed if measured.status == "failed" else done.missing).append((what, reason))
 
 
 def begun_of(folder: Path) -> Path:
