@@ -132,5 +132,5 @@ def about(records: Sequence[Record], seeds: int) -> About:
         "protocol": first["protocol"],
         "environments": list(dict.fromkeys(map(_environment, in_order))),
         "version": ", ".join(dict.fromkeys(r["version"] for r in in_order)),
-        "commit": ", ".join(dict.fromkeys(r.get("code", {}).get("commit") or "not stated" for r in in_order)),
+        "code": ", ".join(dict.fromkeys(r.get("code", {}).get("commit") or "not stated" for r in in_order)),
     }

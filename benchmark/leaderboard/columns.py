@@ -178,7 +178,7 @@ _BUILTIN = (
     Column("dimensions", None, "Dim.", "number", _COST, lower_is_better=True, optional=True),
     Column("peak_memory_mb", None, "Peak MB", "number", _COST, lower_is_better=True, optional=True),
     Column("device", title="Device", outputs=_COST),
-    *map(Column, ("limit", "protocol", "version", "commit", "tuned", "run_by")),
+    *map(Column, ("limit", "protocol", "version", "code", "tuned", "run_by")),
     Column("environments", outputs=()),
     Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
     Column("overlap", lambda row: contamination(row.about), outputs=("details",)),

@@ -190,9 +190,7 @@ def ancestry_lines(rows: Sequence[Row]) -> list[str]:
 def environment_lines(rows: Sequence[Row]) -> list[str]:
     """Return a line for each distinct environment of the rows' records, and one where several versions made them."""
     lines = list(dict.fromkeys(line for row in rows for line in row.about["environments"]))
-    kinds = {
-        kind: sorted({one for row in rows for one in str(row.about[kind]).split(", ")})  # type: ignore[literal-required]
-        for kind in ("version", "commit")
-    }
-    several = [f"{kind}s {', '.join(made)}" for kind, made in kinds.items() if len(made) > 1]
+    kinds = {"versions": {row.about["version"] for row in rows}, "commits": {row.about["code"] for row in rows}}
+    made = {kind: sorted({one for text in texts for one in text.split(", ")}) for kind, texts in kinds.items()}
+    several = [f"{kind} {', '.join(names)}" for kind, names in made.items() if len(names) > 1]
     return [*lines, f"Rows of several {' and '.join(several)}."] if several else lines

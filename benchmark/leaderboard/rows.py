@@ -52,7 +52,7 @@ class About(ChosenOn):
     protocol: int
     environments: list[str]
     version: str
-    commit: str  # of the checkouts that measured it
+    code: str  # the commits of the checkouts that measured it
 
 
 @dataclass

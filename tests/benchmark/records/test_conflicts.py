@@ -147,7 +147,7 @@ def test_a_row_states_all_its_environments(tmp_path: Path, cli: Cli) -> None:
     assert all(line in text for line in lines) and "a cpu, 2 threads; a gpu" in text
     (row,) = json.loads((tmp_path / "pocket.json").read_text("utf-8"))["rows"]
     assert row["environments"] == lines
-    assert row["commit"] == "not stated" and "Rows of several versions 0.1.0, 0.2.0." in text
+    assert row["code"] == "not stated" and "Rows of several versions 0.1.0, 0.2.0." in text
     assert (row["device"], row["version"]) == ("a cpu, 2 threads; a gpu", "0.1.0, 0.2.0")
     assert "a cpu, 2 threads; a gpu" in (tmp_path / "pocket.csv").read_text("utf-8")
 
