@@ -223,7 +223,7 @@ def _arguments(recipe: PretrainRecipe, runtime: Runtime, work: Path, every: int)
         lr_scheduler_kwargs={} if fall is None else {"num_decay_steps": fall, "decay_type": "linear"},
         eval_strategy="steps",
         eval_steps=recipe.eval_every,
-        logging_steps=max(recipe.eval_every // 10, 1),
+        logging_steps=min(max(recipe.eval_every // 10, 1), recipe.steps),
         save_strategy="steps",
         save_steps=every,
         save_total_limit=2,  # the last may be cut by a kill
