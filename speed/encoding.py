@@ -27,12 +27,13 @@ from benchmark.run.vectors import VectorStore
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from benchmark.tasks.suites import all_suites
+from speed.peak import matrix_speed
 from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.tokens import MEMORY
-from zoo.hardware import choose_device, choose_precision, matrix_speed
+from zoo.hardware import choose_device, choose_precision
 
 PRECISIONS = ("fp32", "bf16")
 

@@ -24,11 +24,12 @@ import numpy as np
 
 from benchmark.data.readers.pairs import iterate_text
 from speed.encoding import base_weights
+from speed.peak import matrix_speed
 from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
-from zoo.hardware import choose_device, choose_precision, matrix_speed
+from zoo.hardware import choose_device, choose_precision
 from zoo.recipe import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import json
 import lzma
@@ -16,7 +15,6 @@ from typing import Any
 from benchmark.data.catalog import POCKET, Dataset, Form, dataset
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import atomic_path, read_signed, reading, sha256_file, sha256_json, write_signed, write_text
-from zoo.hub import patiently
 from zoo.paths import cache_folder, is_dir, is_file, user_path
 
 
@@ -105,10 +103,8 @@ class DataSource:
         # The hub is asked first, because the download itself retries for long if it cannot be reached.
         place, revision = wanted.hub["id"], wanted.hub["revision"]
         name = wanted.hub["file"]
-        patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
-        archive = patiently(
-            lambda: hf_hub_download(place, name, repo_type="dataset", revision=revision, etag_timeout=5)
-        )
+        HfApi().dataset_info(place, revision=revision, timeout=5)
+        archive = hf_hub_download(place, name, repo_type="dataset", revision=revision, etag_timeout=5)
         try:
             extract_wanted(Path(archive), wanted, self.cache / wanted.folder)
         except CorruptError as error:
@@ -122,11 +118,11 @@ class DataSource:
         hub = entry.form(form).hub
         assert hub is not None
         if not Path(hub["id"]).is_dir():
-            patiently(lambda: HfApi().dataset_info(hub["id"], revision=hub["revision"], timeout=5))
+            HfApi().dataset_info(hub["id"], revision=hub["revision"], timeout=5)
         folder = self.cache / "hub-rows" / f"{entry.name}-{form}"
         splits: dict[str, list[list[Any]]] = {}
         for ours, theirs in hub.get("splits", {"test": hub.get("split", "test")}).items():
-            rows = patiently(functools.partial(load_dataset, hub["id"], revision=hub["revision"], split=theirs))
+            rows = load_dataset(hub["id"], revision=hub["revision"], split=theirs)
             splits[ours] = [[float(r["score"]), r["sentence1"], r["sentence2"]] for r in rows]
         counts = {name: len(rows) for name, rows in splits.items()}
         if counts != dict(entry.rows):

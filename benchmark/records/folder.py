@@ -38,9 +38,6 @@ from zoo.progress import print_safe
 if TYPE_CHECKING:
     from benchmark.tasks.base import PairScores
 
-_PAIRS_SPARE = 4096  # bytes that a pair file may have beside its numbers
-_MANY_PAIRS = 1 << 20  # pairs that a file may hold, unless its record states more
-
 
 class UnreadableError(CorruptError):
     """A record that is not a regular file or cannot be read; its content may be undamaged."""
@@ -170,8 +167,7 @@ class Records:
                 f"{what}: no pair scores beside {self._path_of(record)}; delete that record and run the method again,"
                 " which keeps them (without training again where the encoder is still in the folder)."
             )
-        most = 8 * max(record["task"]["rows"] or 0, _MANY_PAIRS) + _PAIRS_SPARE
-        arrays = read_arrays(file, pairs_of(record)["sha256"], most_bytes=most)
+        arrays = read_arrays(file, pairs_of(record)["sha256"])
         try:
             predicted, gold = arrays["predicted"], arrays["gold"]
         except KeyError as error:

@@ -22,7 +22,6 @@ from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Lookup, PairsData, Scores, Task, TaskData
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import sha256_json
-from zoo.hub import patiently
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -127,7 +126,7 @@ class MTEBTask(Task):
                     from huggingface_hub import HfApi
 
                     # The hub is asked first, because the download itself retries for long if it cannot be reached.
-                    patiently(lambda: HfApi().dataset_info(place, revision=revision, timeout=5))
+                    HfApi().dataset_info(place, revision=revision, timeout=5)
                 self.task.load_data()
                 if hasattr(
                     self.task, "convert_v1_dataset_format_to_v2"

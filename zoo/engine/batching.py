@@ -20,8 +20,6 @@ from zoo.errors import Interrupted, ZooError
 # Padded tokens in a batch. On a CPU small batches keep activations in its cache; a GPU needs large batches.
 DEFAULT_BUDGET = {"cpu": 4096, "cuda": 131072, "mps": 16384}
 
-_SLICE = 50_000  # texts encoded at a time, so that memory other than the vectors does not grow with their number
-
 Forward = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 """(input_ids, attention_mask), both (rows, length) -> pooled vectors (rows, dim), float32."""
 
@@ -130,23 +128,11 @@ def encode_unique(texts: Sequence[str], encode: Callable[[list[str]], Vectors]) 
     texts = [clean_text(text, i) for i, text in enumerate(texts)]
     distinct = list(dict.fromkeys(texts))
     try:
-        vectors = _in_slices(distinct, encode)
+        vectors = encode(distinct)
     except Unfinished as stopped:
-        stopped.texts = [distinct[row] for row in stopped.rows] if len(distinct) <= _SLICE else ()
+        stopped.texts = [distinct[row] for row in stopped.rows]
         raise
     if len(distinct) == len(texts):
         return vectors
     position = {text: i for i, text in enumerate(distinct)}
     return vectors[[position[text] for text in texts]]
-
-
-def _in_slices(texts: list[str], encode: Callable[[list[str]], Vectors]) -> Vectors:
-    first = encode(texts[:_SLICE])
-    if len(texts) <= _SLICE:
-        return first
-    vectors = np.empty((len(texts), first.shape[1]), first.dtype)
-    vectors[:_SLICE] = first
-    del first  # frees its memory before the next slice is encoded
-    for start in range(_SLICE, len(texts), _SLICE):
-        vectors[start : start + _SLICE] = encode(texts[start : start + _SLICE])
-    return vectors

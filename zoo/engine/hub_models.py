@@ -9,7 +9,6 @@ from pathlib import Path
 from zoo.engine.model_folder import check_tokenizer_files, check_weights, module_folders
 from zoo.engine.named import BUNDLED, MADE
 from zoo.errors import MissingError, did_you_mean
-from zoo.hub import patiently
 from zoo.model_names import LABELLED_PACKAGES
 from zoo.paths import is_file
 
@@ -41,12 +40,10 @@ def from_hub(name: str, revision: str | None) -> Path:
             raise MissingError(f"{looked}, and HF_HUB_OFFLINE is set.{hint} {remedy}")
         wanted = revision if cached is None else cached.name
         # A short request first, because a download retries for minutes when the hub cannot be reached.
-        info = patiently(lambda: HfApi().model_info(name, revision=wanted, timeout=5))
+        info = HfApi().model_info(name, revision=wanted, timeout=5)
         files = [file.rfilename for file in info.siblings or []]
         patterns = [*_WANTED, "*.safetensors" if any(file.endswith(".safetensors") for file in files) else "*.bin"]
-        return Path(
-            patiently(lambda: snapshot_download(name, revision=wanted, allow_patterns=patterns, etag_timeout=5))
-        )
+        return Path(snapshot_download(name, revision=wanted, allow_patterns=patterns, etag_timeout=5))
     except Exception as error:  # of many kinds; each means that the checkpoint cannot be downloaded
         if cached is not None and _seems_whole(cached):
             return cached

@@ -109,7 +109,6 @@ class ConSERTJoint(TwoViews[ConSERTJointRecipe]):
         task = labelled_task("NLI", corpus, NLI_LABELS, "--pairs nli")
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
         classes, pad_id = torch.from_numpy(task.labels), self.backbone.pad_id
-        self.rows = len(task)
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             first, second = task.first[rows], task.second[rows]

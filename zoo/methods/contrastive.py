@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits
+from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
 from zoo.engine.dropout import has_dropout, set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
@@ -21,8 +22,8 @@ from zoo.errors import ContractError, UsageError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules, dense
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_in_batch, check_positive
 from zoo.methods.pooled import pooled_start
-from zoo.modules.heads import TanhHead
-from zoo.modules.pooler import POOLINGS, Pooler, TokenWeights
+from zoo.modules.heads import TanhHead, untrained
+from zoo.modules.pooler import POOLINGS, Pooler, TokenWeights, TrainedPooler
 from zoo.recipe import added
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
@@ -62,9 +63,26 @@ class TrainedRecipe(BackboneRecipe):
         """No gradient cache."""
         return None
 
+    @property
+    def warmup(self) -> float:
+        """Share of the steps, after which the rate falls linearly."""
+        return 0.0
+
+    @property
+    def weight_decay(self) -> float:
+        """No weight decay."""
+        return 0.0
+
+    @property
+    def select_like_training(self) -> bool:
+        """False: dev scores are of the vectors as they are at test."""
+        return False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positive(self, "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+        if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
+            raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,18 +111,12 @@ class ContrastiveRecipe(TrainedRecipe):
 TrainedRecipeT = TypeVar("TrainedRecipeT", bound=TrainedRecipe, default=Any)
 
 
-def asked_within(state: Callable[[], AbstractContextManager[None]], dev_score: DevScore) -> DevScore:
-    """Return a dev score that is computed inside the context `state()`, such as an encoder's training pooling."""
-
-    def ask(encoder: Encoder) -> float | Mapping[str, float]:
-        with state():
-            return dev_score(encoder)
-
-    return ask
-
-
 class Contrastive(BackboneEncoder[TrainedRecipeT]):
     """Trains the backbone on an objective over sentences; the recipe's pooler makes the test vector."""
+
+    loss_of_batch: ClassVar[type[Any] | None] = None  # an Objective of a TrainedPooler and the recipe
+    rows = 0  # of the training
+    as_trained = False  # True: vectors as in training (`like_training`)
 
     def __init__(self, recipe: TrainedRecipeT, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
@@ -115,9 +127,7 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
         self.token_weights = TokenWeights(self.backbone.model) if "sif" in poolers else None
         self.mlp: nn.Module | None = None
         if recipe.pooler == "cls" and not recipe.mlp_only_train:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones
-                self.mlp = self.new_head().to(runtime.device).eval()
+            self.mlp = untrained(self.new_head).to(runtime.device)
 
     def new_head(self) -> nn.Module:
         """Return a new head, (n, dim) -> (n, dim); subclasses may override."""
@@ -125,7 +135,12 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
 
     def objective(self) -> Objective:
         """Return the loss module around `self.backbone.model`; it is built after the seed is set."""
-        raise TypeError(f"{type(self).__name__} must define its objective")
+        if self.loss_of_batch is None:
+            raise TypeError(f"{type(self).__name__} must define its objective")
+        made: Objective = self.loss_of_batch(
+            TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe
+        )
+        return made
 
     @property
     def views_by_dropout(self) -> bool:
@@ -179,7 +194,18 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             optimizer=optimizer,
             epochs=recipe.epochs,
             eval_every=recipe.eval_every,
+            weight_decay=recipe.weight_decay,
+            warmup_steps=math.ceil(self.rows * recipe.epochs / (recipe.batch_size * recipe.accumulate) * recipe.warmup),
         )
+
+    @contextmanager
+    def like_training(self) -> Iterator[None]:
+        """Make vectors as in training inside the block: for dev scores of recipes with `select_like_training`."""
+        self.as_trained = True
+        try:
+            yield
+        finally:
+            self.as_trained = False
 
     def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
         """Train on the corpus's sentences and keep the weights of the best dev score (without dev score, the last).
@@ -201,16 +227,22 @@ class Contrastive(BackboneEncoder[TrainedRecipeT]):
             self.token_weights.count(self.backbone.tokenizer, corpus.sentences, self.recipe.sif_a)
         if self.mlp is not None:
             self.mlp = self.new_head().to(self.runtime.device)
-        collate, rows = self.training_rows(corpus, run)
+        collate, self.rows = self.training_rows(corpus, run)
+
+        def score() -> float | Mapping[str, float]:
+            assert dev_score is not None
+            with self.like_training() if self.recipe.select_like_training else nullcontext():
+                return dev_score(self)
+
         return train(
             self.objective().to(self.runtime.device),
             collate,
-            rows,
+            self.rows,
             self.settings(),
             runtime=self.runtime,
             run=run,
             backbone=self.checkpointed(),
-            dev_score=None if dev_score is None else lambda: dev_score(self),
+            dev_score=None if dev_score is None else score,
         )
 
     def checkpointed(self) -> nn.Module:

@@ -108,8 +108,7 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
     """
 
     Recipe: ClassVar[type] = CoSENTRecipe
-    loss_of_batch: ClassVar[type[CoSENTObjective]] = CoSENTObjective
-    rows: int  # pairs of the training
+    loss_of_batch = CoSENTObjective
 
     @classmethod
     def traits(cls, recipe: CoSENTRecipeT) -> Traits:
@@ -117,10 +116,6 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
         return replace(
             super().traits(recipe), needs_corpus=False, needs_pairs=True, training_passes=1.0 * recipe.epochs
         )
-
-    def objective(self) -> Objective:
-        """Return the loss of a batch, around the backbone."""
-        return self.loss_of_batch(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)
 
     def settings(self) -> TrainSettings:
         """Return the recipe's optimisation settings; a row is a pair."""
@@ -132,7 +127,7 @@ class CoSENT(Contrastive[CoSENTRecipeT]):
         """A batch is input_ids and attention_mask (n, 2, longest) of its pairs, and their grades (n,)."""
         rows, grades = graded_rows(corpus, self.recipe.neutral)
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
-        self.rows, pad_id = len(rows), self.backbone.pad_id
+        pad_id = self.backbone.pad_id
 
         def batch(numbers: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
             ids, mask = table.padded((2 * rows[numbers, None] + np.arange(2)).ravel(), pad_id)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from typing_extensions import TypeVar
 
@@ -35,15 +33,11 @@ class DropoutViewsObjective(Objective):
 
 
 class DropoutViews(Contrastive[ViewsRecipeT]):
-    """A method with two dropout views; its `loss_of_batch` is built around the backbone and its pooler."""
+    """A method with two dropout views."""
 
-    loss_of_batch: ClassVar[type[DropoutViewsObjective]] = DropoutViewsObjective
+    loss_of_batch = DropoutViewsObjective
 
     @property
     def views_by_dropout(self) -> bool:
         """True: the sentence goes in unchanged."""
         return True
-
-    def objective(self) -> Objective:
-        """Return the loss of a batch, around the backbone."""
-        return self.loss_of_batch(TrainedPooler(self.backbone.model, self.recipe.pooler, self.mlp), self.recipe)

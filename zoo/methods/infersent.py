@@ -14,6 +14,7 @@ from zoo.engine.tokens import TokenTable, tokenise
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive, count_parameters
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.static import static_start
+from zoo.modules.heads import untrained
 from zoo.registry import register_method
 
 if TYPE_CHECKING:
@@ -62,9 +63,7 @@ class InferSent(TrainedBiLSTM[InferSentRecipe], BackboneEncoder[InferSentRecipe]
     def __init__(self, recipe: InferSentRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim, self.pad_id = 2 * recipe.lstm_dim, self.backbone.pad_id
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
-            self.head = self.new_head()
+        self.head = untrained(self.new_head)
 
     def new_head(self) -> BiLSTMMax:
         """Return a new BiLSTM over the scaled token vectors of the backbone."""

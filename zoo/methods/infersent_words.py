@@ -22,6 +22,7 @@ from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
+from zoo.modules.heads import untrained
 from zoo.recipe import build
 from zoo.registry import register_method
 
@@ -59,9 +60,7 @@ class InferSentWords(TrainedBiLSTM[InferSentWordsRecipe]):
         self.matrix = torch.from_numpy(np.ascontiguousarray(matrix))
         self.dim, self.pad_id = 2 * recipe.lstm_dim, len(matrix) - 1
         self.stats = EncodingStats()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
-            self.head = self.new_head()
+        self.head = untrained(self.new_head)
 
     @classmethod
     def start(cls, recipe: InferSentWordsRecipe) -> Start | None:

@@ -6,25 +6,21 @@ code has no ReLU after the convolutions: the recipe `isbert-repo.yaml`, which al
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import nn
 
-from zoo.encoder import Corpus, Run, Runtime, Traits
+from zoo.encoder import Runtime, Traits
 from zoo.engine.pooling import masked_mean
 from zoo.engine.states import token_states
 from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
+from zoo.modules.heads import untrained
 from zoo.registry import register_method
 from zoo.training.loop import Objective
-from zoo.training.settings import TrainSettings
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -53,12 +49,10 @@ class ISBertRecipe(TrainedRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, "channels", "batch_size", "learning_rate", "epochs", "train_max_length", "eval_every")
+        check_positive(self, "channels")
         check_in_batch(self, "batch_size")
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             raise ValueError(f"kernels must be odd numbers (each is centred on its token), not {self.kernels}")
-        if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
-            raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 
 
 class NgramCNN(nn.Module):
@@ -126,10 +120,7 @@ class ISBert(Contrastive[ISBertRecipe]):
     def __init__(self, recipe: ISBertRecipe, runtime: Runtime, backbone: Backbone | None = None) -> None:
         super().__init__(recipe, runtime, backbone)
         self.dim = recipe.channels * len(recipe.kernels)
-        self.rows = 0
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # an untrained encoder has fixed weights; fit() draws new ones from its seed
-            self.head = self._new_head()
+        self.head = untrained(self._new_head)
 
     def _new_head(self) -> NgramCNN:
         return NgramCNN(self.backbone.dim, self.recipe).to(self.runtime.device).eval()
@@ -147,23 +138,6 @@ class ISBert(Contrastive[ISBertRecipe]):
     def traits(cls, recipe: ISBertRecipe) -> Traits:
         """Return Contrastive's traits with one pass over each sentence."""
         return replace(super().traits(recipe), training_passes=1.0 * recipe.epochs, exports=False)
-
-    def training_rows(self, corpus: Corpus, run: Run) -> tuple[Callable[[NDArray[np.int64]], tuple[Any, ...]], int]:
-        """Rows are sentences."""
-        collate, self.rows = super().training_rows(corpus, run)
-        return collate, self.rows
-
-    def settings(self) -> TrainSettings:
-        """Return AdamW with a linear warm-up, then linearly to 0."""
-        recipe = self.recipe
-        return TrainSettings(
-            batch_size=recipe.batch_size,
-            learning_rate=recipe.learning_rate,
-            epochs=recipe.epochs,
-            eval_every=recipe.eval_every,
-            weight_decay=recipe.weight_decay,
-            warmup_steps=math.ceil(self.rows * recipe.epochs / recipe.batch_size * recipe.warmup),
-        )
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         """Mean n-gram features (n, dim) float32 of padded token ids (n, length)."""

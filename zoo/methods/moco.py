@@ -22,10 +22,10 @@ from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import added
 from zoo.registry import register_method
-from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.momentum import Queue, freeze, momentum_update
+from zoo.training.views import augmented
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -186,10 +186,5 @@ class MoCo(Contrastive[MoCoRecipe]):
             views = tokenise(tokenizer, sequences, max_length=recipe.train_max_length)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *views.padded(rows, pad_id)), len(table)
-        augmenter = make_augmenter(self.backbone, recipe.augment, recipe.keeps)
-
-        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
-            return *table.padded(rows, pad_id), *augmenter.batch([views.row(int(i)) for i in rows], rng)
-
-        return batch, len(table)
+        view = augmented(self.backbone, views, recipe.augment, run.seed, keeps=recipe.keeps)
+        return lambda rows: (*table.padded(rows, pad_id), *view(rows)), len(table)

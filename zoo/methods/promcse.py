@@ -15,6 +15,7 @@ from zoo.errors import UsageError
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
+from zoo.modules.heads import untrained
 from zoo.modules.pooler import TrainedPooler
 from zoo.registry import register_method
 from zoo.training.loop import Objective
@@ -98,9 +99,7 @@ class PromCSE(DropoutViews[PromCSERecipe]):
         super().__init__(recipe, runtime, backbone)
         if not packable(self.backbone.model):
             raise UsageError(f"promcse: backbone {self.backbone.source.name!r} is no BERT or RoBERTa; use one.")
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)  # an untrained encoder has fixed weights; objective() draws new ones
-            self.prefix = Prefix(self.backbone.model, recipe.prefix).to(runtime.device).eval()
+        self.prefix = untrained(lambda: Prefix(self.backbone.model, recipe.prefix)).to(runtime.device)
 
     @property
     def length_limit(self) -> int:

@@ -9,14 +9,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Runtime, Start, Traits
+from zoo.encoder import Runtime, Start, Traits
 from zoo.engine.backbone import Backbone, mlm_head
-from zoo.methods.contrastive import asked_within
 from zoo.methods.prompt import Prompted, PromptRecipe
 from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
 from zoo.methods.simcse import SimCSE, SimCSEObjective
@@ -24,6 +22,7 @@ from zoo.modules.templates import BoundTemplate, MlmTransform, Template
 from zoo.registry import register_method
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
+from zoo.training.views import side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,24 +120,13 @@ class PromptBERT(Prompted[PromptTrainingRecipeT], SimCSE[PromptTrainingRecipeT])
             tables.append(prompt.fill(prompt.sentences([row[i % len(row)] for row in views], room)))
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            padded = [table.padded(rows, pad_id) for table in tables]
-            longest = max(ids.shape[1] for ids, _ in padded)
-            ids, mask = zip(*padded, strict=True)
-            return (
-                torch.stack([F.pad(x, (0, longest - x.shape[1]), value=pad_id) for x in ids], dim=1),
-                torch.stack([F.pad(x, (0, longest - x.shape[1])) for x in mask], dim=1),
-            )
+            return side_by_side([table.padded(rows, pad_id) for table in tables], pad_id)
 
         return batch
 
-    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train and keep the weights of the best dev score, of test or (`select_like_training`) training vectors."""
-        if dev_score is not None and self.recipe.select_like_training:
-            dev_score = asked_within(self._as_trained, dev_score)
-        return super().fit(corpus, dev_score=dev_score, run=run)
-
     @contextmanager
-    def _as_trained(self) -> Iterator[None]:
+    def like_training(self) -> Iterator[None]:
+        """Make vectors of the first template of training inside the block, with the denoising of training."""
         at_test = self.prompt, self.denoise
         self.prompt, self.denoise = self.training_prompts[0], self.recipe.denoise
         try:

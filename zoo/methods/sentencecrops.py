@@ -43,8 +43,6 @@ class SentenceCropsRecipe(ContrastiveRecipe):
         check_positive(self, "sentences", "max_grad_norm")
         if self.window < self.sentences + (1 if self.overlap else self.sentences):
             raise ValueError(f"a window of {self.window} sentences has no two blocks of {self.sentences}")
-        if not 0 <= self.warmup <= 1:
-            raise ValueError(f"warmup must be between 0 and 1, not {self.warmup}")
 
 
 class SentenceCropsObjective(DropoutViewsObjective):
@@ -85,7 +83,6 @@ class SentenceCrops(DropoutViews[SentenceCropsRecipe]):
 
     Recipe: ClassVar[type] = SentenceCropsRecipe
     loss_of_batch = SentenceCropsObjective
-    rows: int  # of the training
 
     @property
     def views_by_dropout(self) -> bool:

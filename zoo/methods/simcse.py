@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
@@ -21,11 +20,11 @@ from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
 from zoo.recipe import added
 from zoo.registry import register_method
-from zoo.training.augment import generator, make_augmenter
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce
 from zoo.training.positives import NEED_NEIGHBOURS, Positives, paired_rows
+from zoo.training.views import augmented, side_by_side
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,17 +162,11 @@ class SimCSE(Contrastive[SimCSERecipeT]):
     def augmented(self, corpus: Corpus, run: Run) -> Callable[[NDArray[np.int64]], tuple[torch.Tensor, ...]]:
         """Return the collate function of ids and mask (n, 2, longest): the sentence and its augmented view."""
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=self.recipe.train_max_length)
-        augmenter, pad_id = make_augmenter(self.backbone, self.recipe.augment, keeps=0), self.backbone.pad_id
+        view, pad_id = augmented(self.backbone, table, self.recipe.augment, run.seed), self.backbone.pad_id
 
         def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
-            views = [table.padded(rows, pad_id), augmenter.batch([table.row(int(i)) for i in rows], rng)]
-            longest = max(ids.shape[1] for ids, _ in views)
-            ids, mask = (
-                torch.stack([F.pad(x, (0, longest - x.shape[1]), value=fill) for x in side], dim=1)
-                for side, fill in zip(zip(*views, strict=True), (pad_id, 0), strict=True)
-            )
-            return ids, mask
+            ids, mask = view(rows)
+            return side_by_side([table.padded(rows, pad_id), (ids, mask)], pad_id)
 
         return batch
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -14,21 +12,21 @@ from numpy.typing import NDArray
 from torch import nn
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Traits
+from zoo.encoder import Corpus, Run, Traits
 from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
-from zoo.methods.contrastive import Contrastive, ContrastiveRecipe, asked_within
+from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
 from zoo.recipe import added
 from zoo.registry import register_method
-from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
 from zoo.training.settings import TrainSettings
+from zoo.training.views import augmented
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +61,6 @@ class TwoViewsRecipe(ContrastiveRecipe):
         if self.train_pooler not in (None, self.pooler) and not self.mlp_only_train:
             raise ValueError("mlp_only_train: false needs the pooler of training at test; leave train_pooler out")
         check_positive(self, "loss_weight", "adam_epsilon", "patience")
-        if not 0 <= self.warmup <= 1 or self.weight_decay < 0:
-            raise ValueError("warmup must be between 0 and 1, and weight_decay not below 0")
 
 
 def shuffled_positions(attention_mask: torch.Tensor, first: int) -> torch.Tensor:
@@ -142,8 +138,6 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
     """
 
     Recipe: ClassVar[type] = TwoViewsRecipe
-    as_trained = False  # True: pooled as in training
-    rows: int  # of the training
 
     @property
     def views_by_dropout(self) -> bool:
@@ -162,31 +156,15 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         return replace(super().traits(recipe), reads_target=recipe.fit_on == "target")
 
     def settings(self) -> TrainSettings:
-        """Return the optimisation that the recipe states; a warm-up is a share of the steps."""
+        """Return the optimisation that the recipe states."""
         recipe = self.recipe
         return replace(
             super().settings(),
             adam_bias_correction=recipe.bias_correction,
             adam_epsilon=recipe.adam_epsilon,
-            weight_decay=recipe.weight_decay,
-            warmup_steps=math.ceil(self.rows * recipe.epochs / (recipe.batch_size * recipe.accumulate) * recipe.warmup),
             patience=recipe.patience,
             eval_within_epochs=recipe.eval_within_epochs,
         )
-
-    def fit(self, corpus: Corpus | None, *, dev_score: DevScore | None = None, run: Run) -> FitReport:
-        """Train and keep the weights of the best dev score, of test or (`select_like_training`) training vectors."""
-        if dev_score is not None and self.recipe.select_like_training:
-            dev_score = asked_within(self._as_trained, dev_score)
-        return super().fit(corpus, dev_score=dev_score, run=run)
-
-    @contextmanager
-    def _as_trained(self) -> Iterator[None]:
-        self.as_trained = True
-        try:
-            yield
-        finally:
-            self.as_trained = False
 
     def objective(self) -> Objective:
         """Contrast of the two views within the batch."""
@@ -208,14 +186,6 @@ class TwoViews(Contrastive[TwoViewsRecipeT]):
         """A batch is two views of its sentences."""
         recipe, pad_id = self.recipe, self.backbone.pad_id
         table = tokenise(self.backbone.tokenizer, corpus.sentences, max_length=recipe.train_max_length)
-        self.rows = len(table)
         if not recipe.augment:
             return lambda rows: (*table.padded(rows, pad_id), *table.padded(rows, pad_id)), len(table)
-        augmenter = make_augmenter(self.backbone, recipe.augment, keeps=0)
-
-        def batch(rows: NDArray[np.int64]) -> tuple[torch.Tensor, ...]:
-            rng = generator(run.seed, int(rows[0]))  # depends only on the batch, so that a resumed run draws the same
-            sentences = [table.row(int(i)) for i in rows]
-            return *augmenter.batch(sentences, rng), *augmenter.batch(sentences, rng)
-
-        return batch, len(table)
+        return augmented(self.backbone, table, recipe.augment, run.seed, views=2), len(table)

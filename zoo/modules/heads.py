@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 from torch import nn
+
+Head = TypeVar("Head", bound=nn.Module)
+
+
+def untrained(make: Callable[[], Head]) -> Head:
+    """Return a new head in eval mode with fixed weights, for an encoder before `fit`, which draws new ones."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return make().eval()
 
 
 class TanhHead(nn.Module):

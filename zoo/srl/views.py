@@ -16,7 +16,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from zoo.errors import CorruptError, ZooError
-from zoo.files import atomic_path, check_writable, most_unpacked, sha256_json
+from zoo.files import atomic_path, check_writable, sha256_json
 from zoo.paths import cache_folder
 from zoo.progress import Progress
 from zoo.srl.labeller import Frame, Labeller
@@ -142,12 +142,7 @@ def write_views(path: Path, views: Sequence[str]) -> None:
 def read_views(path: Path) -> list[str]:
     """Read the views of one file; raises CorruptError when it is damaged."""
     try:
-        packed = path.read_bytes()
-        unpacker = zlib.decompressobj(wbits=31)
-        content = unpacker.decompress(packed, most_unpacked(len(packed)))
-        if not unpacker.eof:
-            raise EOFError("it is cut, or unpacks to more than any text does")
-        head, _, body = content.partition(b"\n")
+        head, _, body = gzip.decompress(path.read_bytes()).partition(b"\n")
         if hashlib.sha256(body).hexdigest() != json.loads(head)["sha256"]:
             raise ValueError("wrong sha256")
         views = [json.loads(line) for line in body.splitlines()]

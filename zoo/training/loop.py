@@ -23,7 +23,7 @@ from zoo.engine.batching import out_of_memory
 from zoo.engine.dropout import cheapen_dropout
 from zoo.engine.host import to_device
 from zoo.errors import CorruptError, Interrupted, TrainingError
-from zoo.hardware import forget_peak_memory, keep_freed_memory, matrix_speed, peak_memory_mb
+from zoo.hardware import forget_peak_memory, keep_freed_memory, peak_memory_mb
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
 from zoo.training.folder import TrainingFolder
 from zoo.training.optimizers import make_optimizer, make_scheduler
@@ -95,11 +95,9 @@ class Training:
         self.progress = runtime.progress
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
-        self.optimizer = self.make_optimizer()
-        self.scheduler = self.make_scheduler()
-        self.matrix_speed = 0.0
-        if settings.flops_per_row and self.progress.enabled:
-            self.matrix_speed = matrix_speed(runtime.device, runtime.precision)
+        trained = [(name, part) for name, part in objective.named_parameters() if part.requires_grad]
+        self.optimizer = make_optimizer(trained, settings)
+        self.scheduler = make_scheduler(self.optimizer, settings, self.total_steps)
         self.step = 0
         self.dev_scores: dict[str, float] = {}
         self.best_step: int | None = None
@@ -110,21 +108,9 @@ class Training:
         self.files = TrainingFolder(run.folder, self.progress.say)
         self._order: tuple[int, NDArray[np.int64]] | None = None
 
-    def make_optimizer(self) -> torch.optim.Optimizer:
-        """Return the optimiser of the objective's parameters."""
-        return make_optimizer([(n, p) for n, p in self.objective.named_parameters() if p.requires_grad], self.settings)
-
-    def make_scheduler(self) -> torch.optim.lr_scheduler.LRScheduler:
-        """Return the schedule of the learning rate."""
-        return make_scheduler(self.optimizer, self.settings, self.total_steps)
-
     def _note(self, rows_per_second: float) -> str:
         settings = self.settings
-        note = f"loss {self.last_loss:.4f}, {rows_per_second * settings.units_per_row:,.0f} {settings.unit}/s"
-        if self.matrix_speed and settings.flops_per_row:
-            # Model FLOP utilisation, relative to the speed of a matrix product on this device.
-            note += f", MFU {rows_per_second * settings.flops_per_row / self.matrix_speed:.0%}"
-        return note
+        return f"loss {self.last_loss:.4f}, {rows_per_second * settings.units_per_row:,.0f} {settings.unit}/s"
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.runtime.precision == "bf16")

@@ -33,4 +33,3 @@ class TrainSettings:
     log_every: int = 10
     unit: str = "sentences"  # that the progress counts
     units_per_row: int = 1
-    flops_per_row: float | None = None  # forward and backward; if set, the progress shows the MFU

@@ -70,7 +70,6 @@ def test_a_recipe_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path:
         ("method: cls\nsummary: x\nparameters: {max_length: 3, max_length: 4}\n", ("mine.yaml:3", "duplicate")),
         ("method: cls\nsummary: x\nparametres: {}\n", ("mine.yaml", "Did you mean 'parameters'")),
         ("method: clss\nsummary: x\n", ("clss", "Did you mean 'cls'")),
-        ("a: &a [1]\nmethod: *a\n", ("mine.yaml:2", "aliases")),
     ):
         (tmp_path / "mine.yaml").write_text(text)
         answer = cli("run", "--methods", tmp_path / "mine.yaml", "--results", tmp_path / "out")

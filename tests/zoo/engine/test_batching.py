@@ -246,16 +246,6 @@ def test_encode_unique_spreads_rows_back() -> None:
     assert seen == ["b", "a", "c"]
 
 
-def test_many_texts_are_encoded_slice_by_slice(average: Average, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = [f"{word} number {i % 7}" for i, word in enumerate(["dog", "rain", "a long letter"] * 5)]
-    whole, sizes = average.encode(texts), []
-    encode = average._encode_unique
-    monkeypatch.setattr("zoo.engine.batching._SLICE", 4)
-    monkeypatch.setattr(average, "_encode_unique", lambda part: sizes.append(len(part)) or encode(part))
-    np.testing.assert_allclose(average.encode(texts), whole, atol=1e-6)
-    assert sizes == [4, 4, 4, 3]
-
-
 @pytest.mark.slow
 def test_bf16_gives_float32_vectors_near_those_of_fp32(tiny_bert: Path, tmp_path: Path) -> None:
     """In a process of its own with oneDNN capped: uncapped bfloat16 kills the process on some virtual machines."""

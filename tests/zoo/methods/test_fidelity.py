@@ -198,6 +198,7 @@ def test_ten_steps_differ_from_the_port_as_the_page_says(
     encoder: Any = cls(recipe, Runtime())
     set_dropout(encoder.backbone.model, 0.0)
     batch, rows = encoder.training_rows(corpus, Run(seed=3))
+    encoder.rows = rows
     torch.manual_seed(0)
     objective = encoder.objective()
     for module in objective.modules():

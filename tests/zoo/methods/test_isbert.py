@@ -128,7 +128,7 @@ def test_neighbours_and_padding_do_not_change_a_vector(tiny_bert: Path) -> None:
 
 def test_warm_up_is_a_share_of_the_steps(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     encoder = make(tiny_bert, epochs=3)
-    encoder.training_rows(Corpus("p", pocket_sentences[:800]), Run(seed=1))
+    _, encoder.rows = encoder.training_rows(Corpus("p", pocket_sentences[:800]), Run(seed=1))
     settings = encoder.settings()
     assert settings.warmup_steps == 30  # a tenth of 300
     assert (settings.schedule, settings.weight_decay) == ("linear", 0.01)
