@@ -389,7 +389,7 @@ def test_a_value_that_no_run_can_use_is_refused_with_the_recipe(text: str) -> No
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: \0", "here.yaml: unacceptable character #x0000),
+        ("a: \0", "here.yaml: unacceptable character #x0000"),
         ("a: [1,\n  b: {\n  c", "here.yaml:"),
         ("a: !!bool |\n  x\n  y\n", "here.yaml: a value cannot be read (KeyError: "),
         (
