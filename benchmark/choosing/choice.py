@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmark.analysis.plots import write_png
-from benchmark.analysis.result import Points, Scatter
-from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, measure, read_texts, sampled
+from benchmark.choosing.data import MEASURES, UNITS, Kind, Texts, Values, may_be_best, measure, read_texts, sampled
 from benchmark.choosing.variants import variants
 from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
-from benchmark.metrics.significance import Noise, differences, not_told_apart, pairs_needed
+from benchmark.metrics.significance import Noise, differences, pairs_needed
 from benchmark.records.record import plain
 from benchmark.run.objects import listed, methods_of
 from zoo.encoder import Encoder, Run, Runtime
-from zoo.errors import UsageError, ZooError, said
+from zoo.errors import MissingError, UsageError, ZooError, said
+from zoo.files import atomic_path
 from zoo.hardware import make_runtime
 from zoo.progress import Progress
 from zoo.saved import load
@@ -52,8 +51,8 @@ class Choice:
 
     def __str__(self) -> str:
         shown = self.frame.rename(columns={"score": MEASURES[self.data.kind]})
-        counts = dict.fromkeys(("texts/s", "dims", "bytes", "weights MB"), "{:,.0f}".format)
-        sized = counts | {name: "{:.3f}".format for name in shown if name.startswith("threshold")}
+        sized: dict[Any, Any] = dict.fromkeys(("texts/s", "dims", "bytes", "weights MB"), "{:,.0f}".format)
+        sized |= {name: "{:.3f}".format for name in shown if "threshold" in str(name)}
         table = shown.to_string(float_format="{:.1f}".format, formatters=sized, index_names=False, na_rep="–")
         failed = [f"{name} failed: {reason}" for name, reason in self.failed.items()]
         return "\n".join([self.data.report, "", table, "", self.verdict, *failed])
@@ -114,7 +113,7 @@ def ranked(
     import pandas
 
     of_all = sampled(data, list(values))
-    gaps, may_be = differences(of_all), not_told_apart(of_all)
+    gaps, may_be = differences(of_all), may_be_best(of_all)
     order = np.argsort(-of_all.value, kind="stable")
     best = order[0]
     low, high = np.quantile(of_all.drawn, (0.025, 0.975), axis=1)
@@ -148,13 +147,25 @@ def _verdict(data: Texts, frame: pandas.DataFrame, needed: int | None) -> str:
 
 
 def drawn(choice: Choice, path: Path) -> None:
-    """Draw each row's score against its speed into a PNG file, by whether it may be the best."""
-    points = []
-    for may_be, rows in choice.frame.groupby("may be best"):
-        speeds, name = np.log10(rows["texts/s"]), "may be the best" if may_be else "behind the best"
-        points.append(Points(name, [*speeds], [*rows["score"]], [*rows.index], "#1f4e79" if may_be else "#b0b0b0"))
-    measured, title = MEASURES[choice.data.kind], f"{choice.data.units:,} {UNITS[choice.data.kind]}"
-    write_png(Scatter("choice", title, "texts per second, log10", measured, points, named=True), path)
+    """Draw each row's score with its interval against its speed into a PNG file; dark: it may be the best.
+
+    Raises MissingError without Matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingError("--plot needs Matplotlib: pip install 'zoo-bench[plots]'.") from error
+    figure = Figure(figsize=(7.0, 5.0), layout="constrained")
+    axes = figure.add_subplot(xscale="log", xlabel="texts per second", ylabel=MEASURES[choice.data.kind])
+    for name, row in choice.frame.iterrows():
+        colour = "#1f4e79" if row["may be best"] else "#a0a0a0"
+        sides = [[row["score"] - row["low"]], [row["high"] - row["score"]]]
+        axes.errorbar(row["texts/s"], row["score"], sides, fmt="o", color=colour)
+        place = (row["texts/s"], row["score"])
+        axes.annotate(str(name), place, (6, 5), textcoords="offset points", fontsize=8, parse_math=False)
+    axes.margins(x=0.3)
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=150)
 
 
 def installed() -> list[str]:
@@ -185,7 +196,7 @@ def _made(called: str | None, given: object, runtime: Runtime, texts: Sequence[s
     method = methods[0]
     if len(methods) > 1 or method.traits.needs_pairs:
         raise UsageError("it names several recipes, or one that learns from labelled pairs; name a trained folder.")
-    encoder = method.cls(method.recipe, quiet)
+    encoder = method.encoder(quiet)
     if method.traits.needs_corpus:
         corpus = load_corpus("pocket-text", DataSource.from_options(None), None)
         runtime.progress.say(f"{method.name} is trained on {len(corpus.sentences):,} sentences of the bundled text")

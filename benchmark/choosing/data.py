@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmark.data.readers.tables import read
 from benchmark.metrics.bootstrap import Metric
 from benchmark.metrics.correlation import cosine, undefined
-from benchmark.metrics.significance import Sample, sample, sample_pairs
+from benchmark.metrics.significance import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
 from zoo.errors import MissingError, UsageError, ZooError
 
 Kind = Literal["score", "binary", "retrieval", "label"]
@@ -189,3 +189,14 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
     n, rows = len(values[0]), 100 * np.stack(values)
     counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), RESAMPLES)
     return sample([[one] for one in rows.mean(axis=1)], rows @ counts.T / n, n)
+
+
+def may_be_best(of_all: Sample) -> NDArray[np.bool_]:
+    """Return which encoders (methods,) may be the best: the familywise set, and those whose gap may be 0.
+
+    The second part keeps a winner from being named between two equally good encoders, in either direction, in more than
+    5 % of samples.
+    """
+    best = int(of_all.value.argmax())
+    found: NDArray[np.bool_] = not_told_apart(of_all) | (differences(of_all).p[best] >= LEVEL)
+    return found

@@ -6,8 +6,7 @@ import sys
 
 import numpy as np
 
-from benchmark.choosing.data import Kind, Texts, sampled, threshold
-from benchmark.metrics.significance import not_told_apart
+from benchmark.choosing.data import Kind, Texts, may_be_best, sampled, threshold
 
 _SHAPES = {  # cosines of unequal and of equal pairs: mean and spread of normal distributions; the share of equal pairs
     "equal spreads": ((0.4, 0.15), (0.7, 0.15), 0.5),
@@ -16,7 +15,7 @@ _SHAPES = {  # cosines of unequal and of equal pairs: mean and spread of normal 
 }
 
 
-def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: int = 5) -> float:
+def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: int = 2) -> float:
     """Return the share of draws in which one of equally good encoders is told apart from all others."""
     none, wrong = np.empty(0, np.intp), 0
     for seed in range(draws):
@@ -29,7 +28,7 @@ def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: in
             values = [1 / (1 + np.exp(-one)) for one in values]
         places = np.arange(units)
         sample = sampled(Texts(kind, "", [], places, places, gold, none), values)
-        wrong += int(not_told_apart(sample).sum() == 1)
+        wrong += int(may_be_best(sample).sum() == 1)
     return wrong / draws
 
 

@@ -33,11 +33,8 @@ def command(
     pairs: Path, encoders: str | None, dims: str | None, formats: str, plot: Path | None, as_json: bool, **options: Any
 ) -> int:
     """Rank encoders on texts of your own: the best, its lead, which may be as good, and what each costs."""
-    from benchmark.analysis.plots import check_plots
     from benchmark.choosing.choice import choose, drawn  # imports torch
 
-    if plot is not None:
-        check_plots()
     try:
         widths = [int(part) for part in (dims or "").split(",") if part]
     except ValueError as error:

@@ -19,9 +19,11 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "analyze": "Look into encoders, token embeddings and scored pairs.",
     "check": "Test in seconds that a method or a task does what a run relies on.",
     "choose": "Rank encoders on texts of your own, with intervals and costs.",
+    "cite": "Print the sentence and the BibTeX entry for a paper that shows a table.",
     "claims": "Test the claims of the papers on measured rows.",
     "compare": "Compare methods A and B pair by pair.",
     "data": "List, verify or fetch the data sets; write the texts of tasks.",
+    "diff": "Show what changed between two results folders, and by what.",
     "doctor": "Show versions, devices, precision, data, cache and disk.",
     "export": "Write a trained METHOD as a new sentence-transformers FOLDER with a model card.",
     "leaderboard": "Make the tables and the page from the records.",
@@ -33,6 +35,7 @@ COMMANDS = {  # name: its line in --help; the command itself is in benchmark.cli
     "run": "Train, evaluate and record methods; then print the table.",
     "search-templates": "Search a prompt's template by its score on STS-B dev.",
     "tune": "Tune the settings of methods, the same budget for each, on development pairs.",
+    "verify": "Recompute the scores of a results folder, and encode a sample again.",
     "tasks": "List the tasks that --tasks takes, and the suites.",
 }
 OTHER_NAMES = {  # what people type instead of a command -> what they want

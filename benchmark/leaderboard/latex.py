@@ -22,6 +22,7 @@ from benchmark.leaderboard.conditions import (
 from benchmark.leaderboard.links import display_name
 from benchmark.leaderboard.render import fill
 from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.signature import signature
 from benchmark.leaderboard.significance import TIE, UNTOLD
 from benchmark.leaderboard.values import Value, score_text
 
@@ -80,6 +81,7 @@ def latex(table: Table) -> str:
             parts.append((name, [_line(row, rows, columns, letters, spread, table.partial) for row in rows]))
     return fill(
         "table.tex.j2",
+        signature=signature(table),
         environment=environment,
         size=size,
         caption=_caption(table, letters, spread),

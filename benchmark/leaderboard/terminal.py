@@ -14,6 +14,7 @@ from typing import TextIO
 from benchmark.leaderboard.columns import WORDS, Column, columns_of
 from benchmark.leaderboard.conditions import ancestry_lines
 from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.signature import signature
 from benchmark.leaderboard.values import Value, score_text
 from zoo.progress import fit_to
 
@@ -38,7 +39,7 @@ def print_table(
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     drawn, left_out = _drawn(table, shown, width, "±" if utf8 else "+-")
     said = [table.suite.note, table.legend, table.against, *ancestry_lines(table.rows)]
-    said += [f"n/a: {row.name}: {note}" for row in own for note in row.notes]
+    said += [*(f"n/a: {row.name}: {note}" for row in own for note in row.notes), signature(table)]
     print(_safe(_wrapped(title, width), stream), *(_safe(line, stream) for line in drawn), sep="\n", file=stream)
     for text in filter(None, [left_out, *said]):
         print(_safe(_wrapped(text, width), stream), file=stream)

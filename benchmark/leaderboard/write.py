@@ -15,6 +15,7 @@ from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.leaderboard.published import BesidePublished
 from benchmark.leaderboard.published_page import published_markdown
 from benchmark.leaderboard.rows import Row, Table
+from benchmark.leaderboard.signature import signature
 from benchmark.leaderboard.values import Value
 from zoo.progress import without_orders
 
@@ -71,7 +72,7 @@ def markdown(table: Table) -> str:
     if notes:
         lines += ["", "Not available:", "", *notes]
     environments = map(markdown_text, environment_lines(table.rows))
-    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environments]
+    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environments, "", f"`{signature(table)}`"]
     return "\n".join(lines) + "\n"
 
 
@@ -126,7 +127,7 @@ def as_dict(
         "tasks": list(table.suite.tasks),
         "labels": list(table.suite.columns),
         "means": {name: list(tasks) for name, tasks in table.suite.means.items()},
-        "environments": environment_lines(table.rows),
+        "environments": [*environment_lines(table.rows), signature(table)],
         "columns": [column.as_dict() for column in columns_of(table, "page")],
         "legend": " ".join(filter(None, [table.legend, table.against])),
         "commands": table.commands,

@@ -1,0 +1,204 @@
+"""What differs between two results folders: cells that are new, gone or moved, what made them, and ranks."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from benchmark.leaderboard.files import suites_of
+from benchmark.leaderboard.table import build_tables
+from benchmark.metrics.significance import LEVEL, differences, sample_pairs
+from benchmark.records.folder import Records, read_records
+from benchmark.records.names import printed_names
+from benchmark.records.record import Record, main_score, pairs_of, plain
+from zoo.errors import CorruptError, MissingError
+
+RESAMPLES = 2_000
+_Row = dict[str, list[Record]]  # a row's finished records by task
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row's mean over seeds on a task in both folders, x100; `p` is None where its noise is not known."""
+
+    row: str
+    task: str
+    state: Literal["new", "gone", "moved"]
+    a: float | None
+    b: float | None
+    made_by: list[str] = field(default_factory=list)  # what differs between the records
+    low: float | None = None  # 95 % interval of B - A
+    high: float | None = None
+    p: float | None = None
+    beyond_noise: bool | None = None  # by Holm's procedure over all moved cells; None: not known
+
+    @property
+    def worse(self) -> bool:
+        """Whether B is below A, beyond noise."""
+        return bool(self.beyond_noise) and self.a is not None and self.b is not None and self.b < self.a
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The cells that differ, the number of equal ones, and (suite, row, rank in A, rank in B) where ranks changed."""
+
+    cells: list[Cell]
+    equal: int
+    ranks: list[tuple[str, str, int, int]]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        found: dict[str, Any] = plain(asdict(self))
+        return found
+
+    def __str__(self) -> str:
+        lines = [_line(cell) for cell in self.cells]
+        lines += [f"rank  {suite}: {row} from {a} to {b}" for suite, row, a, b in self.ranks]
+        return "\n".join([*lines, f"{self.equal:,} cells are equal, {len(self.cells):,} are not."])
+
+
+def _line(cell: Cell) -> str:
+    where = f"{cell.state:5} {cell.row} on {cell.task}"
+    if cell.a is None or cell.b is None:
+        return f"{where}: {cell.b if cell.a is None else cell.a:.2f}"
+    noise = {True: "beyond noise", False: "within noise", None: "its noise is not known"}[cell.beyond_noise]
+    interval = "" if cell.low is None else f" ({cell.low:+.2f} to {cell.high:+.2f})"
+    made = ", ".join(cell.made_by) or "nothing that records state"
+    return f"{where}: {cell.a:.2f} to {cell.b:.2f}, {cell.b - cell.a:+.2f}{interval}, {noise}; other: {made}"
+
+
+def diff(a: str | Path, b: str | Path) -> Diff:
+    """Compare two results folders; FOLDER@COMMIT takes the records of one commit alone.
+
+    Rows are equal by their key, else by their name where each folder has one row of it. A move has an interval where
+    both folders keep pair scores on the same gold scores, with the noise of pairs and of seeds. Raises MissingError for
+    a folder without finished records.
+    """
+    (first, one), (second, other) = _read(a), _read(b)
+    pairs = _matched(one, other)
+    cells, equal = [], 0
+    for name, mine, theirs in pairs:
+        for task in sorted(mine.keys() | theirs.keys()):
+            before, after = mine.get(task, []), theirs.get(task, [])
+            was, now = _mean(before), _mean(after)
+            if before and after and _scores(before) == _scores(after):
+                equal += 1
+            elif before and after:
+                noise = _noise(before, after, first, second)
+                cells.append(Cell(name, task, "moved", was, now, made_by(before[0], after[0]), *noise))
+            else:
+                cells.append(Cell(name, task, "gone" if before else "new", was, now))
+    return Diff(_judged(cells), equal, _rank_changes(one, other))
+
+
+def made_by(a: Record, b: Record) -> list[str]:
+    """Return what differs between two records of one cell: each part with both values where they are short."""
+
+    def parts(record: Record) -> dict[str, Any]:
+        environment = record["environment"]
+        return {
+            "recipe": record["method"]["recipe"],
+            "weights": record["method"]["sources"],
+            "data": record["task"]["sha256"],
+            "training text": ((record["training"] or {}).get("corpus") or {}).get("sha256"),
+            "protocol": record["protocol"],
+            "version": record["version"],
+            "commit": record.get("code", {}).get("commit"),
+            "precision": record["precision"],
+            "device": environment["gpu"] or environment["cpu"],
+            **{f"library {name}": version for name, version in environment["packages"].items()},
+        }
+
+    one, other, found = parts(a), parts(b), []
+    for name in one | other:
+        was, now = one.get(name), other.get(name)
+        if was == now:
+            continue
+        if isinstance(was, dict) and isinstance(now, dict):
+            changed = [key for key in was | now if was.get(key) != now.get(key)]
+            found.append(f"{name} ({', '.join(changed)})")
+        else:
+            found.append(f"{name} ({str(was)[:12]} to {str(now)[:12]})")
+    return found
+
+
+def _read(given: str | Path) -> tuple[Records, list[Record]]:
+    place, _, commit = str(given).partition("@")
+    store = Records(Path(place))
+    found = [r for r in read_records(store) if r["status"] == "ok" and r["limit"] is None]
+    found = [r for r in found if str(r.get("code", {}).get("commit")).startswith(commit)] if commit else found
+    if not found:
+        raise MissingError(f"no finished records in {given}; name two results folders, or FOLDER@COMMIT.")
+    return store, found
+
+
+def _matched(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, _Row, _Row]]:
+    """Return (name, row of A, row of B) for all rows; a row without counterpart stands beside an empty one."""
+    called = printed_names(r["method"]["name"] for r in (*one, *other))
+    sides: list[dict[tuple[str, str], _Row]] = []
+    for records in (one, other):
+        rows: dict[tuple[str, str], _Row] = defaultdict(lambda: defaultdict(list))
+        for record in records:
+            rows[called[record["method"]["name"]], record["row_key"]][record["task"]["name"]].append(record)
+        sides.append(rows)
+    a, b = sides
+    found = [(name, a.pop((name, key)), b.pop((name, key))) for name, key in sorted(a.keys() & b.keys())]
+    for name in sorted({name for name, _ in (*a, *b)}):
+        mine, theirs = ([key for key in side if key[0] == name] for side in (a, b))
+        if len(mine) == len(theirs) == 1:
+            found.append((name, a.pop(mine[0]), b.pop(theirs[0])))
+    return found + [(k[0], row, {}) for k, row in a.items()] + [(k[0], {}, row) for k, row in b.items()]
+
+
+def _mean(records: Sequence[Record]) -> float | None:
+    return 100 * float(np.mean([main_score(record) for record in records])) if records else None
+
+
+def _scores(records: Sequence[Record]) -> Mapping[int | None, float]:
+    return {record["seed"]: main_score(record) for record in records}
+
+
+def _noise(
+    before: Sequence[Record], after: Sequence[Record], first: Records, second: Records
+) -> tuple[float | None, float | None, float | None]:
+    """Return the interval of B - A and its p; None where pair scores are missing or a noise of seeds is not known."""
+    if not all(r.get("pairs") for r in (*before, *after)):
+        return None, None, None
+    if len({pairs_of(r)["gold_sha256"] for r in (*before, *after)}) > 1:
+        return None, None, None
+    predicted = []
+    try:
+        for records, store in ((before, first), (after, second)):
+            scores = [store.pair_scores(record) for record in records]
+            rows = np.stack([one[0] for one in scores])
+            predicted.append(rows[0] if records[0]["seed"] is None else rows)
+    except (MissingError, CorruptError):
+        return None, None, None
+    found = differences(sample_pairs(predicted, scores[0][1], resamples=RESAMPLES))
+    low, high, p = (float(one[1, 0]) for one in (found.low, found.high, found.p))
+    return (None, None, None) if np.isnan(p) else (100 * low, 100 * high, p)
+
+
+def _judged(cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells with `beyond_noise`: Holm's procedure over those with a p."""
+    known = sorted((cell.p, place) for place, cell in enumerate(cells) if cell.p is not None)
+    beyond: dict[int, bool] = {}
+    still = True
+    for number, (p, place) in enumerate(known):
+        still = still and p * (len(known) - number) < LEVEL
+        beyond[place] = still
+    return [replace(cell, beyond_noise=beyond.get(place)) for place, cell in enumerate(cells)]
+
+
+def _rank_changes(one: Sequence[Record], other: Sequence[Record]) -> list[tuple[str, str, int, int]]:
+    ranks: list[dict[tuple[str, str], int]] = []
+    for records in (one, other):
+        tables = build_tables(records, suites_of(records))
+        ranks.append({(table.suite.name, row.name): row.rank for table in tables for row in table.rows if row.rank})
+    a, b = ranks
+    return [(*key, a[key], b[key]) for key in a if key in b and a[key] != b[key]]

@@ -1,0 +1,27 @@
+"""`zoo-bench cite`: the sentence and the BibTeX entry for a paper that shows a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from benchmark.cli.complete import SUITES_LIST
+from benchmark.cli.options import Listed, results_only_option, say
+from benchmark.leaderboard.files import suites_of
+from benchmark.leaderboard.signature import citation
+from benchmark.leaderboard.table import build_tables, read_completed
+from benchmark.records.folder import Records
+from zoo.errors import MissingError
+
+
+@click.command("cite")
+@results_only_option
+@click.option("--suite", "suites", cls=Listed, type=SUITES_LIST, help="Only these suites, comma-separated.")
+def command(results: Path, suites: str | None) -> None:
+    """Print the sentence and the BibTeX entry for a paper that shows a table of these results."""
+    records = read_completed(Records(results))
+    tables = build_tables(records, suites_of(records, suites))
+    if not tables:
+        raise MissingError(f"no scores in {results}; name a results folder with --results.")
+    say("\n\n".join(map(citation, tables)))

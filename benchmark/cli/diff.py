@@ -1,0 +1,25 @@
+"""`zoo-bench diff A B`: what changed between two results folders, and by what. Imports no torch."""
+
+from __future__ import annotations
+
+import click
+
+from benchmark.cli.options import json_option, say, say_json
+
+
+@click.command("diff")
+@click.argument("a")
+@click.argument("b")
+@click.option("--fail-if-worse", is_flag=True, help="Exit 1 where a score of B is lower, beyond noise.")
+@json_option
+def command(a: str, b: str, fail_if_worse: bool, as_json: bool) -> int:
+    """Show which cells of results folder B are new, gone or moved against A, what made them differ, and ranks.
+
+    FOLDER@COMMIT takes the records of one commit. A move is beyond noise where p < 0.05 by Holm's procedure over all
+    moved cells, with the noise of pairs and of seeds.
+    """
+    from benchmark.analysis.diff import diff
+
+    found = diff(a, b)
+    say_json(found.as_dict()) if as_json else say(str(found))
+    return int(fail_if_worse and any(cell.worse for cell in found.cells))
