@@ -23,7 +23,7 @@ class StoredRecord(NamedTuple):
 
     record: Record
     place: str
-    digest: str = ""  # sha256 of a packed record's JSON; "" for a loose one
+    digest: str = ""  # sha256 of a packed record's JSON, where another record has its key; else ""
 
 
 def cell_of(record: Record) -> Cell:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +53,7 @@ class Records:
     folder: Path
     set_aside: bool = False  # True: a damaged record is renamed to *.corrupt when its cell is read
     corrupt: list[tuple[Path, str]] = field(default_factory=list)
+    _read: Packed | None = field(default=None, repr=False, compare=False)  # the packed records that `all` has returned
 
     def __post_init__(self) -> None:
         if is_file(self.folder):
@@ -146,6 +147,10 @@ class Records:
 
     def has_pairs(self, record: Record) -> bool:
         """Return whether the folder has the pair scores of a record."""
+        if not record.get("pairs"):
+            return False
+        if self._read is not None and self._read.has_pairs(record):
+            return True
         pack = self.packed()
         return (pack is not None and pack.has_pairs(record)) or self.pairs_file(record) is not None
 
@@ -189,7 +194,8 @@ class Records:
         """
         with pause_garbage_collection():
             # Loose records first: a record that is packed while they are listed is then found among the packed ones.
-            records, conflicts = settled([*self.loose(), *self._from_pack()])
+            loose = list(self.loose())
+            records, conflicts = settled([*loose, *self._from_pack({one.record["key"] for one in loose})])
             records.sort(key=self.place)
         self.corrupt += [(self.folder, sentence) for sentence in conflicts]
         asides = sorted((self.folder / "records").glob("*/*.json.corrupt"))
@@ -223,12 +229,15 @@ class Records:
             except CorruptError as error:
                 self.corrupt.append((path, str(error)))
 
-    def _from_pack(self) -> Iterator[StoredRecord]:
-        pack = self.packed()
+    def _from_pack(self, others: Collection[str]) -> Iterator[StoredRecord]:
+        """Yield the packed records, with their sha256 where `others` or several records have the key."""
+        self._read = pack = self.packed()
         for number in range(len(pack.texts) if pack else 0):
             assert pack is not None
             try:
-                yield StoredRecord(pack.record(number), RECORDS, pack.digest(number))
+                record = pack.record(number)
+                alone = record["key"] not in others and pack.is_alone(record["key"])
+                yield StoredRecord(record, RECORDS, "" if alone else pack.digest(number))
             except CorruptError as error:
                 self.corrupt.append((pack.path, str(error)))
 

@@ -82,6 +82,10 @@ class Packed:
         """Return the sha256 of a record's JSON."""
         return hashlib.sha256(self.texts[number].encode()).hexdigest()
 
+    def is_alone(self, key: str) -> bool:
+        """Return whether one record has this key."""
+        return len(self._numbers[key]) == 1
+
     def with_key(self, key: str) -> Iterator[tuple[Record, str]]:
         """Yield the records of a cell's key, each with the sha256 of its JSON; raises CorruptError."""
         for number in self._numbers.get(key, ()):
