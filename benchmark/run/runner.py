@@ -236,7 +236,8 @@ class Runner:
         said_before = (*self.outcome.missing, *self.outcome.failed, *done.missing, *done.failed)
         if measured.absent:  # there is nothing to keep, or to say twice
             if reason not in [known for _, known in said_before]:
-                self.runtime.progress.say(f"{measured.status}: {reason}")
+                whose = "" if measured.cell.task.data is None else f"{plan.label}: "
+                self.runtime.progress.say(f"{measured.status}: {whose}{reason}")
         else:
             record = record_of(
                 plan,

@@ -57,7 +57,7 @@ def test_missing_optional_things_are_listed(cli: Cli, data_dir: Path, tmp_path: 
     rows = ("--methods", "moco-srl,ptbert-repo", "--limit", 20, "--seeds", 1, "--results", tmp_path)
     answer = cli("reproduce", "ptbert-table3", *choice, *rows)
     assert answer.code == 0, answer.err
-    assert "n/a: moco-srl" in answer.out and "semantic roles need spaCy" in answer.out
+    assert "n/a: moco-srl" in answer.err and "semantic roles need spaCy" in answer.err
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_released_checkpoint_stands_beside_its_printed_row(
         assert page[at].split(" | ")[2] == f"{float(score):.2f}"
         assert float(page[at + 1].split(" | ")[2]) == pytest.approx(float(score) - printed, abs=0.011)
     assert table["simcse-sup (released)"]["STS12"] != table["simcse (released)"]["STS12"], "the pooler changes vectors"
-    assert "n/a: sbert (released)" in answer.out and "hf download sentence-transformers/" in answer.out
+    assert "n/a: sbert (released)" in answer.err and "hf download sentence-transformers/" in answer.err
     assert "left out: not on the hub, so give the folder (promptbert-roberta:" in answer.out
 
 

@@ -152,7 +152,7 @@ def test_missing_weights_harm_no_other_method(cli: Cli, tmp_path: Path) -> None:
     arguments = ("run", "--methods", "cls:backbone=bert-base-nowhere,bag", "--tasks", "pocket-words,pocket-pairs")
     answer = cli(*arguments, "--out", tmp_path, *FAST)
     assert answer.code == 1
-    assert answer.err.count("n/a: backbone 'bert-base-nowhere'") == 1
+    assert answer.err.count("n/a: cls:backbone=bert-base-nowhere: backbone 'bert-base-nowhere'") == 1
     assert {(name, one["status"]) for (name, *_), one in records(tmp_path).items()} == {("bag", "ok")}
     assert cli(*arguments, "--out", tmp_path, "--allow-missing", *FAST).code == 0
 
