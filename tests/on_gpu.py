@@ -120,14 +120,11 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
 
 
 def training(device: str, folder: Path) -> dict[str, Any]:
-    """Dev scores inside, a stop and its resumption; fine-tuning; pretraining."""
+    """Dev scores inside, a stop and its resumption; fine-tuning."""
     from benchmark.metrics.finetuning import fine_tuned_accuracy, fine_tuned_by_score
     from zoo.conformance import _toy_corpus
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
-    from zoo.pretraining.pretrain import pretrain
-    from zoo.pretraining.recipe import PretrainRecipe
-    from zoo.pretraining.texts import PlainTexts
     from zoo.recipe import all_recipes
 
     runtime = Runtime(device=device)
@@ -162,16 +159,6 @@ def training(device: str, folder: Path) -> dict[str, Any]:
         found["tuned"] = encoder.encode(["A lamp."])[0, :4].tolist()
     labels = np.arange(20) % 2
     found["tuned accuracy"] = [fine_tuned_accuracy(encoder, sides, labels, sides, labels, Run(seed=0))]
-
-    text = folder / "text.txt"
-    text.write_text("\n".join(corpus.sentences * 12), encoding="utf-8")
-    shape = {"layers": 2, "width": 32, "heads": 2, "inner": 64, "row_length": 32}
-    texts = PlainTexts([text], lambda path: path.read_text(encoding="utf-8").splitlines())
-    few: dict[str, Any] = {"tokens": "random", "batch_rows": 8, "steps": 4, "decay_steps": 2, "held_out_rows": 8}
-    for name in ("bert", "roberta"):
-        small = PretrainRecipe(architecture=name, **shape, **few)
-        facts = pretrain(small, texts, folder / f"{name}-{device}", runtime=runtime)
-        found[name] = [facts[key] for key in ("final_loss", "held_out_accuracy", "held_out_tokens")]
     return found
 
 
