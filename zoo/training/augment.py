@@ -28,33 +28,26 @@ includes the special tokens in lengths and, in PT-BERT's three kinds, may change
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from zoo.engine.backbone import Backbone, sha256_weights
+from zoo.engine.backbone import Backbone
 from zoo.errors import UsageError, did_you_mean
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+from zoo.training.token_kinds import PIECE, SPECIAL, neighbours_of, token_kinds
 
 Unit = Literal["token", "word"]
 Ids = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
 Generator = np.random.Generator
 
-SPECIAL, WORD, PIECE, OTHER = range(4)  # a token's kind: OTHER is text that is never inserted ([UNK], [unused7])
-_OTHER = re.compile(r"\[unused\d+\]|<unused\d+>|madeupword\d+")
 _NO_NEIGHBOURS = "augmentation 'substitute' needs the nearest tokens of the vocabulary (see nearest_tokens)."
 _TEXT = re.compile(r"[^:]+:(?:(?P<count>\d{1,4})x)?(?P<rate>-?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?)(?::(?P<unit>.+))?")
-_NEIGHBOURS = 8  # a substitution draws from this many nearest tokens
 _STREAM = 0x617567  # separates these draws from the data order, which is seeded by (seed, epoch)
 
 
@@ -374,63 +367,12 @@ class Augmenter:
         return torch.from_numpy(input_ids), torch.from_numpy(mask)
 
 
-def token_kinds(tokenizer: PreTrainedTokenizerBase) -> NDArray[np.int8]:
-    """Return SPECIAL, WORD (starts one), PIECE or OTHER for every token id; raises UsageError without word marks.
-
-    Word marks are WordPiece's ##, byte-level BPE's Ġ or SentencePiece's ▁: the most frequent one in the vocabulary.
-    """
-    vocabulary = tokenizer.get_vocab()
-    marks = Counter(mark for mark in ("##", "Ġ", "▁") for token in vocabulary if token.startswith(mark))
-    if not marks:
-        raise UsageError("the vocabulary marks words neither with ## nor with Ġ or ▁; augmentations cannot find them.")
-    ((mark, _),) = marks.most_common(1)
-    kinds = np.full(max(vocabulary.values()) + 1, OTHER, np.int8)
-    for token, index in vocabulary.items():
-        if not _OTHER.fullmatch(token):
-            kinds[index] = WORD if token.startswith(mark) != (mark == "##") else PIECE
-    kinds[tokenizer.all_special_ids] = SPECIAL
-    if tokenizer.unk_token is not None:
-        kinds[tokenizer.unk_token_id] = OTHER  # [UNK] stands for a word
-    return kinds
-
-
-def nearest_tokens(vectors: torch.Tensor, k: int, kinds: NDArray[np.int8], chunk: int = 1024) -> NDArray[np.int32]:
-    """Return the k nearest ids of each token id, by cosine of static vectors (len(kinds), dim); filled up with -1.
-
-    Neighbours of words are words, of pieces pieces; special and other tokens have none and are never neighbours.
-    """
-    result = np.full((len(kinds), k), -1, np.int32)
-    unit = torch.nn.functional.normalize(vectors[: len(kinds)].detach().float(), dim=1)
-    for kind in (WORD, PIECE):
-        ids = np.flatnonzero(kinds == kind)
-        among = unit[torch.from_numpy(ids).to(unit.device)]
-        for start in range(0, len(ids), chunk):
-            cosines = among[start : start + chunk] @ among.T
-            cosines.diagonal(start).fill_(-torch.inf)
-            best = cosines.topk(min(k, len(ids) - 1)).indices.cpu().numpy()
-            result[ids[start : start + chunk], : best.shape[1]] = ids[best]
-    return result
-
-
-_last_neighbours: dict[str, NDArray[np.int32]] = {}  # of the last backbone; many encoders start from it
-
-
-def _neighbours_of(backbone: Backbone, kinds: NDArray[np.int8]) -> NDArray[np.int32]:
-    """Return the nearest tokens by a backbone's token embeddings, computed once for all encoders that use them."""
-    key = sha256_weights(backbone.model.get_input_embeddings()) + hashlib.sha256(kinds.tobytes()).hexdigest()
-    if key not in _last_neighbours:
-        found = nearest_tokens(backbone.token_vectors, _NEIGHBOURS, kinds)
-        _last_neighbours.clear()
-        _last_neighbours[key] = found
-    return _last_neighbours[key]
-
-
 def make_augmenter(backbone: Backbone, augment: tuple[str, ...], keeps: int) -> Augmenter:
     """Return the augmenter for a backbone's vocabulary; raises UsageError for an unknown augmentation.
 
     A view may be longer than the sentence; it is cut only to the backbone's positions, as in released code.
     """
     kinds = token_kinds(backbone.tokenizer)
-    neighbours = _neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
+    neighbours = neighbours_of(backbone, kinds) if any("substitute" in text for text in augment) else None
     chains = tuple(parse_augmentation(text, neighbours) for text in augment)
     return Augmenter(chains, kinds, backbone.pad_id, keeps, backbone.max_length)

@@ -36,19 +36,8 @@ from zoo.engine.backbone import Backbone
 from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.files import read_tensors
-from zoo.training.augment import (
-    OTHER,
-    PIECE,
-    SPECIAL,
-    WORD,
-    Augmenter,
-    _neighbours_of,
-    generator,
-    nearest_tokens,
-    parse_augmentation,
-    sequence,
-    token_kinds,
-)
+from zoo.training.augment import Augmenter, generator, parse_augmentation, sequence
+from zoo.training.token_kinds import OTHER, PIECE, SPECIAL, WORD, nearest_tokens, neighbours_of, token_kinds
 
 ZOO_MINI = Path(__file__).resolve().parents[3] / "zoo" / "models" / "zoo-mini"
 
@@ -212,11 +201,11 @@ def test_nearest_tokens_of_the_bundled_model_mean_something() -> None:
 def test_neighbours_are_found_once_for_the_same_weights(tiny_roberta: Path) -> None:
     backbone = Backbone.load(str(tiny_roberta), None, Runtime())
     kinds, weight = token_kinds(backbone.tokenizer), backbone.model.get_input_embeddings().weight
-    first = _neighbours_of(backbone, kinds)
-    assert _neighbours_of(backbone, kinds) is first
+    first = neighbours_of(backbone, kinds)
+    assert neighbours_of(backbone, kinds) is first
     with torch.no_grad():
         weight[500:600] += 0.1
-    second = _neighbours_of(backbone, kinds)
+    second = neighbours_of(backbone, kinds)
     assert (second != first).any()
     np.testing.assert_array_equal(second, nearest_tokens(weight, second.shape[1], kinds))
 
