@@ -22,6 +22,7 @@ from benchmark.leaderboard.comparison import (
     suites_in_common,
     without_pairs,
 )
+from benchmark.leaderboard.conditions import tuned
 from benchmark.metrics.significance import LEVEL, POWER
 from benchmark.records.folder import Records, read_records
 from benchmark.records.query import PairTexts, label, row_named, row_scores
@@ -117,6 +118,12 @@ class Compared:
                 "A and B are one method with one setting changed, so that their seeds share start, order of texts and"
                 " dropout: the noise of seeds is that of the difference of each seed."
             )
+        budgets = [tuned(rows[0]["method"]) for rows in (self.a, self.b)]
+        if budgets[0] != budgets[1] and all(any(r["training"] for r in rows) for rows in (self.a, self.b)):
+            sides_of = zip(
+                "AB", (f"tuned ({one})" if one else "with its recipe's settings" for one in budgets), strict=True
+            )
+            parts.append(f"Not like with like: {', '.join(f'{side} {how}' for side, how in sides_of)}.")
         parts += [f"Standard deviations over seeds: {'; '.join(spreads)}."] if spreads else []
         needed = [f"{abs(one.difference):.2f} on {_place(one)} takes {one.needed}" for one in last if one.needed]
         if needed:

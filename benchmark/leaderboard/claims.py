@@ -143,7 +143,7 @@ def _line(wanted: Mapping[str, str], column: str) -> PublishedRow:
         one
         for one in published().lines
         if (one.table.paper, one.table.table, one.row.method) == (wanted["paper"], wanted["table"], wanted["row"])
-        and stated.items() <= vars(one.row).items()
+        and all(getattr(one.row, key) == text for key, text in stated.items())
         and column in one.scores
     ]
     if len(found) != 1:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any, Literal
+
+import msgspec
 
 from benchmark.leaderboard.conditions import recipe_of
 from benchmark.leaderboard.rows import Aggregation, Row, Table
 from benchmark.leaderboard.values import Value
 from benchmark.tasks.suites import Suite
-from zoo.errors import UsageError
-from zoo.files import well_formed
 from zoo.paths import resource_folder
-from zoo.recipe import build
 from zoo.yaml_files import read_yaml
 
 FILE = "published.yaml"
@@ -27,8 +26,7 @@ _METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
 _EXTREMES = {"_max": "best", "_min": "worst"}  # of several seeds
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedTable:
+class PrintedTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of a paper and its protocol, as far as the paper states it."""
 
     paper: str
@@ -56,8 +54,7 @@ class PrintedTable:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrintedRow:
+class PrintedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A row of a printed table; `scores` and `std` have the printed values by printed column."""
 
     method: str
@@ -77,7 +74,7 @@ class PrintedRow:
     ceiling: bool = False
     slip: str | None = None
     observation: str | None = None
-    unlike: Mapping[str, str] = field(default_factory=dict)
+    unlike: dict[str, str] = {}
 
     def reason_unlike(self, base: str, overrides: Mapping[str, object]) -> str | None:
         """Return what differs if a recipe with its overrides is one of `unlike`, else None."""
@@ -87,13 +84,12 @@ class PrintedRow:
         return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Our tasks for a printed column: the one with the same protocol, and others with what differs."""
 
     same: tuple[str, ...] = ()
     aggregated: bool = False
-    other: Mapping[str, str] = field(default_factory=dict)
+    other: dict[str, str] = {}
 
     def of(self, task: str) -> str | None:
         """Return "" for the same protocol, the reason for another one, None for another data set."""
@@ -179,55 +175,23 @@ def _aggregation(line: PublishedRow, aggregated: bool, ours: Aggregation) -> str
 
 @functools.cache
 def published() -> Published:
-    """Read the file strictly; raises UsageError for an unknown key or a value that is not a number."""
-    path = resource_folder("benchmark", "leaderboards") / FILE
-    return parse(read_yaml(path), str(path))
-
-
-def parse(content: object, where: str) -> Published:
-    """Check and return the content of the file; raises UsageError naming the row."""
-    with well_formed(where, UsageError):
-        return _parse(content, where)
-
-
-def _parse(content: Any, where: str) -> Published:
-    if not isinstance(content, dict) or set(content) != {"papers", "tasks", "tables"}:
-        raise UsageError(f"{where}: its keys must be papers, tasks and tables.")
-    places = {}
-    for name, entry in content["tasks"].items():
-        other = _mapping(entry.pop("other", {}), str, f"{where}: {name}: other")
-        places[name] = replace(build(Place, entry, f"{where}: {name}"), other=other)
+    """Read the shipped file; raises msgspec.ValidationError for an unknown key or a value that is not a number."""
+    content = read_yaml(resource_folder("benchmark", "leaderboards") / FILE)
     lines = []
     for entry in content["tables"]:
-        rows = _take(entry, "rows", where)
-        table = build(PrintedTable, entry, where)
-        if table.paper not in content["papers"]:
-            raise UsageError(f"{where}: {table.source()}: {table.paper!r} is none of its papers.")
-        parsed = []
-        for row in rows:
-            place = f"{where}: {table.source()}, {row.get('method')}"
-            scores = _mapping(_take(row, "scores", place), float, f"{place}: scores")
-            std = _mapping(row.pop("std", {}), float, f"{place}: std")
-            unlike = _mapping(row.pop("unlike", {}), str, f"{place}: unlike")
-            parsed.append((replace(build(PrintedRow, row, place), unlike=unlike), scores, std))
-        for printed, scores, std in parsed:
-            alike = [
-                value for other, values, _ in parsed if other.metric == printed.metric for value in values.values()
-            ]
-            lines.append(PublishedRow(table, printed, scores, std, max(len(str(v).partition(".")[2]) for v in alike)))
-    return Published(_mapping(content["papers"], str, where), places, tuple(lines))
-
-
-def _take(entry: dict[str, Any], key: str, where: str) -> Any:
-    if not entry.get(key):
-        raise UsageError(f"{where}: {key} is missing.")
-    return entry.pop(key)
-
-
-def _mapping(value: Any, kind: type, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict) or not all(isinstance(k, str) and type(v) is kind for k, v in value.items()):
-        raise UsageError(f"{where}: expected names with {'numbers' if kind is float else 'text'}, got {value!r}.")
-    return value
+        rows = entry.pop("rows")
+        table = msgspec.convert(entry, PrintedTable)
+        decimals: dict[str, int] = {}  # by metric
+        values = [(row.pop("scores"), row.pop("std", {})) for row in rows]
+        for row, (scores, _) in zip(rows, values, strict=True):
+            most = max(len(str(value).partition(".")[2]) for value in scores.values())
+            decimals[row["metric"]] = max(decimals.get(row["metric"], 0), most)
+        for row, (scores, std) in zip(rows, values, strict=True):
+            first, second = (msgspec.convert(one, dict[str, float]) for one in (scores, std))
+            printed = msgspec.convert(row, PrintedRow)
+            lines.append(PublishedRow(table, printed, first, second, decimals[row["metric"]]))
+    places = msgspec.convert(content["tasks"], dict[str, Place])
+    return Published(msgspec.convert(content["papers"], dict[str, str]), places, tuple(lines))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from benchmark.leaderboard.beside import Ours, Printed
 from benchmark.leaderboard.papers import Item, PaperOptions, filled
@@ -14,14 +15,11 @@ from benchmark.leaderboard.table import build_tables
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import merged, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
-from zoo.files import well_formed
 from zoo.paths import is_dir, resource_folder, user_path
-from zoo.recipe import build
 from zoo.yaml_files import read_yaml
 
 
-@dataclass(frozen=True, kw_only=True)
-class Checkpoint:
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A released checkpoint; the head of configs/released.yaml says what the fields mean."""
 
     name: str
@@ -51,12 +49,9 @@ class Checkpoint:
 
 
 def checkpoints() -> dict[str, Checkpoint]:
-    """Return all released checkpoints by name; raises UsageError naming the wrong key."""
-    path = resource_folder("benchmark", "configs") / "released.yaml"
-    with well_formed(path, UsageError):
-        return {
-            name: build(Checkpoint, {"name": name, **one}, f"{path}: {name}") for name, one in read_yaml(path).items()
-        }
+    """Return all released checkpoints by name."""
+    content = read_yaml(resource_folder("benchmark", "configs") / "released.yaml")
+    return msgspec.convert({name: {"name": name, **one} for name, one in content.items()}, dict[str, Checkpoint])
 
 
 def chosen_checkpoints(item: Item, given: Mapping[str, str]) -> tuple[dict[Checkpoint, str], list[Checkpoint]]:

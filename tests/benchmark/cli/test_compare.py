@@ -350,3 +350,11 @@ def test_a_part_of_a_suite_is_compared(tmp_path: Path, cli: Cli) -> None:
         assert [line["task"] for line in found["lines"]] == ["MEN", "SCWS"]
         assert found["title"].startswith("MEN, SCWS (of ")
         assert found["average"]["difference"] == pytest.approx(np.mean([one["difference"] for one in found["lines"]]))
+
+
+def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:
+    """Of two tuned rows nothing is said: they are compared like with like."""
+    folder = Path(__file__).parents[3] / "leaderboards" / "zoo-small-tuned"
+    for other, said in (("ptbert", True), ("ptbert-tuned", False)):
+        text = str(compare("simcse-tuned", other, results=folder, tasks="STS16", resamples=100))
+        assert ("Not like with like: A tuned (12 trials on stsb-dev-disjoint), B with its recipe's" in text) is said
