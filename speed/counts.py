@@ -10,6 +10,7 @@ Numbers are per step (and per batch of encoding, `encode`), with what is read ev
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -23,7 +24,8 @@ from speed.device import TINY, corpus, made, weights
 from speed.script import run
 from speed.table import write_csv
 
-METHODS = "simcse,moco,ptbert,promptbert,burt,sbert"
+METHODS = "simcse,moco,ptbert,promptbert,burt,sbert,encode"
+_WORDS = "city river school season team album film station church island north south war book".split()
 _FREE = {
     "empty",
     "empty_strided",
@@ -42,6 +44,7 @@ class Counting:
     def __init__(self, pretend_gpu: Any) -> None:
         self.counts: Counter[str] = Counter()
         self.paused = False
+        self.open = 0  # gradients of the attention whose backward pass runs that have not come out yet
         self.inner = pretend_gpu._run
         self.kind = pretend_gpu.Pretended
         self.attention = F.scaled_dot_product_attention
@@ -77,8 +80,10 @@ class Counting:
         before, self.paused = self.paused, True
         self.counts["kernels"] += 1 + any(a.requires_grad for a in args)
         try:
-            inner = [_Edge.apply(a, self, False) for a in args]  # type: ignore[no-untyped-call]
-            result: torch.Tensor = _Edge.apply(self.attention(*inner, **kwargs), self, True)  # type: ignore[no-untyped-call]
+            inner = [_Edge.apply(a, self, 0) for a in args]  # type: ignore[no-untyped-call]
+            # CUDA's kernels lay the states of a token side by side; then joining its heads is a view.
+            made = self.attention(*inner, **kwargs).transpose(1, 2).contiguous().transpose(1, 2)
+            result: torch.Tensor = _Edge.apply(made, self, sum(a.requires_grad for a in inner))  # type: ignore[no-untyped-call]
             return result
         finally:
             self.paused = before
@@ -86,13 +91,14 @@ class Counting:
 
 class _Edge(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, counting: Counting, begins: bool) -> torch.Tensor:
+    def forward(ctx: Any, x: torch.Tensor, counting: Counting, begins: int) -> torch.Tensor:
         ctx.counting, ctx.begins = counting, begins
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
-        ctx.counting.paused = ctx.begins
+        ctx.counting.open += ctx.begins or -1
+        ctx.counting.paused = ctx.counting.open > 0
         return gradients[0], None, None
 
 
@@ -104,9 +110,26 @@ def counted(method: str, backbone: str, device: str, counting: Counting, steps: 
     for number in (10, 10 + steps):
         encoder = made(method, backbone, device, "bf16", tiny=True, batch=batch)
         before = counting.counts.copy()
-        encoder.fit(corpus(encoder, number * encoder.recipe.batch_size), run=Run(seed=0))
+        encoder.fit(corpus(encoder, number * encoder.recipe.batch_size), run=Run(seed=0, checkpoint_steps=10**9))
         totals.append(counting.counts - before)
     return {"what": method, **{k: round((totals[1][k] - totals[0][k]) / steps, 1) for k in _KINDS}}
+
+
+def encoded(backbone: str, device: str, counting: Counting, batches: int) -> dict[str, Any]:
+    """Return the counts of a batch in encoding, as the difference of two texts' lists; 4 texts and padding in each."""
+    from zoo.encoder import Runtime
+    from zoo.saved import create
+
+    encoder: Any = create(f"avg-last:backbone={backbone}")
+    encoder = type(encoder)(encoder.recipe, Runtime(device=device, precision="bf16", token_budget=4 * 12))
+    # Of four texts of a batch one is a word shorter: [CLS], 9 or 10 words, [SEP].
+    texts = [" ".join(random.Random(i).choices(_WORDS, k=9 + (i % 4 > 0))) for i in range(4 * 2 * batches)]
+    totals = []
+    for some in (texts[: 4 * batches], texts):
+        before = counting.counts.copy()
+        encoder.encode(some)
+        totals.append(counting.counts - before)
+    return {"what": "encode", **{k: round((totals[1][k] - totals[0][k]) / batches, 1) for k in _KINDS}}
 
 
 _KINDS = ("kernels", "casts", "copies", "waits")
@@ -130,7 +153,12 @@ def main(methods: str, layers: int, steps: int, batch: int, out: Path | None) ->
     with tempfile.TemporaryDirectory() as folder:
         backbone = weights(Path(folder), tiny=True)
         for method in methods.split(","):
-            rows.append(counted(method, backbone, device, counting, steps, batch))
+            row = (
+                encoded(backbone, device, counting, steps)
+                if method == "encode"
+                else counted(method, backbone, device, counting, steps, batch)
+            )
+            rows.append(row)
             print(", ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     if out is not None:
         write_csv(out, rows, {"layers": layers, "torch": torch.__version__})

@@ -32,12 +32,12 @@ def results(part: str, folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", ["encoders", "mixed"])
-def test_every_kind_of_recipe_passes_the_check(part: str, tmp_path: Path) -> None:
-    """In float32, and in bfloat16 by autocast."""
+@pytest.mark.parametrize(("part", "least"), [("encoders", 14), ("mixed", 40)])
+def test_every_method_passes_the_check(part: str, least: int, tmp_path: Path) -> None:
+    """Some in float32, all in bfloat16 by autocast."""
     found = results(part, tmp_path)
     assert {name: wrong for name, wrong in found["gpu"].items() if wrong} == {}
-    assert len(found["gpu"]) > 20
+    assert len(found["gpu"]) >= least
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -99,3 +101,15 @@ def test_methods_are_timed_beside_their_passes(tiny_bert: Path) -> None:
         assert found > 0 and stated == pytest.approx(passes), (name, stated)
     known = all_recipes()
     assert len(parse_methods(METHODS, known)) == 15
+
+
+def test_on_a_gpu_a_step_casts_weights_together_and_waits_once_in_ten(tmp_path: Path) -> None:
+    """One layer, counted on a pretended device."""
+    out = tmp_path / "counts.csv"
+    command = [sys.executable, "-m", "speed.counts", "--layers", "1", "--batch", "4", "--methods", "simcse,encode"]
+    root = Path(__file__).resolve().parents[2]
+    subprocess.run([*command, "--out", str(out)], cwd=root, check=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    step, batch = csv.DictReader(out.open(encoding="utf-8"))
+    assert float(step["waits"]) <= 0.1 and float(batch["waits"]) == 0
+    assert float(step["kernels"]) < 160 and float(step["casts"]) < 20
+    assert float(batch["casts"]) < 4

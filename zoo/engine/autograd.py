@@ -11,4 +11,5 @@ class Saved(FunctionCtx):
 
     saved_tensors: tuple[torch.Tensor, ...]
     rows: int
+    sizes: list[list[int]]
     dtypes: tuple[torch.dtype, torch.dtype, torch.dtype]

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from zoo.encoder import Runtime, Vectors
+from zoo.engine.host import to_device
 from zoo.engine.linear import resting_weights
 from zoo.engine.tokens import TokenTable, clean_text, length_sorted_batches
 from zoo.errors import Interrupted, ZooError
@@ -63,8 +64,9 @@ def autocast(runtime: Runtime) -> AbstractContextManager[Any]:
 
 def out_of_memory(error: BaseException) -> bool:
     """Return whether an error is one that CUDA or the CPU allocator raises when memory runs out."""
+    said = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or (
-        isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+        isinstance(error, RuntimeError) and any(what in str(error) for what in said)
     )
 
 
@@ -76,19 +78,29 @@ def encode_table(
     budget = stats.token_budget or runtime.token_budget or DEFAULT_BUDGET.get(torch.device(runtime.device).type, 8192)
     vectors = np.empty((len(table), dim), dtype=np.float32)
     waiting = length_sorted_batches(table.lengths, budget)
+    device = torch.device(runtime.device)
+    made: list[tuple[NDArray[np.int64], torch.Tensor]] = []  # vectors on the device, fetched together: a fetch waits
+
+    def fetch() -> None:
+        if made:
+            vectors[np.concatenate([rows for rows, _ in made])] = torch.cat([some for _, some in made]).cpu().numpy()
+            made.clear()
+
     done = 0
     with torch.inference_mode(), resting_weights(), runtime.progress.bar("encoding", len(table)) as bar:
         while waiting:
-            rows = waiting[0]
+            rows, full = waiting[0], False
             try:
                 with autocast(runtime):
-                    ids, mask = (t.to(runtime.device, non_blocking=True) for t in table.padded(rows, pad_id))
-                    pooled = forward(ids, mask)
-                vectors[rows] = pooled.float().cpu().numpy()
+                    made.append((rows, forward(*(to_device(t, device) for t in table.padded(rows, pad_id))).float()))
+                if device.type == "cpu":
+                    fetch()
             except Exception as error:
                 if not out_of_memory(error):
                     raise
-                budget = _halve(budget, len(rows), int(table.lengths[rows].max()), error)
+                budget, full = _halve(budget, len(rows), int(table.lengths[rows].max()), error), True
+            if full:  # only now has the error let go of the tensors of the batch
+                fetch()
                 stats.halvings += 1
                 left = np.concatenate(waiting)
                 waiting = [left[batch] for batch in length_sorted_batches(table.lengths[left], budget)]
@@ -100,10 +112,12 @@ def encode_table(
             bar.update(done)
             number = runtime.stop_signal()
             if number and waiting:
+                fetch()
                 stopped = Unfinished(f"stopped by signal {number}; the same command goes on from here.", number)
                 stopped.rows = np.setdiff1d(np.arange(len(table)), np.concatenate(waiting))
                 stopped.vectors = vectors[stopped.rows]
                 raise stopped
+        fetch()
     stats.texts += len(table)
     stats.tokens += int(table.lengths.sum())
     stats.truncated += table.truncated

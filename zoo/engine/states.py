@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from zoo.engine.dropout import dropout as drop
 from zoo.engine.dropout import packed_size
 from zoo.engine.host import host_of, to_device
-from zoo.engine.linear import linear
+from zoo.engine.linear import linear, product_dtype
 from zoo.engine.pooling import NEEDS_ALL_LAYERS, Pooling, pool
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def token_states(
             places = at.view(len(at), -1, 1).expand(-1, -1, hidden[-1].shape[-1])
             hidden = (*hidden[:-1], hidden[-1].gather(1, places))
         return hidden
-    rows = Rows.of(attention_mask)
     embedded = model.embeddings(input_ids=input_ids, **embedding)
+    rows = Rows.of(attention_mask, product_dtype(embedded))
     x = rows.take(embedded)
     hidden = (embedded,) if every else ()
     for layer in model.encoder.layer[:-1]:
@@ -100,14 +100,15 @@ class Rows:
     bias: torch.Tensor | None  # (n, 1, 1, length), added to attention scores; None where nothing is padded
 
     @classmethod
-    def of(cls, mask: torch.Tensor) -> Rows:
-        """Return the packing of the rows of an attention mask (n, length)."""
+    def of(cls, mask: torch.Tensor, dtype: torch.dtype) -> Rows:
+        """Return the packing of the rows of an attention mask (n, length), for scores of a type."""
         known, device = host_of(mask), mask.device
         lengths = known.sum(1)
         padded = known == 0
         bias = None
         if bool(padded.any()):
-            bias = torch.zeros(padded.shape, device=device).masked_fill_(mask == 0, float("-inf"))[:, None, None, :]
+            added = torch.zeros(padded.shape, dtype=dtype).masked_fill_(padded, float("-inf"))
+            bias = to_device(added, device)[:, None, None, :]
         tokens, padding = known.flatten().nonzero()[:, 0], padded.flatten().nonzero()[:, 0]
         tokens = torch.cat([tokens, padding[: packed_size(len(tokens), mask.numel()) - len(tokens)]])
         return cls(mask, to_device(tokens, device), to_device(lengths.cumsum(0) - lengths, device), bias)
@@ -188,8 +189,27 @@ def _activated(part: BertIntermediate, x: torch.Tensor) -> torch.Tensor:
 
 def _heads(x: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:
     """(n, length, parts * dim) -> `parts` tensors (n, heads, length, dim / heads)."""
-    n, length, width = x.shape
-    return x.view(n, length, parts, heads, width // (parts * heads)).permute(2, 0, 3, 1, 4).unbind(0)
+    if torch.is_grad_enabled():
+        split: tuple[torch.Tensor, ...] = _Heads.apply(x, heads, parts)  # type: ignore[no-untyped-call]
+        return split
+    return _Heads.split(x, heads, parts)
+
+
+class _Heads(torch.autograd.Function):
+    """A view; its gradient is joined in one copy, in the layout of the product that it goes to."""
+
+    @staticmethod
+    def split(x: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:
+        n, length, width = x.shape
+        return x.view(n, length, parts, heads, width // (parts * heads)).permute(2, 0, 3, 1, 4).unbind(0)
+
+    @staticmethod
+    def forward(ctx: Saved, x: torch.Tensor, heads: int, parts: int) -> tuple[torch.Tensor, ...]:
+        return _Heads.split(x, heads, parts)
+
+    @staticmethod
+    def backward(ctx: Saved, *gradients: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        return torch.stack([g.transpose(1, 2) for g in gradients], 2).flatten(2), None, None
 
 
 def _attend(
@@ -197,12 +217,10 @@ def _attend(
 ) -> torch.Tensor:
     short = q.dtype == torch.bfloat16 and k.shape[2] <= _SHORT
     if q.device.type != "cpu" or not (dropout or short):
-        return F.scaled_dot_product_attention(
-            q, k, v, attn_mask=None if bias is None else bias.to(q.dtype), dropout_p=dropout
-        )
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout)
     # PyTorch's fused attention on a CPU has no dropout (it falls back to float32) and is slow for short rows.
     scores = (q * q.shape[-1] ** -0.5) @ k.transpose(2, 3)
     if bias is not None:
-        scores = scores + bias.to(scores.dtype)
+        scores = scores + bias
     weights = scores.softmax(-1)
     return (drop(weights, dropout) if dropout else weights) @ v

@@ -191,7 +191,8 @@ class BoundTemplate:
         lengths, which = sentences.unique(return_inverse=True)  # type: ignore[no-untyped-call]
         ids = to_device(torch.tensor(self.alone).expand(len(lengths), -1), device)
         positions = to_device(self.position_ids(lengths, first), device)
-        states = model(input_ids=ids, attention_mask=torch.ones_like(ids), position_ids=positions).last_hidden_state
+        # Nothing is padded; whether a mask has only ones would have to be read from the device.
+        states = model(input_ids=ids, position_ids=positions).last_hidden_state
         biases: torch.Tensor = states[:, self.mask].float()[to_device(which, device)]
         return biases
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from zoo.encoder import FitReport, Run, Runtime, score_of
 from zoo.engine.batching import out_of_memory
 from zoo.engine.dropout import cheapen_dropout
 from zoo.engine.host import to_device
+from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
 from zoo.hardware import forget_peak_memory, keep_freed_memory, peak_memory_mb
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
@@ -95,6 +97,7 @@ class Training:
         self.progress = runtime.progress
         self.steps_per_epoch = math.ceil(rows / settings.batch_size)  # the last batch of an epoch may be smaller
         self.total_steps = settings.steps or self.steps_per_epoch * settings.epochs
+        self.narrow = NarrowWeights(self.device)
         trained = [(name, part) for name, part in objective.named_parameters() if part.requires_grad]
         self.optimizer = make_optimizer(trained, settings)
         self.scheduler = make_scheduler(self.optimizer, settings, self.total_steps)
@@ -112,8 +115,17 @@ class Training:
         settings = self.settings
         return f"loss {self.last_loss:.4f}, {rows_per_second * settings.units_per_row:,.0f} {settings.unit}/s"
 
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.runtime.precision == "bf16")
+    @contextmanager
+    def _autocast(self) -> Iterator[None]:
+        if self.runtime.precision != "bf16":
+            yield
+            return
+        # On a CPU few kernels gain nothing.
+        with (
+            torch.autocast(self.device.type, torch.bfloat16),
+            self.narrow() if self.device.type != "cpu" else nullcontext(),
+        ):
+            yield
 
     def run(self) -> FitReport:
         """Train from the start or from the last checkpoint, to the end."""
@@ -185,12 +197,15 @@ class Training:
             self.optimizer.zero_grad(set_to_none=True)
         except Exception as error:
             if out_of_memory(error):
+                size = self.settings.batch_size
                 raise TrainingError(
-                    f"out of memory at step {self.step} with batch_size {self.settings.batch_size}. A smaller batch"
-                    " changes the contrastive loss, so it is not made smaller silently: set batch_size or"
-                    " train_max_length lower, or use a larger device."
+                    f"out of memory at step {self.step} with batch_size {size}. A smaller batch changes the contrastive"
+                    " loss, so it is not made smaller silently: set chunk_rows where the recipe has it (the same loss,"
+                    f" in parts), batch_size (:batch_size={max(size // 2, 1)}) or train_max_length lower, or use a"
+                    " larger device."
                 ) from error
             raise
+        self.narrow.known = True
         self.objective.after_step()
         return self.last_loss
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,20 @@ def test_out_of_memory_halves_the_budget_with_equal_result(error: BaseException)
     assert stats.halvings == 3, "the smaller budget is kept for the next call"
 
 
+def test_a_batch_that_did_not_fit_is_gone_before_the_next() -> None:
+    held: list[weakref.ref[torch.Tensor]] = []
+
+    def forward(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if held:
+            assert held[0]() is None
+            return sums(ids, mask)
+        activations = ids * 2
+        held.append(weakref.ref(activations))
+        raise torch.OutOfMemoryError("once")
+
+    np.testing.assert_array_equal(run_table([3, 5, 4], forward, 200), wanted_sums([3, 5, 4]))
+
+
 def test_out_of_memory_in_a_real_model_gives_identical_vectors(
     average: Average, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +207,7 @@ def test_another_error_is_not_taken_for_memory() -> None:
         run_table([3], forward, 64)
     assert not out_of_memory(RuntimeError("shape mismatch"))
     assert out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"))
+    assert out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"))
 
 
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])

@@ -299,6 +299,19 @@ def test_the_gradient_cache_gives_the_whole_batchs_gradient(
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
+def test_ten_steps_with_the_gradient_cache_have_the_losses_of_whole_batches(
+    tiny_mlm: Path, pocket_sentences: list[str]
+) -> None:
+    corpus = Corpus("p", [f"{text} {i}" for i in range(5) for text in pocket_sentences[:32]])
+    losses = []
+    for chunk_rows in (None, 5):
+        recipe = SimCSE.Recipe(backbone=str(tiny_mlm), batch_size=16, chunk_rows=chunk_rows, dropout=0.0)
+        report = WithEqualViews(recipe, Runtime()).fit(corpus, run=Run(seed=1))
+        assert report.steps == 10
+        losses.append(report.final_loss)
+    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
+
+
 def test_an_augmented_positive_loses_words_and_nothing_else(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     """SimCSE table 1: the second view has int(0.1 N) words less, or is a contiguous 90 %; the first is the sentence."""
     corpus = Corpus("pocket", pocket_sentences[:24])
