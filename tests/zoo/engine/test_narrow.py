@@ -23,7 +23,8 @@ class Net(nn.Module):
         a, b = linear([self.first, self.second], x).chunk(2, 1)
         c = self.unbiased(self.first(a) * self.first(b))  # joined once, and alone twice
         with torch.autocast("cpu", enabled=False):
-            return (self.frozen(c.float()) ** 2).sum()
+            loss: torch.Tensor = (self.frozen(c.float()) ** 2).sum()
+        return loss
 
 
 @pytest.mark.parametrize("steps", [1, 3])
