@@ -18,10 +18,12 @@ import torch
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = {"batch_size": 32, "pseudo_tokens": 4, "queue_size": 64, "k": 8, "pooling": "mean"}
-# One recipe of every method that can be made of these weights alone. Left out are InferSent (only CUDA has the kernel
-# of its LSTM), prompteol and its like (they need a causal model), and those of files: word vectors, vectors of texts.
-RECIPES = """angle avg-last burt cls consert cosent cot-bert clear ct esimcse flow isbert moco-reorder optiprompt prompt
-promptbert ptbert ptbert-repo sbert sif simcse simcse-mlm simcse-plus-plus simcse-sup static-head whitening
+# One recipe of nearly every method that can be made of these weights alone. Left out are InferSent (only CUDA has the
+# kernel of its LSTM), prompteol and its like (they need a causal model), those of files (vectors of words or texts),
+# and ConSERT after NLI, which takes a minute.
+RECIPES = """angle avg-last burt cls consert consert-joint cosent cot-bert clear ct diffcse esimcse esimcse-repo flow
+isbert matryoshka max mixcse model2vec moco-reorder optiprompt promcse prompt promptbert ptbert ptbert-repo rankcse
+sbert sentence-crops sif sif-tokens simcse simcse-mlm simcse-plus-plus simcse-sup static-head whitening
 whitening-target pretrained""".split()
 
 

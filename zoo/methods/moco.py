@@ -100,7 +100,7 @@ class MoCoObjective(Objective):
         self.key_branch = copy.deepcopy(self.query_branch)
         if recipe.key_start == "random":
             self.key_branch.pooler.model = type(model)(model.config, **without_pooler(type(model)))
-            nn.Module.to(self.key_branch.pooler.model, model.device)
+            self.to(model.device)  # the heads too
             set_dropout(self.key_branch.pooler.model, recipe.dropout)
             # ESimCSE's code updates it before making keys; here after_step() does, so the first update is made now.
             momentum_update(self.key_branch, self.query_branch, recipe.momentum)
