@@ -324,8 +324,8 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     assert [row["among_best"] for row in content["rows"]] == [True, True, False]
     assert content["legend"].startswith("≈: may truly be the best.")
     tex = (tmp_path / "words.tex").read_text(encoding="utf-8")
-    assert [line.split("$")[0] for line in tex.splitlines() if "& $\\approx$ " in line] == ["best", "near"]
-    assert "$\\approx$: may truly be the best." in tex
+    assert [line.split("$")[0] for line in tex.splitlines() if "$^{\\approx}$ & " in line] == ["best", "near"]
+    assert "$\\approx$: may truly be the best (95" in tex
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: may truly be' in page
 
