@@ -184,8 +184,8 @@ class EncoderMeasurement:
                 self._store.add([text for cell in cells if cell.task.data for text in cell.task.data.texts()])
             if self._store.cached:
                 runtime.progress.say(f"{self.plan.label}: {self._store.cached:,} texts from the embedding cache")
-        if found:
-            yield from found
+        if found:  # an encoder that lacks a package or weights leaves no record
+            yield from (dataclasses.replace(one, absent=one.status == "n/a") for one in found)
             return
         for cell in cells:
             self._stop.check()
