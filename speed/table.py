@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmark.leaderboard.csv_table import csv_table
 from zoo.files import write_text
 from zoo.hardware import cpu_name
 
@@ -30,4 +29,6 @@ def median_times(rows: Sequence[Mapping[str, Any]], command: str) -> tuple[float
 
 def write_csv(path: Path, rows: Sequence[Mapping[str, Any]], about: Mapping[str, Any]) -> None:
     """Write the single measurements as CSV, each with its conditions."""
-    write_text(path, csv_table([*rows[0], *about], ({**row, **about} for row in rows)))
+    import pandas
+
+    write_text(path, pandas.DataFrame([{**row, **about} for row in rows], dtype=object).to_csv(index=False))

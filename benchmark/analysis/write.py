@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmark.analysis.result import Analysis, AnalysisTable, Histogram, Scatter, as_dict, markdown
-from benchmark.leaderboard.csv_table import safe_cell
 from zoo.errors import MissingError
 from zoo.files import atomic_path, write_json, write_text
 
@@ -42,9 +41,8 @@ def write_analysis(analysis: Analysis, folder: Path, *, command: str, plots: boo
 def _write_csv(table: AnalysisTable, path: Path) -> None:
     import pandas as pd
 
-    rows = [{key: safe_cell(value) for key, value in row.items()} for row in table.rows]
     with atomic_path(path) as temporary:
-        pd.DataFrame(rows, columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")
+        pd.DataFrame(list(table.rows), columns=list(table.columns)).to_csv(temporary, index=False, float_format="%.6g")
 
 
 def _write_png(figure: Scatter | Histogram, path: Path) -> None:

@@ -20,7 +20,6 @@ from benchmark.cli.options import (
     say,
     say_json,
 )
-from benchmark.leaderboard.columns import COLUMNS
 from benchmark.leaderboard.write import as_dict
 from benchmark.records.folder import Records
 from zoo.files import check_writable
@@ -60,8 +59,6 @@ def command(
         check_writable(mteb)
     load_plugins(plugins)
     made = api.leaderboard(results, **options)
-    for name, reason in COLUMNS.broken().items():
-        complain(f"the column {name} is left out: {reason}")
     if strict:
         store = Records(results)
         found_now = store.all()

@@ -70,7 +70,7 @@ plugin_option = click.option(
     "plugins",
     multiple=True,
     type=PATH,
-    help="Python file that registers methods, tasks or columns.",
+    help="Python file that registers methods or tasks.",
 )
 
 

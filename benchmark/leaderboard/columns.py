@@ -11,11 +11,10 @@ from benchmark.leaderboard.links import links_of
 from benchmark.leaderboard.rows import Row, Table
 from benchmark.leaderboard.values import DIGITS, Value, score_text, seed_order
 from benchmark.records.names import short_name
-from benchmark.records.record import Record, plain
+from benchmark.records.record import Record
 from benchmark.tasks import plain_name
 from benchmark.tasks.suites import Suite
-from zoo.errors import UsageError, did_you_mean, said
-from zoo.registry import Registered, Registry
+from zoo.errors import UsageError, did_you_mean
 from zoo.selection import separated
 
 Output = Literal["markdown", "terminal", "html", "latex", "frame", "csv", "page", "details", "cost"]
@@ -65,17 +64,8 @@ class Column:
         return self.title or self.name
 
     def of(self, row: Row) -> object:
-        """Return the value for a row; an error of a plugin's column is stated in the row's notes."""
-        if self.value is None:
-            return cast("Mapping[str, object]", row.about)[self.name]
-        if COLUMNS.is_builtin(self.name):
-            return self.value(row)
-        try:
-            return plain(self.value(row))
-        except Exception as error:  # whatever a plugin raises is reported as its fault
-            note = f"column {self.name}: {said(error)}"
-            row.notes += [note] if note not in row.notes else []
-            return None
+        """Return the value for a row."""
+        return cast("Mapping[str, object]", row.about)[self.name] if self.value is None else self.value(row)
 
     def is_needed(self, rows: Sequence[Row]) -> bool:
         """Return whether a table of these rows has the column."""
@@ -137,7 +127,7 @@ def _trained(row: Row) -> str:
     return "n/a" if row.about["corpus"] else "–"
 
 
-_BUILTIN = (
+COLUMNS = (
     Column("rank", lambda row: row.rank, "#", "rank", (*_PRINTED, "csv", "page"), lower_is_better=True),
     Column("among best", lambda row: row.among_best),
     Column("mark", lambda row: row.mark, outputs=("csv", "details")),
@@ -189,41 +179,6 @@ _BUILTIN = (
 )  # fmt: skip
 
 
-class ColumnRegistry(Registry[Column]):
-    """Maps names to columns: those of this list, of entry points (zoo_bench.columns) and of plugin files."""
-
-    def made_of(self, found: object, base: type[object], origin: str) -> Column:
-        """Return the column; raises TypeError for anything else."""
-        if not isinstance(found, Column):
-            raise TypeError(f"{origin} is not a benchmark.leaderboard.columns.Column")
-        return found
-
-    def add(self, column: Column) -> None:
-        """Add a plugin's column behind the others; raises UsageError where a column has its name."""
-        self._scan()
-        code = getattr(column.value, "__code__", None)
-        self._add(column.name, Registered(column, getattr(code, "co_filename", "a plugin")))
-
-    def in_order(self) -> list[Column]:
-        """Return the columns of the list, then those of plugins by name; broken ones are left out (see `broken`)."""
-        places = {column.name: place for place, column in enumerate(_BUILTIN)}
-        known = [column for _, column in self.load_all() if column is not None]
-        return sorted(known, key=lambda column: places.get(column.name, len(places)))
-
-
-COLUMNS = ColumnRegistry(
-    "column",
-    base="benchmark.leaderboard.columns:Column",
-    group="zoo_bench.columns",
-    builtin=lambda: {column.name: Registered(column, __name__) for column in _BUILTIN},
-)
-
-
-def add_column(column: Column) -> None:
-    """Add a column to the tables of this process: for plugins. Raises UsageError where a column has its name."""
-    COLUMNS.add(column)
-
-
 def score_columns(suite: Suite) -> list[Column]:
     """Return a column for each task of a suite, then for each mean of some of them."""
 
@@ -244,11 +199,11 @@ def columns_of(table: Table, output: Output) -> list[Column]:
 
     With a choice, the rank, the method and its conditions are there all the same.
     """
-    known, scores = COLUMNS.in_order(), score_columns(table.suite)
+    known, scores = [*COLUMNS], score_columns(table.suite)
     at = [column.name for column in known].index("average") + (output == "page")
     known[at:at] = scores  # before their average, on the page behind it
-    titled = replace(COLUMNS.get("average"), title=table.suite.average_title)
-    known = [titled if column.name == "average" else column for column in known]
+    title = table.suite.average_title
+    known = [replace(column, title=title) if column.name == "average" else column for column in known]
     known = [column for column in known if table.suite.average or column.name != "average"]
     own = [column for column in known if output in column.outputs]
     if table.chosen is None or output == "cost":
@@ -267,8 +222,7 @@ def columns_of(table: Table, output: Output) -> list[Column]:
 
 def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
     """Return the columns that a list with commas names; raises UsageError with suggestions for an unknown name."""
-    static = COLUMNS.in_order()
-    every = {column.name: column for one in suites for column in score_columns(one)} | {c.name: c for c in static}
+    every = {column.name: column for one in suites for column in score_columns(one)} | {c.name: c for c in COLUMNS}
     known = {plain_name(column.title): name for name, column in every.items()} | {
         plain_name(name): name for name in every
     }
@@ -276,7 +230,7 @@ def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
     chosen = [one for name in names.split(",") if (one := name.strip())]
     for name in chosen:
         if plain_name(name) not in known:
-            titled = ", ".join([SCORES, *(column.name for column in static if column.title)])
+            titled = ", ".join([SCORES, *(column.name for column in COLUMNS if column.title)])
             hint = did_you_mean(name, {SCORES, *every}) or separated(name, {SCORES, *every})
             raise UsageError(f"unknown column {name!r:.100}.{hint} Columns are tasks and {titled}.")
     return tuple(dict.fromkeys(known[plain_name(name)] for name in chosen))

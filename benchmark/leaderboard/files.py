@@ -54,7 +54,8 @@ def leaderboard_files(
         raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
     records = Records(results)
     with pause_garbage_collection():  # it would traverse a million dictionaries again and again
-        found = _of_methods(read_completed(records), methods, baseline)
+        every = read_completed(records)
+        found = _of_methods(every, methods, baseline)
         chosen = suites_of(found, suite_names)
         wanted = {one.name for one in chosen}
         tables: list[Table] = []
@@ -81,7 +82,7 @@ def leaderboard_files(
             for table in tables:
                 table.chosen = names
         files = {name: text for table in named for name, text in table_files(table).items()}
-        claims = ledger(verdicts(results, records, found)) if (results / "claims.md").is_file() else ()
+        claims = ledger(verdicts(results, records, every)) if (results / "claims.md").is_file() else ()
         made_page = page(tables, tuple(files), handbook_from(out or results), claims)
         return named, files | {"index.html": made_page}, records
 

@@ -108,6 +108,7 @@ class Table:
     commands: list[str]
     partial: bool = False  # trial run (--limit)
     legend: str = ""  # the meaning of the marks
+    learned: str = ""  # what the rows show, in a sentence or two
     baseline: str = ""  # the name of a row with which the others are compared
     against: str = ""  # the meaning of the marks against it
     aggregation: Aggregation = "all"

@@ -46,14 +46,14 @@ def html_of(tables: Sequence[Table]) -> str:
 
 
 def _html(table: Table) -> str:
+    import pandas
+
     title = table.suite.title + (" (trial on cut data, --limit)" if table.partial else "")
     columns = columns_of(table, "html")
-    lines = [f"<table><caption>{escape(title)}</caption>", _line("th", [column.head for column in columns])]
-    lines += [_line("td", [column.text(row) for column in columns]) for row in table.rows]
+    cells = [[column.text(row) for column in columns] for row in table.rows]
+    frame = pandas.DataFrame(cells, columns=[column.head for column in columns])
+    with pandas.option_context("display.max_colwidth", None):
+        drawn = frame.to_html(index=False, border=0)
     notes = [f"n/a: {row.name}: {note}" for row in table.rows for note in row.notes]
-    below = [table.suite.note, table.legend, table.against, *notes]
-    return "\n".join([*lines, "</table>", *(f"<p>{escape(text)}</p>" for text in below if text)])
-
-
-def _line(kind: str, cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+    below = filter(None, [table.learned, table.suite.note, table.legend, table.against, *notes])
+    return "\n".join([f"<h4>{escape(title)}</h4>", drawn, *(f"<p>{escape(text)}</p>" for text in below)])

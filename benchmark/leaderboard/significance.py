@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from benchmark.leaderboard.conditions import CONTROL, role
+from benchmark.leaderboard.conditions import CONTROL, group, role
 from benchmark.leaderboard.stats import (
     TABLE_RESAMPLES,
     ByTask,
@@ -49,10 +49,11 @@ def mark_best(
     borrow: bool = False,
     trial: bool = False,
     baseline: str = "",
-) -> tuple[str, str]:
+) -> tuple[str, str, str]:
     """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
 
-    With the name of a `baseline`, sets `against` too; the second text returned says what it means.
+    With the name of a `baseline`, sets `against` too; the second text returned says what it means. The third says what
+    the rows show.
 
     `records` are the rows' records by name and row key. A row is left out if it has one seed (with `borrow`: and no
     other row of its backbone has several), or if a record has no pair scores, damaged ones (stated in its notes), or
@@ -69,12 +70,12 @@ def mark_best(
     about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
     kept = [row for row in known if _has_pairs(mine[id(row)], store)]
     if len(ranked) < 2 or not kept or kept[0] is not known[0]:
-        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline)
+        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline), ""
     places, drawn, damaged = compared([mine[id(row)] for row in kept], store)
     for i, reasons in damaged.items():
         kept[i].notes += [f"significance: {reason}" for reason in reasons]
     if places[:1] != [0]:
-        return about_seeds, _not_compared(baseline)
+        return about_seeds, _not_compared(baseline), ""
     kept = [kept[i] for i in places]
     borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
     floor = floor_of((finished(of, tasks, trial=trial) for of in records.values()), tasks)
@@ -86,24 +87,58 @@ def mark_best(
         row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
     seeds = [0 if role(row) == CONTROL else len(by_seed(mine[id(row)])) for row in kept]
     legend = " ".join(filter(None, [_legend(known), about_seeds, _power(one, seeds)]))
-    return legend, _set_against(kept, one, baseline) if baseline else ""
+    against = _set_against(kept, one, baseline) if baseline else ""
+    return legend, against, _learned(kept, one) if len(kept) > 1 and kept[0].average.mean is not None else ""
 
 
-def _set_against(rows: Sequence[Row], one: Sample, baseline: str) -> str:
-    """Set `against` of the rows told apart from the baseline by Holm's procedure (1979); return what it means."""
-    at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
-    if at is None:
-        return _not_compared(baseline)
+def _told_apart(one: Sample, at: int) -> dict[int, str]:
+    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure (1979) over all others."""
     found = differences(one)
-    others = sorted((i for i in range(len(rows)) if i != at), key=lambda i: found.p[i, at])
+    others = sorted((i for i in range(len(found.p)) if i != at), key=lambda i: found.p[i, at])
+    signs: dict[int, str] = {}
     for place, i in enumerate(others):
         if not found.p[i, at] * (len(others) - place) < LEVEL:
             break
-        rows[i].against = "↑" if found.value[i, at] > 0 else "↓"
+        signs[i] = "↑" if found.value[i, at] > 0 else "↓"
+    return signs
+
+
+def _set_against(rows: Sequence[Row], one: Sample, baseline: str) -> str:
+    """Set `against` of the rows told apart from the baseline; return what it means."""
+    at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
+    if at is None:
+        return _not_compared(baseline)
+    for i, sign in _told_apart(one, at).items():
+        rows[i].against = sign
     return (
         f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of pairs and seeds, Holm's procedure over"
-        f" {len(others)} rows)."
+        f" {len(rows) - 1} rows)."
     )
+
+
+def _learned(rows: Sequence[Row], one: Sample) -> str:
+    """Return what compared rows (best first) show: which is best, and how many are above the best control."""
+    marked = sum(row.mark != "" for row in rows)
+    tied = f"; {marked} rows may truly be the best" if marked else ", above all others compared with it"
+    text = f"{_named(rows[0])} has the highest mean, {rows[0].average.text()}{tied}."
+    at = next((i for i, row in enumerate(rows) if role(row)), None)
+    methods = [i for i, row in enumerate(rows) if not role(row)]
+    if at is None or not methods:
+        return text
+    signs = _told_apart(one, at)
+    above, below = (sum(signs.get(i) == sign for i in methods) for sign in "↑↓")
+    control = f"{rows[at].name} ({rows[at].average.text()})"
+    return (
+        f"{text} Above the best control, {control}: {above} of {len(methods)} methods; below it: {below}"
+        f" (p < {LEVEL:g}, Holm's procedure)."
+    )
+
+
+def _named(row: Row) -> str:
+    kind = group(row)
+    if role(row):
+        return f"{row.name} ({role(row)})"
+    return f"{row.name} ({kind})" if kind in ("supervised", "transductive", "released") else row.name
 
 
 def _not_compared(baseline: str) -> str:

@@ -70,7 +70,9 @@ def build_tables(
             if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
                 from benchmark.leaderboard.significance import mark_best
 
-                table.legend, table.against = mark_best(rows, by_row, store, borrow_seed_noise, trial, baseline)
+                table.legend, table.against, table.learned = mark_best(
+                    rows, by_row, store, borrow_seed_noise, trial, baseline
+                )
             tables.append(table)
     return tables
 

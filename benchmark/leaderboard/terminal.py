@@ -39,6 +39,7 @@ def print_table(
     utf8 = (stream.encoding or "").lower().replace("-", "") == "utf8"
     drawn, left_out = _drawn(table, shown, width, "±" if utf8 else "+-")
     said = [table.suite.note, table.legend, table.against, *ancestry_lines(table.rows)]
+    said = [table.learned, *said] if row_keys is None else said
     said += [*(f"n/a: {row.name}: {note}" for row in own for note in row.notes), signature(table)]
     print(_safe(_wrapped(title, width), stream), *(_safe(line, stream) for line in drawn), sep="\n", file=stream)
     for text in filter(None, [left_out, *said]):

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from benchmark.leaderboard import published
 from benchmark.leaderboard.columns import COLUMNS, WORDS, Column, columns_of
-from benchmark.leaderboard.conditions import CONTROL, environment_lines, role
-from benchmark.leaderboard.csv_table import csv_table
+from benchmark.leaderboard.conditions import CONTROL, ancestry_lines, environment_lines, role
 from benchmark.leaderboard.latex import latex
 from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.leaderboard.published import BesidePublished
@@ -39,7 +38,7 @@ def table_files(table: Table) -> dict[str, str]:
     comparisons = published.beside_published(table)
     files = {
         f"{stem}.md": without_orders(markdown(table)),
-        f"{stem}.csv": _csv(table),
+        f"{stem}.csv": without_orders(csv(table)),
         f"{stem}.json": json.dumps(as_dict(table, comparisons), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         f"{stem}.tex": without_orders(latex(table)),
     }
@@ -53,6 +52,7 @@ def markdown(table: Table) -> str:
     lines = [
         f"# {table.suite.title}{trial}",
         "",
+        *([table.learned, ""] if table.learned else []),
         table.suite.note,
         "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
         *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),
@@ -95,10 +95,18 @@ def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
     return lines
 
 
-def _csv(table: Table) -> str:
+def csv(table: Table) -> str:
+    """Return the table as CSV."""
     columns = columns_of(table, "csv")
     lines = [{name: one for column in columns for name, one in column.raw(row).items()} for row in table.rows]
-    return csv_table(list(lines[0]), lines)
+    return csv_text(lines)
+
+
+def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
+    """Return lines of the same columns as CSV."""
+    import pandas
+
+    return str(pandas.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n"))
 
 
 def as_dict(
@@ -111,7 +119,7 @@ def as_dict(
     beside: dict[str, list[published.Entry]] = {row.name: [] for row in table.rows}
     for comparison in published.beside_published(table) if comparisons is None else comparisons:
         beside[comparison.ours.name].append(published.entry(comparison))
-    static = [column for column in COLUMNS.in_order() if not drawn or {"page", "details"}.intersection(column.outputs)]
+    static = [column for column in COLUMNS if not drawn or {"page", "details"}.intersection(column.outputs)]
 
     def filled(values: Mapping[str, object]) -> dict[str, object]:
         plain = {key: filled(value.as_dict()) if isinstance(value, Value) else value for key, value in values.items()}
@@ -127,6 +135,8 @@ def as_dict(
         "tasks": list(table.suite.tasks),
         "labels": list(table.suite.columns),
         "means": {name: list(tasks) for name, tasks in table.suite.means.items()},
+        "learned": table.learned,
+        "ancestry": ancestry_lines(table.rows),
         "environments": [*environment_lines(table.rows), signature(table)],
         "columns": [column.as_dict() for column in columns_of(table, "page")],
         "legend": " ".join(filter(None, [table.legend, table.against])),

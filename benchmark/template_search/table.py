@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.leaderboard.csv_table import csv_table
 from benchmark.leaderboard.markdown import markdown_row
+from benchmark.leaderboard.write import csv_text
 from benchmark.template_search.scores import HasSpearman, Result, spearman_of
 from zoo import __version__
 from zoo.files import write_json, write_text
@@ -107,7 +107,7 @@ def write_search(table: SearchTable, folder: Path) -> list[Path]:
     paths = [folder / f"{table.kind}.{ending}" for ending in ("md", "csv", "json")]
     rows = table.rows()
     write_text(paths[0], markdown(table))
-    write_text(paths[1], csv_table(list(rows[0]), rows))
+    write_text(paths[1], csv_text(rows))
     write_json(
         paths[2],
         {

@@ -11,12 +11,11 @@ from fakes import FAKES, FITTED, Answer, Cli
 
 @pytest.fixture
 def clean_registries() -> Iterator[None]:
-    """Put the tables of methods, tasks and columns back as they were."""
-    from benchmark.leaderboard.columns import COLUMNS
+    """Put the tables of methods and tasks back as they were."""
     from benchmark.tasks import TASKS
     from zoo.registry import METHODS
 
-    every = (METHODS, TASKS, COLUMNS)
+    every = (METHODS, TASKS)
     before = [(r, dict(r._entries), dict(r._broken)) for r in every if r.names()]
     try:
         yield

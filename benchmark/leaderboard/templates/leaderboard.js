@@ -51,13 +51,14 @@ function controls(section, apply, given) {
   if (left) boxes.forEach((box) => { box.checked = left.includes(box.value); });
   complete.checked = given.has("complete");
   spread.checked = !given.has("plain");
-  grouped.checked = given.has("groups");
+  const usually = present.some((name) => name === "transductive" || name === "supervised");
+  grouped.checked = given.has("groups") || (usually && !given.has("flat"));
   // Returns what differs from the initial state, as parameters for the address.
   const state = () => ({
     ...(search.value.trim() ? { method: search.value.trim() } : {}),
     ...(backbone.value === "" ? {} : { backbone: backbones[backbone.value] }),
     ...(boxes.every((box) => box.checked) ? {} : { condition: boxes.filter((box) => box.checked).map((box) => box.value).join(",") }),
-    ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked ? { groups: "" } : {}),
+    ...(complete.checked ? { complete: "" } : {}), ...(spread.checked ? {} : { plain: "" }), ...(grouped.checked === usually ? {} : usually ? { flat: "" } : { groups: "" }),
   });
   const accepts = () => {
     const texts = search.value.toLowerCase().split(",").map((text) => text.trim()).filter((text) => text);
@@ -88,12 +89,14 @@ function buildSection(section, panel, given) {
   const chosen = ticked ? new Set(rows.filter((row) => ticked.includes(row.method))) : startingChoice(rows);
   const before = startingChoice(rows);
   rows.forEach((row) => { if (chosen.has(row)) choose(row, true); });
+  const nothing = make("p", { class: "note", hidden: true }, "No row is left by this filter.");
   const { costs, others } = sectionPlots(section);
   const plots = [...costs, ...others];
   const filter = controls(section, (accepts, spread, grouped, shown) => {
     show(accepts);
     group(grouped);
     table.classList.toggle("no-sd", !spread || rows.every((row) => row.average.sd === null && section.tasks.every((task) => row.scores[task].sd === null)));
+    nothing.hidden = rows.some((row) => row.shown);
     shown.textContent = `${rows.filter((row) => row.shown).length} of ${rows.length} rows`;
     if (plots.ready) redraw();
   }, given);
@@ -111,13 +114,15 @@ function buildSection(section, panel, given) {
   panel.append(
     make("h2", {}, section.title),
     ...(section.trial ? [make("p", { class: "trial" }, "TRIAL on cut data (--limit): not comparable with anything")] : []),
-    make("p", { class: "note" }, ...section.note.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part)),
-    make("details", { class: "reading", open: innerWidth > 640 }, make("summary", {}, "How to read the table"),
+    ...(section.learned ? [make("p", { class: "learned" }, section.learned)] : []),
+    ...section.ancestry.map((line) => make("p", { class: "note" }, line)),
+    make("details", { class: "reading" }, make("summary", {}, "How to read the table"),
+      make("p", { class: "note" }, ...section.note.split("`").map((part, i) => i % 2 ? make("code", {}, part) : part)),
       make("p", { class: "note", id: `${section.id}-help` }, "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed. "
         + "Bold: the best of the rows shown. Every cell says more on hover and focus (arrow keys move, Enter follows a link); ticked rows are in the plots."),
       ...(section.legend ? [make("p", { class: "note" }, section.legend)] : [])),
     filter.bar,
-    make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table),
+    make("div", { class: "box", role: "region", "aria-label": section.title, tabindex: 0 }, table), nothing,
     make("div", { class: "sheet-of-plots" }, costs.length ? costGroup(section, costs) : null,
       make("div", { class: "plots" }, ...others.map((plot) => plot.figure))),
   );

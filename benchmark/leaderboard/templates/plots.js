@@ -86,7 +86,7 @@ const costGroup = (section, costs) => make("div", { class: "cost-group" },
   make("div", { class: "plots costs" }, ...costs.map((plot) => plot.figure)));
 
 // Rows whose cost is null are left out, with a note; a cost of 0 stands before the axis, above the word `none`.
-function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text, tickText, ticks, cheaper, none, unknown }) {
+function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text, tickText, ticks, cheaper, none, unknown, same = () => null }) {
   const holder = make("div");
   const zoom = makeZoom(() => { redraw(); figure.dispatchEvent(new Event("zoomed", { bubbles: true })); });
   const below = make("p", { class: "note" });
@@ -133,8 +133,14 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
     svg.append(draw("text", { class: "tick", x: (start + width) / 2, y: height - 4, "text-anchor": "middle" }, axis));
 
     const order = [...rows].sort((a, b) => cost(a) - cost(b) || a.order - b.order);
+    // Rows of one architecture differ in a measured cost by noise alone: only the best of them is on the line.
+    const best = new Map();
+    for (const row of order) {
+      if (same(row) && !(best.get(same(row))?.average.mean >= row.average.mean)) best.set(same(row), row);
+    }
+    const able = order.filter((row) => !same(row) || best.get(same(row)) === row);
     const front = [];
-    for (const row of cheaper ? order : [...order].reverse()) {
+    for (const row of cheaper ? able : [...able].reverse()) {
       if (!front.length || row.average.mean > front[front.length - 1].average.mean) front.push(row);
     }
     const inner = clip(svg, [left, 4, width, bottom + 6]);
@@ -159,8 +165,8 @@ function costPlot(section, { name, title, axis = title.toLowerCase(), cost, text
     });
     // In a part that the user has chosen there may be room for every name.
     const named = new Set([...rows.filter((row) => row.chosen), ...front, ...(view.chosen ? seen : [])].filter(sees));
-    const best = (a, b) => b.chosen - a.chosen || b.average.mean - a.average.mean;
-    [...named].sort(best).forEach((row) => label(svg, taken, row.method, x(cost(row)), y(row.average.mean), [left, width]));
+    const first = (a, b) => b.chosen - a.chosen || b.average.mean - a.average.mean;
+    [...named].sort(first).forEach((row) => label(svg, taken, row.method, x(cost(row)), y(row.average.mean), [left, width]));
     svg.addEventListener("keydown", (event) => {
       const step = event.shiftKey ? 0 : { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       const points = [...svg.querySelectorAll(".point")];
@@ -288,7 +294,8 @@ function sectionPlots(section) {
     costPlot(section, { name: "training", title: "Training time", cost: (row) => row.train_seconds ?? 0,
       text: duration, tickText: (seconds) => duration(seconds).replace(".0", ""), ticks: clockTicks, cheaper: true, none: "none or 0 s" }),
     costPlot(section, { name: "speed", title: "Encoding speed", axis: "texts per second", cost: (row) => row.texts_per_second,
-      text: count, tickText: count, ticks: logTicks, cheaper: false, unknown: "a measured speed" }),
+      text: count, tickText: count, ticks: logTicks, cheaper: false, unknown: "a measured speed",
+      same: (row) => row.parameters ? `${row.backbone} ${row.parameters}` : null }),
     costPlot(section, { name: "weights", title: "Number of weights", cost: (row) => row.parameters,
       text: count, tickText: short, ticks: logTicks, cheaper: true, none: "none", unknown: "a known number of weights" }),
   ].filter((plot) => plot !== null);

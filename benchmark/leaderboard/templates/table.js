@@ -55,8 +55,7 @@ function rowTip(row) {
 // A link in a cell is reached through the cell: by the arrow keys, then Enter.
 const link = (attributes, ...text) => make("a", { tabindex: -1, ...attributes }, ...text);
 
-const backboneOf = (row) => [make("span", {}, row.backbone || "–"),
-  row.ancestry ? make("span", { class: "ancestry", title: row.ancestry }, row.ancestry.replace(/ \(.*/, "")) : null];
+const backboneOf = (row) => [make("span", { title: row.ancestry || null }, row.backbone || "–")];
 
 function tableCell(row, column) {
   if (column.name === "method") {

@@ -1,9 +1,8 @@
-"""The columns of a leaderboard: one list for all outputs, a choice of them, and those of plugins."""
+"""The columns of a leaderboard: one list for all outputs, and a choice of them."""
 
 from __future__ import annotations
 
 import csv
-import importlib.metadata
 import json
 import re
 from dataclasses import fields
@@ -13,20 +12,12 @@ import pytest
 from fakes import Cli, make_record
 from page_fakes import SEVEN, data_of, method_records
 
-from benchmark.leaderboard.columns import COLUMNS, Column, add_column, columns_of
+from benchmark.leaderboard.columns import COLUMNS, Column, columns_of
 from benchmark.leaderboard.rows import About
-from benchmark.leaderboard.show import frame_of, html_of
+from benchmark.leaderboard.show import frame_of
 from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.terminal import text_of
-from benchmark.leaderboard.write import table_files
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
-from zoo.errors import UsageError
-
-ROOT = Path(__file__).parents[3]
-PLUGIN = re.search(
-    r"```python\n(.*?)```", (ROOT / "docs/how-to/add-a-column.md").read_text(encoding="utf-8"), re.DOTALL
-)
 
 
 @pytest.fixture
@@ -99,78 +90,13 @@ def test_the_page_reads_the_json(results: Path, cli: Cli) -> None:
                 assert all(cell.items() <= given.items() for cell, given in cells if "by_seed" not in cell)
             elif name not in ("average", "published"):
                 assert value == whole[name]
-        unread = {column.key for column in COLUMNS.in_order() if not {"page", "details"} & set(column.outputs)}
+        unread = {column.key for column in COLUMNS if not {"page", "details"} & set(column.outputs)}
         assert {name for name in set(whole) - set(row) if whole[name]} <= unread
-
-
-def test_a_plugin_adds_a_column(results: Path, cli: Cli, tmp_path: Path) -> None:
-    """The handbook's example, of ten lines: in each of its outputs, before the conditions."""
-    assert PLUGIN is not None
-    assert len([line for line in PLUGIN[1].splitlines() if line]) <= 10
-    file = tmp_path / "my_column.py"
-    file.write_text(PLUGIN[1], encoding="utf-8")
-    answer = cli("leaderboard", "--results", results, "--plugin", file)
-    assert answer.code == 0, answer.err
-    text = (results / "sts.md").read_text(encoding="utf-8")
-    assert heads(text)[-2:] == ["Commit", "Conditions"] and "| alpha000 |" in text
-    assert "alpha000" in (results / "sts.csv").read_text(encoding="utf-8")
-    (table,) = data_of((results / "index.html").read_text(encoding="utf-8"))["tables"]
-    assert table["columns"][-1]["name"] == "commit" and table["rows"][1]["commit"] == "alpha000"
-    assert "alpha000" not in answer.out, "the terminal is none of its outputs"
-    chosen = cli("leaderboard", "--results", results, "--plugin", file, "--columns", "commit")
-    assert "alpha000" in chosen.out
-    again = cli("leaderboard", "--results", results, "--columns", "commits")
-    assert "Did you mean 'commit'" in again.err
-
-
-def test_a_new_column_touches_one_place(clean_registries: None) -> None:
-    """Stated once, it is in every output."""
-    outputs = ("markdown", "terminal", "html", "latex", "frame", "csv", "page")
-    add_column(Column("letters", lambda row: 1000 * len(row.name), "Letters", "number", outputs))
-    (table,) = build_tables(method_records("alpha", 0.4), [suite("sts")])
-    texts = [text for name, text in table_files(table).items() if "published" not in name]
-    assert len(texts) == 4
-    for text in [*texts, text_of([table]), html_of([table]), frame_of([table]).to_csv()]:
-        assert "etters" in text and re.search("5,?000", text)
-
-
-def test_what_a_plugins_column_raises_is_its_own_fault(clean_registries: None) -> None:
-    """The cell is n/a, the reason stands below the table, once, and the other columns are there."""
-    add_column(Column("bad", lambda row: row.records[0]["nothing"], "Bad", "number", ("markdown", "csv", "page")))  # type: ignore[typeddict-item]
-    (table,) = build_tables(method_records("alpha", 0.4), [suite("sts")])
-    files = table_files(table)
-    assert files["sts.md"].count("- alpha: column bad: KeyError: 'nothing'") == 1
-    assert "43.00 | n/a |" in files["sts.md"]
-    assert json.loads(files["sts.json"])["rows"][0]["bad"] is None
-
-
-def test_two_columns_of_one_name_are_refused(clean_registries: None) -> None:
-    with pytest.raises(UsageError, match=r"column 'seeds' is defined twice: in benchmark\.leaderboard\.columns and"):
-        add_column(Column("seeds", lambda row: 1))
-
-
-def test_a_package_adds_a_column(
-    clean_registries: None, monkeypatch: pytest.MonkeyPatch, cli: Cli, results: Path
-) -> None:
-    """By an entry point; one that is no column is left out, which the command says."""
-    points = [
-        importlib.metadata.EntryPoint("letters", "test_columns:LETTERS", "zoo_bench.columns"),
-        importlib.metadata.EntryPoint("wrong", "test_columns:SEVEN", "zoo_bench.columns"),
-    ]
-    monkeypatch.setattr(COLUMNS, "_scanned", False)
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
-    answer = cli("leaderboard", "--results", results)
-    assert answer.code == 0
-    assert "Letters" in answer.out
-    assert "the column wrong is left out: TypeError: test_columns:SEVEN (package ?) is not a" in answer.err
-
-
-LETTERS = Column("letters", lambda row: len(row.name), "Letters", "number", ("terminal",))
 
 
 def test_every_condition_and_cost_has_a_column() -> None:
     """Those of `About` are all in JSON, and all but the lines of environments in CSV."""
-    columns = {column.name: column for column in COLUMNS.in_order()}
+    columns = {column.name: column for column in COLUMNS}
     assert set(About.__annotations__) <= set(columns)
     assert {name for name in About.__annotations__ if "csv" not in columns[name].outputs} == {"environments"}
     assert {one.name for one in fields(Column)} >= {"name", "value", "title", "format", "outputs"}
@@ -180,7 +106,7 @@ def test_no_cost_and_no_record_of_it_differ() -> None:
     """–: nothing was trained; n/a: the time is not known."""
     (table,) = build_tables([make_record("m", task) for task in SEVEN], [suite("sts")])
     (row,) = table.rows
-    texts = {column.name: column.text(row) for column in COLUMNS.in_order()}
+    texts = {column.name: column.text(row) for column in COLUMNS}
     assert (texts["train_seconds"], texts["adapt_seconds"], texts["lowest"]) == ("–", "–", "")
     row.about["corpus"] = "wiki"
-    assert next(column for column in COLUMNS.in_order() if column.name == "train_seconds").text(row) == "n/a"
+    assert next(column for column in COLUMNS if column.name == "train_seconds").text(row) == "n/a"

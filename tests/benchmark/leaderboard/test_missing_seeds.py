@@ -15,7 +15,7 @@ from benchmark.leaderboard.page import page
 from benchmark.leaderboard.rows import Table
 from benchmark.leaderboard.table import build_tables
 from benchmark.leaderboard.terminal import print_table
-from benchmark.leaderboard.write import _csv, markdown
+from benchmark.leaderboard.write import csv, markdown
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import Suite
 
@@ -46,7 +46,7 @@ def test_missing_seeds_are_said_and_the_row_has_no_mark(tmp_path: Path, capsys: 
         "Seeds are missing, so there is no mark (run the same command again): lacking (2 of 3 seeds)." in table.legend
     )
     print_table(table)
-    outputs = (markdown(table), latex(table), _csv(table), page([table]), capsys.readouterr().out)
+    outputs = (markdown(table), latex(table), csv(table), page([table]), capsys.readouterr().out)
     for text in outputs:
         assert "2 of 3 seeds" in " ".join(text.split())
     predicted = GOLD + np.random.default_rng([1, len("lacking")]).normal(size=len(GOLD))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from page_chromium import Browser
@@ -116,3 +117,17 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
         out.click()
     assert "nothing" in points(browser)
     assert browser.problems() == []
+
+
+def test_rows_of_one_architecture_are_joined_by_no_line(browser: Browser, tmp_path: Path) -> None:
+    """Their measured speeds differ by noise: the best of them alone stands for the architecture."""
+    records: list[Any] = []
+    for name, level, speed in (("good", 0.6, 1000.0), ("bad", 0.4, 1040.0), ("worse", 0.3, 1090.0)):
+        records += method_records(name, level)
+        for record in records[-7:]:
+            record["encoding"] = {"texts_per_second": speed}
+            record["facts"] = {"dimensions": 8, "parameters": 1000}
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    assert len(points(browser)) == 3
+    assert "L" not in browser.one(".front").get_attribute("d")
