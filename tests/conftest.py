@@ -40,6 +40,7 @@ def _own_cache(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's cache and data settings out of the tests."""
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(session_cache))
     monkeypatch.delenv("ZOO_BENCH_DATA", raising=False)
+    monkeypatch.delenv("COLUMNS", raising=False)  # a library sets it, and a pipe would then be a terminal
     monkeypatch.setenv("ZOO_BENCH_EMBEDDING_CACHE", "0")  # tests of it turn it on; elsewhere every text is encoded
 
 

@@ -23,7 +23,7 @@ from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
 from zoo.engine.pooling import masked_mean
-from zoo.errors import ContractError, UsageError, said
+from zoo.errors import ContractError, UsageError, ZooError, said
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
@@ -54,7 +54,15 @@ class ObjectEncoder(Encoder[ObjectRecipe]):
         super().__init__(ObjectRecipe(kind=kind), runtime)
         self.function, self.name, self.size = function, name, parameters
         self.texts, self.seconds = 0, 0.0
-        self.dim = int(self.encode(["a", "b"]).shape[1])
+        try:
+            self.dim = int(self.encode(["a", "b"]).shape[1])
+        except ZooError:
+            raise
+        except Exception as error:  # of the caller's function
+            raise ContractError(
+                f"{name}: two texts gave {said(error)}; give a function that takes a list of texts and returns an array"
+                " (n, dim)."
+            ) from error
         self.texts, self.seconds = 0, 0.0
 
     def encode(self, texts: Sequence[str]) -> Vectors:

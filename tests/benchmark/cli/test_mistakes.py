@@ -173,7 +173,7 @@ MISTAKES = [
     ("analyze anisotropi", 2, "Did you mean 'anisotropy'?"),
     ("analyze worst --methods good --results kept --tasks nowhere --no-plots", 2, "`zoo-bench tasks` lists them all"),
     ("analyze bias --matrix both --no-plots", 2, "'input', 'output'"),
-    ("pretrain zoo-mini", 2, "either --out FOLDER, or --score CHECKPOINT"),
+    ("pretrain zoo-mini", 2, "'--out'"),
     ("pretrain zoo-mni --out out", 2, "zoo-mini"),
     ("pretrain tiny --out a-file --text a-file", 1, "Choose another folder"),
     ("pretrain zoo-mini:stepz=3 --out out", 2, "Did you mean 'steps'"),
