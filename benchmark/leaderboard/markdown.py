@@ -7,13 +7,14 @@ from collections.abc import Iterable
 
 from zoo.progress import without_orders
 
-_TAG = re.compile(r"`[^`]*`|<(?! )")  # no tag begins with a blank, and none is inside a code span
+# Code spans, where no sign has a meaning; tags (none begins with a blank), pictures, links with a scheme but the web's.
+_MARKS = re.compile(r"`[^`]*`|<(?! )|!\[|\]\((?=\s*(?!https?://)[^)]*[:&])")
 
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line, without terminal control codes; what looks like a tag of HTML is shown as it is."""
+    """Return a text on one line, without terminal control codes; a tag, a picture or a script's link is shown as text."""
     line = without_orders(" ".join(text.splitlines()))
-    return _TAG.sub(lambda found: "\\<" if found[0] == "<" else found[0], line)
+    return _MARKS.sub(lambda found: found[0] if found[0][0] == "`" else f"{found[0][:-1]}\\{found[0][-1]}", line)
 
 
 def markdown_row(cells: Iterable[str]) -> str:

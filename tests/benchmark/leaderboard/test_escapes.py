@@ -21,6 +21,8 @@ EVIL = "a|<b>\x1b[2J \x9b31m \u202eevil"
     [
         ("<class 'int'>\nnext", "\\<class 'int'> next"),
         ("p < 0.05", "p < 0.05"),
+        ("![i](http://x)", "!\\[i](http://x)"),
+        ("[a](javascript:b) [c](https://d)", "[a]\\(javascript:b) [c](https://d)"),
         ("`<X> means [MASK]` <b>", "`<X> means [MASK]` \\<b>"),
     ],
 )
