@@ -12,7 +12,7 @@ _MARKS = re.compile(r"`[^`]*`|<(?! )|!\[|\]\((?=\s*(?!https?://)[^)]*[:&])")
 
 
 def markdown_text(text: str) -> str:
-    """Return a text on one line, without terminal control codes; a tag, a picture or a script's link is shown as text."""
+    """Return a text on one line, without terminal control codes; tags, pictures and other links are shown as text."""
     line = without_orders(" ".join(text.splitlines()))
     return _MARKS.sub(lambda found: found[0] if found[0][0] == "`" else f"{found[0][:-1]}\\{found[0][-1]}", line)
 
