@@ -25,7 +25,8 @@ def heavy_modules_after(code: str) -> str:
     [
         "import zoo, zoo.encoder, zoo.registry, zoo.recipe, zoo.errors, zoo.files, zoo.progress, zoo.hardware",
         "from zoo.registry import METHODS; assert 'simcse' in METHODS.names(); METHODS.origin('ptbert')",
-        "from zoo.recipe import all_recipes, parse_methods; assert parse_methods('static-*', all_recipes())",
+        "from zoo.recipe import all_recipes as every; from zoo.selection import parse_methods\n"
+        "assert parse_methods('static-*', every())",
     ],
     ids=["import", "listing methods", "choosing recipes"],
 )
