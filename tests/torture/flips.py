@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import random
 import shutil
@@ -171,12 +170,10 @@ def _pack(folder: Path, out: Path, model: Path) -> Kind:
 
     place = _copy(out / "records", folder / "flip-pack" / "records").parent
     pack(place)
-    return _kept(
-        place, "packed records and pair scores", most=math.inf
-    )  # a damaged sum of pairs.parquet leaves out all
+    return _kept(place, "packed records and pair scores")
 
 
-def _kept(place: Path, name: str, most: float = 2) -> Kind:
+def _kept(place: Path, name: str) -> Kind:
     def read() -> Any:
         from benchmark.records.folder import Records
 
@@ -197,7 +194,8 @@ def _kept(place: Path, name: str, most: float = 2) -> Kind:
         kept = all(not differs(wanted["records"][key], record) for key, record in found["records"].items())
         same = all(not differs(wanted["pairs"][key], pair) for key, pair in found["pairs"].items())
         lost = len(wanted["records"]) + len(wanted["pairs"]) - len(found["records"]) - len(found["pairs"])
-        return bool(kept and same and found["named"] >= 1 and lost <= most)
+        # A damaged record takes its pair scores along; a damaged sum leaves out all pair scores, each named.
+        return bool(kept and same and found["named"] >= 1 and lost <= max(2, found["named"]))
 
     return Kind(name, place, list(folder_contents(place)), read, left_out)
 
