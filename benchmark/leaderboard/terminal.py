@@ -103,7 +103,8 @@ def _lines(columns: Sequence[Column], rows: Sequence[Row], plus_minus: str, name
         if names is None:
             return printed
         if column.name == "method" and len(printed) > names:
-            return f"{printed[: names * 2 // 3]}…{printed[-(names - 1 - names * 2 // 3) :]}"
+            dots = "…" if plus_minus == "±" else "."  # of one letter, so that columns stay straight
+            return f"{printed[: names * 2 // 3]}{dots}{printed[-(names - 1 - names * 2 // 3) :]}"
         if isinstance(value, Value) and (value.mean is None or column.name != "average" or names < _NAMES):
             return "n/a" if value.mean is None else score_text(value.mean)
         return printed

@@ -69,7 +69,7 @@ def test_an_ascii_stream_gets_ascii() -> None:
         bar.update(1, "×2")
     stream.flush()
     text = raw.getvalue().decode("ascii")
-    assert text.splitlines()[0] == "rho 75.4 +- 0.9 -> best . ! ?? ?"
+    assert text.splitlines()[0] == "rho 75.4 +- 0.9 -> best ... ! ?? ?"
     assert text.splitlines()[1].startswith("na?ve: 1/2") and text.endswith("x2\n")
 
 
