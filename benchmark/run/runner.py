@@ -6,7 +6,7 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -46,10 +46,6 @@ class Outcome:
         """Add the cells of a further run."""
         for one in fields(self):
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
-
-    def as_values(self) -> dict[str, object]:
-        """Return everything as plain values, which `Outcome(**values)` reads again."""
-        return {**asdict(self), "set_aside": [(str(path), reason) for path, reason in self.set_aside]}
 
     def notices(self) -> list[str]:
         """Return sentences on what another version or commit made than the one that runs."""

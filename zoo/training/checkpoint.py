@@ -74,18 +74,6 @@ def save_checkpoint(
     write_tensors(path, tensors, metadata)
 
 
-def checkpoint_facts(path: Path) -> dict[str, Any]:
-    """Return the facts of a checkpoint without reading its tensors; raises CorruptError when it is damaged."""
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            facts: dict[str, object] = json.loads((file.metadata() or {})["facts"])
-            return facts
-    except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise CorruptError(f"{path} is not a whole checkpoint ({error}). Delete it to train from the start.") from error
-
-
 def _refuse_value(value: object) -> NoReturn:
     # LambdaLR's state has None for functions; any other value that JSON cannot represent is an error.
     raise TypeError(f"cannot store {type(value).__name__} in a checkpoint")

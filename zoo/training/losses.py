@@ -1,14 +1,9 @@
-"""Losses: InfoNCE and NT-Xent, in float32 also under autocast, and cross-entropy over a vocabulary."""
+"""Losses: InfoNCE, NT-Xent and CoSENT's ranking, in float32 also under autocast."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 import torch.nn.functional as F
-
-if TYPE_CHECKING:
-    from zoo.engine.autograd import Saved
 
 
 def info_nce(
@@ -51,53 +46,3 @@ def ranking_loss(similarities: torch.Tensor, grades: torch.Tensor, temperature: 
     wrong = (similarities.unsqueeze(1) - similarities.unsqueeze(0)) / temperature
     chosen = wrong[grades.unsqueeze(1) < grades.unsqueeze(0)]
     return torch.cat([chosen.new_zeros(1), chosen]).logsumexp(0)
-
-
-class _LinearCrossEntropy(torch.autograd.Function):
-    # Needs one tensor of vocabulary width, in the precision of the products, and turns it into the gradient in place.
-    # F.cross_entropy needs four, two of them float32, and on a CPU spends more time on memory than on the products.
-    @staticmethod
-    def forward(
-        ctx: Saved, states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
-    ) -> torch.Tensor:
-        device = states.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
-        with torch.autocast(device, enabled=False):
-            counted = truth != -100
-            share = counted / counted.sum().clamp(min=1)
-            target = truth.clamp(min=0).unsqueeze(1)
-            x, w = states.to(dtype), weight.to(dtype)
-            logits = torch.addmm(bias.to(dtype), x, w.T)
-            probabilities = logits.softmax(-1)
-            top, at = logits.max(-1, keepdim=True)  # log-sum-exp = largest logit - log of its probability
-            losses = top.float() - probabilities.gather(1, at).float().log() - logits.gather(1, target).float()
-            probabilities.scatter_add_(1, target, torch.full_like(top, -1))
-            probabilities *= share.to(dtype).unsqueeze(1)
-        ctx.save_for_backward(probabilities, x, w)
-        ctx.dtypes = states.dtype, weight.dtype, bias.dtype
-        return losses.squeeze(1) @ share
-
-    @staticmethod
-    def backward(ctx: Saved, *grads: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        error, x, w = ctx.saved_tensors
-        of_states, of_weight, of_bias = ctx.dtypes
-        (scale,) = grads
-        with torch.autocast(x.device.type, enabled=False):
-            return (
-                (error @ w).to(of_states) * scale,
-                (error.T @ x).to(of_weight) * scale,
-                (error.new_ones(1, len(error)) @ error).squeeze(0).to(of_bias) * scale,  # .sum(0) is ten times slower
-                None,
-            )
-
-
-def linear_cross_entropy(
-    states: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, truth: torch.Tensor
-) -> torch.Tensor:
-    """Mean cross-entropy of softmax(states @ weight.T + bias) against `truth`; rows with -100 are ignored.
-
-    states (n, dim), weight (vocabulary, dim), bias (vocabulary,), truth (n,) -> scalar; 0 if all are ignored. Equals
-    F.cross_entropy(F.linear(...)) up to rounding, but has no second derivative.
-    """
-    loss: torch.Tensor = _LinearCrossEntropy.apply(states, weight, bias, truth)  # type: ignore[no-untyped-call]
-    return loss
