@@ -21,8 +21,7 @@ REASONS = {
     "a part of a method that is measured": "rankcse-listnet simcse-dcl simcse-off-dropout simcse-sif",
     "its table is measured with other positives": "static-contrastive-crops static-contrastive-halves",
     "its package's vectors are compared with it": "model2vec",
-    "hours of a shared core in float32; of the last, one seed of three": """infersent-glove promptbert-sup-transfer
-        sbert-whitening-h0""",
+    "hours of a core": "infersent-glove",
 }
 
 
