@@ -95,7 +95,11 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
         return {name: tensor.tolist() for name, tensor in read_tensors(out / "model" / "model.safetensors")[0].items()}
 
     def tables(out: Path) -> Any:
-        return {path.name: path.read_text(encoding="utf-8") for path in sorted(out.glob("*.*")) if path.is_file()}
+        from zoo.files import TEMPORARY_NAME
+
+        # What a killed write had begun stays, hidden, under a name that nothing reads.
+        written = (path for path in sorted(out.glob("*.*")) if not TEMPORARY_NAME.fullmatch(path.name))
+        return {path.name: path.read_text(encoding="utf-8") for path in written if path.is_file()}
 
     return {
         "run": Work(lambda out: command(*training_run(model, out), checkpoint_steps=1), results_of),

@@ -20,14 +20,6 @@ from zoo.pretraining.starts import StartRecipe, ppmi_vectors, sinusoids
 from zoo.pretraining.texts import PlainTexts, packed_rows, split_rows
 
 
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory):
-    """Rows that the tests of this file share."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOO_BENCH_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
-
-
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A few steps of each architecture."""
