@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from benchmark.analysis.compared import Compared, compare_rows
 from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
-from benchmark.leaderboard.files import Leaderboard, tables_of, write_leaderboard
-from benchmark.leaderboard.rows import Table
-from benchmark.leaderboard.show import frame_of, html_of
-from benchmark.leaderboard.terminal import brief_of, text_of
 from benchmark.records.folder import Records
 from benchmark.records.query import label
 from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
+from benchmark.report.files import Leaderboard, tables_of, write_leaderboard
+from benchmark.report.rows import Table
+from benchmark.report.show import frame_of, html_of
+from benchmark.report.terminal import brief_of, text_of
 from benchmark.run.executors import carry_out
 from benchmark.run.job import Job
 from benchmark.run.options import OPTIONS, RESULTS, RunOptions

@@ -22,7 +22,7 @@ from zoo import __version__
 from zoo.encoder import Encoder, Traits
 from zoo.files import sha256_json
 from zoo.identity import commit, method_identity
-from zoo.recipe import added_at_default, portable_recipe
+from zoo.recipes import added_at_default, portable_recipe
 
 PROTOCOL_VERSION = 1  # increased whenever the same vectors on the same data would score differently
 

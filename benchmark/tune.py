@@ -25,7 +25,7 @@ from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import Interrupted, MissingError, TrainingError, UsageError, ZooError, did_you_mean
 from zoo.files import sha256_json, slug, write_text
 from zoo.progress import Progress
-from zoo.recipe import OVERRIDE, Tuned, all_recipes, tuned_recipes
+from zoo.recipes import OVERRIDE, Tuned, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
 from zoo.yaml_files import parse_yaml
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from benchmark.run.plan import EncoderPlan
     from benchmark.tasks.loaded import LoadedTask
-    from zoo.recipe import RecipeSpec
+    from zoo.recipes import RecipeSpec
 
 SEED = 1000  # of every trial: trials of one study differ by their settings alone
 PARTS = 4  # evaluations of a trial's training; after each it may be pruned

@@ -25,7 +25,7 @@ def on_files(files: Any, config: Any) -> None:
     """Add a page for each method that has none: a title, and what the page of every method ends with."""
     from mkdocs.structure.files import File
 
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
 
     for page in _pages():
         if files.get_file_from_path(path := f"methods/{page}.md") is None:
@@ -65,7 +65,7 @@ def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> str:
 def _pages() -> dict[str, list[str]]:
     """Return the pages of the built-in methods, each with its methods, in the order of the families."""
     from zoo.card import FAMILIES
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
 
     builtin = [name for name in METHODS.names() if METHODS.is_builtin(name)]
     pages: dict[str, list[str]] = {}
@@ -78,8 +78,8 @@ def _of_cards(methods: list[str]) -> str:
     """Return the end of a page: the cards of its methods, their recipes and settings, and the papers to cite."""
     from zoo.explain import notes
     from zoo.papers import papers_of
-    from zoo.recipe import all_recipes
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
+    from zoo.recipes import all_recipes
 
     recipes = all_recipes()
     parts = ["## Recipes"]
@@ -103,7 +103,7 @@ def _of_cards(methods: list[str]) -> str:
 
 def _differences(paper: str, code: str) -> str:
     """Return a table of the settings in which the recipes of a paper and of its code differ; "" without any."""
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     (_, stated), (_, released) = (all_recipes()[name].resolve() for name in (paper, code))
     if type(stated) is not type(released):
@@ -116,7 +116,7 @@ def _differences(paper: str, code: str) -> str:
 def _settings(name: str) -> str:
     """Return a table of a recipe's settings: what it resolves to, and where that is stated."""
     from zoo.explain import reasons
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     spec = all_recipes()[name]
     _, recipe = spec.resolve()

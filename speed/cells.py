@@ -34,7 +34,7 @@ PLUGIN = """
 import zlib
 import numpy as np
 from zoo.methods.randomvectors import RandomVectors
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 @register_method("tiny")
 class Tiny(RandomVectors):

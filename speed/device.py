@@ -60,7 +60,7 @@ def made(method: str, backbone: str, device: str, precision: str, *, tiny: bool,
     import dataclasses
 
     from zoo.encoder import Runtime
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     cls, recipe = all_recipes()[method].resolve()
     wanted = {"backbone": backbone, "batch_size": batch, "epochs": 1, "eval_every": 10**9} | (

@@ -33,7 +33,7 @@ from speed.table import conditions, write_csv
 from zoo.encoder import Runtime, Vectors
 from zoo.engine.named import DEFAULT_BACKBONE
 from zoo.engine.tokens import MEMORY
-from zoo.hardware import choose_device, choose_precision
+from zoo.machine import choose_device, choose_precision
 
 PRECISIONS = ("fp32", "bf16")
 

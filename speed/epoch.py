@@ -29,8 +29,8 @@ from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
-from zoo.hardware import choose_device, choose_precision
-from zoo.recipe import RecipeSpec, all_recipes
+from zoo.machine import choose_device, choose_precision
+from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
 EPOCH = 1_000_000

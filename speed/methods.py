@@ -20,7 +20,7 @@ from benchmark.data.readers.pairs import iterate_text
 from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 METHODS = (

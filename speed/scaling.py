@@ -20,14 +20,14 @@ import click
 from benchmark.data.readers.pairs import iterate_text
 from speed.script import run
 from speed.table import conditions, write_csv
-from zoo.hardware import choose_device, choose_precision
+from zoo.machine import choose_device, choose_precision
 
 
 def measure(text: Path, method: str, size: int, device: str, precision: str) -> dict[str, Any]:
     """Measure the encoding of the first `size` distinct lines in this process."""
     from zoo.encoder import Runtime
-    from zoo.hardware import peak_memory_mb
-    from zoo.recipe import all_recipes
+    from zoo.machine import peak_memory_mb
+    from zoo.recipes import all_recipes
     from zoo.selection import parse_methods
 
     cls, recipe = parse_methods(method, all_recipes())[0].resolve({})

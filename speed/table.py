@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.files import write_text
-from zoo.hardware import cpu_name
+from zoo.machine import cpu_name
 
 
 def conditions(device: str, *packages: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from speed.script import run
 from speed.table import conditions, write_csv
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.named import DEFAULT_BACKBONE
-from zoo.hardware import choose_device, choose_precision
+from zoo.machine import choose_device, choose_precision
 
 
 def ours(backbone: str, sentences: list[str], batch: int, length: int, device: str, precision: str) -> float:

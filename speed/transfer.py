@@ -34,8 +34,8 @@ from benchmark.tasks import TASKS
 from speed.script import run
 from zoo.encoder import Runtime
 from zoo.files import write_json
-from zoo.hardware import choose_device, environment, peak_memory_mb
-from zoo.recipe import all_recipes
+from zoo.machine import choose_device, environment, peak_memory_mb
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 _SEVEN = "MRPC,TREC,CR,SST2,MPQA,MR,SUBJ"

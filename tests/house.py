@@ -121,14 +121,14 @@ def walk() -> dict[str, int]:
         raise SystemExit(done.stderr)
     places = [tuple(line[1:].split("\t")) for line in done.stdout.splitlines() if line.startswith("@")]
     files = [file for file, _ in places]
-    tables = [file for file in files if file.startswith("benchmark/leaderboard/")]
+    tables = [file for file in files if file.startswith("benchmark/report/")]
     first = files.index(tables[0]) if tables else len(files)
     return {
         "files that a run enters": len(set(files)),
         "functions that it enters": len(places),
         "files before its tables": len(set(files[:first])),
         "functions before its tables": first,
-        "functions of benchmark/leaderboard": len(tables),
+        "functions of benchmark/report": len(tables),
     }
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-_LEADERBOARD = "tests/benchmark/leaderboard/test_leaderboard.py"
+_LEADERBOARD = "tests/benchmark/report/test_leaderboard.py"
 
 
 @dataclass(frozen=True)
@@ -33,73 +33,73 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
-        "leaderboard/stats.py",
+        "report/stats.py",
         "for r in row[task]], axis=0) for row in rows",
         "for r in row[task][:1]], axis=0) for row in rows",
-        "tests/benchmark/leaderboard/test_best.py -k all_seeds",
+        "tests/benchmark/report/test_best.py -k all_seeds",
         "a row has the pair noise of its first seed alone",
     ),
     Mutation(
-        "leaderboard/stats.py",
+        "report/stats.py",
         'pairs_of(r)["gold_sha256"], r["protocol"]',
         'pairs_of(r)["gold_sha256"], 0',
-        "tests/benchmark/leaderboard/test_protocols.py",
+        "tests/benchmark/report/test_protocols.py",
         "rows of another protocol are compared with the best",
     ),
     Mutation(
-        "leaderboard/table.py",
+        "report/table.py",
         "if done < len(tasks):",
         "if done < 1:",
         f"{_LEADERBOARD} -k incomplete",
         "a row with a missing task has an average",
     ),
     Mutation(
-        "leaderboard/table.py",
+        "report/table.py",
         'if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:',
         "if False:",
         f"{_LEADERBOARD} -k conflict",
         "scores on different data are averaged",
     ),
     Mutation(
-        "leaderboard/table.py",
+        "report/table.py",
         'by_task[record["task"]["name"], record["limit"] is not None].append',
         'by_task[record["task"]["name"], False].append',
         f"{_LEADERBOARD} -k trial",
         "trials stand among full rows",
     ),
     Mutation(
-        "leaderboard/values.py",
+        "report/values.py",
         "statistics.stdev(values)",
         "statistics.pstdev(values)",
         f"{_LEADERBOARD} -k sample_deviation",
         "the spread over seeds is that of a population",
     ),
     Mutation(
-        "leaderboard/about.py",
+        "report/about.py",
         "len(frozenset[str]().union(*known.values()))",
         "sum(map(len, known.values()))",
         f"{_LEADERBOARD} -k union",
         "a test text of two tasks counts twice",
     ),
     Mutation(
-        "leaderboard/about.py",
+        "report/about.py",
         "any(start is None for _, start in peaks)",
         "False",
         f"{_LEADERBOARD} -k whole_process",
         "the memory of the whole process is shown as a row's",
     ),
     Mutation(
-        "leaderboard/conditions.py",
+        "report/conditions.py",
         'if traits["transductive"]:',
         "if False:",
         f"{_LEADERBOARD} -k supervised_and_transductive",
         "a method fitted on the test texts passes for unsupervised",
     ),
     Mutation(
-        "leaderboard/published.py",
+        "report/published.py",
         "if aggregated and theirs != ours",
         "if False",
-        "tests/benchmark/leaderboard/test_published.py -k wmean",
+        "tests/benchmark/report/test_published.py -k wmean",
         "published values of another aggregation are compared",
     ),
     Mutation(

@@ -47,9 +47,9 @@ def encoders(device: str, folder: Path, precision: str = "fp32") -> dict[str, An
 
 
 def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]:
-    from zoo.conformance import check
+    from zoo.check import check
     from zoo.encoder import Runtime
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     cls, recipe = all_recipes()[name].resolve()
     fields = {**SMALL, "backbone": model, "model": model}
@@ -61,7 +61,7 @@ def _wrong(name: str, model: str, device: str, precision: str) -> dict[str, str]
 
 def every(device: str, folder: Path, share: str, precision: str) -> dict[str, Any]:
     """The check of each N-th recipe from the I-th on; an error (a missing lexicon, say) is a finding too."""
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     model, found = str(backbone(folder / "bert", 0.1)), {}
     first, step = map(int, share.split("/"))
@@ -81,11 +81,11 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
 
 def moves(device: str, folder: Path) -> dict[str, Any]:
     """How far vectors are from those on the CPU, for encoders that were made there and moved."""
-    import zoo.hardware
+    import zoo.machine
     from zoo.encoder import Run
     from zoo.saved import create
 
-    zoo.hardware.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
+    zoo.machine.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
     model, found = backbone(folder / "bert", 0.1), {}
     for name in ("avg-last", "static-avg", "whitening", "flow", "promptbert", "isbert", "pretrained"):
         key = "pooling=mean:model" if name == "pretrained" else "backbone"
@@ -126,10 +126,10 @@ def probes(device: str, folder: Path) -> dict[str, Any]:
 def training(device: str, folder: Path) -> dict[str, Any]:
     """Dev scores inside, a stop and its resumption; fine-tuning."""
     from benchmark.metrics.finetuning import fine_tuned_accuracy, fine_tuned_by_score
-    from zoo.conformance import _toy_corpus
+    from zoo.check import _toy_corpus
     from zoo.encoder import Run, Runtime
     from zoo.errors import Interrupted
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     runtime = Runtime(device=device)
     cls, recipe = all_recipes()["moco-reorder"].resolve()  # its views differ by their words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).resolve().parent.parent
 REASONS = {

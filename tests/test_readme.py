@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from benchmark.leaderboard.files import leaderboard_files
-from benchmark.leaderboard.ledger import markdown
-from benchmark.leaderboard.rows import Table
-from benchmark.leaderboard.table import read_completed
-from benchmark.leaderboard.verdicts import verdicts
+from benchmark.report.files import leaderboard_files
+from benchmark.report.ledger import markdown
+from benchmark.report.rows import Table
+from benchmark.report.table import read_completed
+from benchmark.report.verdicts import verdicts
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = sorted(path.parent for path in ROOT.glob("leaderboards/*/records.parquet"))
@@ -142,8 +142,8 @@ def shipped(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     sys.path.insert(0, str(Path(__file__).parent / "benchmark"))
     from fakes import make_record
 
-    from benchmark.leaderboard.files import write_leaderboard
     from benchmark.records.folder import Records
+    from benchmark.report.files import write_leaderboard
     from benchmark.tasks.suites import suite
 
     for name, level in (("first", 0.5), ("second", 0.4)):

@@ -30,7 +30,7 @@ FLOORS = {
         ["benchmark.api"],
         ["benchmark.choosing"],
         ["benchmark.template_search", "benchmark.analysis", "benchmark.interop", "benchmark.pretraining"],
-        ["benchmark.leaderboard"],
+        ["benchmark.report"],
         ["benchmark.run"],
         ["benchmark.records"],
         ["benchmark.identity"],

@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits
-    from zoo.registry import register_method
+    from zoo.plugins import register_method
     from zoo.saved import create, encode, fit, load, save
 
 _LAZY = {
@@ -28,7 +28,7 @@ _LAZY = {
     "encode": "zoo.saved",
     "fit": "zoo.saved",
     "load": "zoo.saved",
-    "register_method": "zoo.registry",
+    "register_method": "zoo.plugins",
     "save": "zoo.saved",
 }
 

@@ -189,7 +189,7 @@ class Encoder(ABC, Generic[RecipeT]):
         """Move the weights to a device, such as "cuda:1", and return the encoder; raises UsageError without it."""
         for part in parts_of(self):
             if part.runtime.device != device:
-                from zoo.hardware import choose_device
+                from zoo.machine import choose_device
 
                 part.runtime = replace(part.runtime, device=choose_device(device))
                 for name, value in vars(part).items():

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from zoo.recipe import RecipeSpec
+from zoo.recipes import RecipeSpec
 
 _FIELD = re.compile(r"^    (\w+)\s*:")
 _TO_LINTERS = re.compile(r"#\s*(noqa|type: ignore)[^#]*")
@@ -77,6 +77,6 @@ def _file(child: Path, name: str) -> Path:
     beside = child.with_name(f"{name}.yaml")
     if beside.is_file() and beside != child:
         return beside
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     return Path(all_recipes()[name].origin) if name in all_recipes() else beside

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zoo.files import sha256_file
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from zoo.card import Paper
-from zoo.recipe import RecipeSpec
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec
 
 
 def papers_of(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> list[Paper]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.files import hashes_of, read_mapping, sha256_file, well_formed, write_json
 from zoo.paths import is_file
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:

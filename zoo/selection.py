@@ -12,8 +12,8 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from zoo.errors import UsageError, did_you_mean
 from zoo.model_names import model_folder, model_named
-from zoo.recipe import OVERRIDE, RecipeSpec, read_recipe
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import OVERRIDE, RecipeSpec, read_recipe
 from zoo.yaml_files import one_line, parse_yaml
 
 _OVERRIDE = re.compile(r":(?=[A-Za-z_]\w*=)")

@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from benchmark.analysis.worst import differing_pairs
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.comparison import (
+from benchmark.metrics.significance import LEVEL, POWER
+from benchmark.records.folder import Records, read_records
+from benchmark.records.query import PairTexts, label, row_named, row_scores
+from benchmark.records.record import Record, plain
+from benchmark.report.comparison import (
     AVERAGE,
     Comparison,
     Line,
@@ -22,11 +26,7 @@ from benchmark.leaderboard.comparison import (
     suites_in_common,
     without_pairs,
 )
-from benchmark.leaderboard.conditions import tuned
-from benchmark.metrics.significance import LEVEL, POWER
-from benchmark.records.folder import Records, read_records
-from benchmark.records.query import PairTexts, label, row_named, row_scores
-from benchmark.records.record import Record, plain
+from benchmark.report.conditions import tuned
 from benchmark.tasks.suites import suites_named, tasks_named
 from zoo.errors import MissingError, ZooError
 from zoo.progress import fit_to, print_safe

@@ -14,7 +14,7 @@ from benchmark.records.record import Record
 from benchmark.records.remote import fetch_encoder
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
-from zoo.recipe import RecipeSpec, all_recipes
+from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
 

@@ -20,7 +20,7 @@ from zoo.engine.states import token_states
 from zoo.errors import UsageError
 from zoo.methods.ptbert import PTBert, PTBertBranch, PTBertObjective, PTBertRecipe
 from zoo.modules.pooler import Pooler
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.checkpoint import undisturbed
 

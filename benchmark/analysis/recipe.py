@@ -10,8 +10,8 @@ from zoo.encoder import AnyRecipe, Traits
 from zoo.errors import UsageError
 from zoo.explain import notes, reasons
 from zoo.papers import papers_of
-from zoo.recipe import RecipeSpec, choices
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec, choices
 
 
 def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, object]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.leaderboard.markdown import markdown_row
 from benchmark.records.record import plain
+from benchmark.report.markdown import markdown_row
 from zoo import __version__
 
 

@@ -19,8 +19,8 @@ from benchmark.records.record import Record, main_score, plain, scores_of
 from benchmark.run.plan import resolve_methods
 from zoo.encoder import Encoder
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
-from zoo.hardware import make_runtime
-from zoo.recipe import all_recipes, portable_recipe
+from zoo.machine import make_runtime
+from zoo.recipes import all_recipes, portable_recipe
 from zoo.saved import load
 from zoo.selection import parse_methods
 

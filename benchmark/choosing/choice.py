@@ -20,7 +20,7 @@ from benchmark.run.objects import listed, methods_of
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, UsageError, ZooError, said
 from zoo.files import atomic_path
-from zoo.hardware import make_runtime
+from zoo.machine import make_runtime
 from zoo.progress import Progress
 from zoo.saved import load
 

@@ -73,7 +73,7 @@ def _start(options: dict[str, Any], plugins: tuple[Path, ...] = ()) -> Runtime:
     """Check the options before any work, and return the runtime."""
     from benchmark.analysis.write import check_plots
     from zoo.files import check_writable
-    from zoo.hardware import make_runtime
+    from zoo.machine import make_runtime
 
     if not options["no_plots"]:
         check_plots()
@@ -86,7 +86,7 @@ def _finish(analysis: Analysis, options: dict[str, Any], runtime: Runtime) -> No
     """Write the files and print the tables, with the command and environment that computed them."""
     from dataclasses import replace
 
-    from zoo.hardware import environment
+    from zoo.machine import environment
 
     conditions = {**analysis.conditions, "precision": runtime.precision, "environment": environment(runtime.device)}
     _write(replace(analysis, conditions=conditions), options["out"], no_plots=options["no_plots"])

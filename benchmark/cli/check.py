@@ -11,11 +11,11 @@ from benchmark.cli.options import data_option, load_plugins, plugin_option, say
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from benchmark.tasks.check import check_task
-from zoo.conformance import check, problem_of
+from zoo.check import check, problem_of
 from zoo.encoder import Runtime
-from zoo.hardware import make_runtime
-from zoo.recipe import RecipeSpec, all_recipes
-from zoo.registry import METHODS
+from zoo.machine import make_runtime
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
 

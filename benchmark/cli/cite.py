@@ -8,10 +8,10 @@ import click
 
 from benchmark.cli.complete import SUITES_LIST
 from benchmark.cli.options import Listed, results_only_option, say
-from benchmark.leaderboard.files import suites_of
-from benchmark.leaderboard.signature import citation
-from benchmark.leaderboard.table import build_tables, read_completed
 from benchmark.records.folder import Records
+from benchmark.report.files import suites_of
+from benchmark.report.signature import citation
+from benchmark.report.table import build_tables, read_completed
 from zoo.errors import MissingError
 
 

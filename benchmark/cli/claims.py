@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from benchmark.cli.options import json_option, print_rows, results_only_option, say, say_json
-from benchmark.leaderboard.claims import all_claims
-from benchmark.leaderboard.ledger import as_dict, changed, changes, counts, forest, markdown, of_claims
-from benchmark.leaderboard.table import read_completed
-from benchmark.leaderboard.verdicts import WORDS, verdicts
 from benchmark.records.folder import Records
+from benchmark.report.claims import all_claims
+from benchmark.report.ledger import as_dict, changed, changes, counts, forest, markdown, of_claims
+from benchmark.report.table import read_completed
+from benchmark.report.verdicts import WORDS, verdicts
 from zoo.errors import UsageError, did_you_mean
 from zoo.files import check_writable, write_json, write_text
 

@@ -10,15 +10,15 @@ from benchmark.run.options import RESULTS, RunOptions
 from zoo.paths import address_of
 
 if TYPE_CHECKING:
-    from benchmark.leaderboard.files import Leaderboard
+    from benchmark.report.files import Leaderboard
     from benchmark.run.prepare import Prepared
 
 
 def show_closing(options: RunOptions, prepared: Prepared, made: Leaderboard) -> None:
     """Print what each table of the run shows, and the command that shows the first difference task by task."""
-    from benchmark.leaderboard.learned import learned
-    from benchmark.leaderboard.table import read_completed
     from benchmark.records.folder import Records
+    from benchmark.report.learned import learned
+    from benchmark.report.table import read_completed
 
     store = Records(options.results)
     records = read_completed(store)

@@ -42,7 +42,7 @@ def suite_names() -> list[str]:
 
 def paper_items() -> list[str]:
     """Return the names of the papers' tables and figures that `reproduce` takes."""
-    from benchmark.leaderboard.papers import all_items
+    from benchmark.report.papers import all_items
 
     return list(all_items())
 

@@ -16,9 +16,9 @@ from zoo.engine.backbone import find_backbone
 from zoo.engine.named import BUNDLED
 from zoo.errors import ZooError
 from zoo.files import check_writable
-from zoo.hardware import choose_precision, cpu_bf16, environment
+from zoo.machine import choose_precision, cpu_bf16, environment
 from zoo.paths import cache_folder
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 Fact = tuple[str, str]
 """A line of the report: its subject and its text."""

@@ -20,8 +20,8 @@ from benchmark.cli.options import (
     say,
     say_json,
 )
-from benchmark.leaderboard.write import as_dict
 from benchmark.records.folder import Records
+from benchmark.report.write import as_dict
 from zoo.files import check_writable
 
 

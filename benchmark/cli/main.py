@@ -128,7 +128,7 @@ def meant(error: click.NoSuchOption) -> str:
         return f"No such option {error.option_name}; here it is {name}"
     if "--methods" not in options:
         return ""
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     if any(name in recipe.parameters for recipe in all_recipes().values()):
         return f"{error.option_name} is a setting of a method, and follows its name: --methods NAME:{name}=VALUE"

@@ -24,8 +24,8 @@ from benchmark.cli.options import (
 )
 from zoo.card import FAMILIES
 from zoo.errors import UsageError, did_you_mean
-from zoo.recipe import RecipeSpec, all_recipes
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 
 

@@ -14,7 +14,7 @@ from benchmark.cli.options import say
 from zoo.errors import UsageError
 from zoo.files import read_text, write_text
 from zoo.paths import resource_folder
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST = 40  # characters
@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--loss", is_flag=True, help="Instead: a loss over the vectors of a batch, trained as SimCSE is.")
 def method(name: str, loss: bool) -> None:
     """Write NAME.py, a method that learns from the training text, and its recipe; then print what to do with them."""
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
 
     written = _write("loss" if loss else "method", name, [*METHODS.names(), *all_recipes()])
     plugin, beside = f"--plugin {written[0]}", "simcse" if loss else "avg-last"

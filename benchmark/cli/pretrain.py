@@ -46,7 +46,7 @@ def command(**options: Unpack[_Options]) -> int:
     from benchmark.data.sources import DataSource
     from benchmark.pretraining.texts import clean_texts, find_texts, text_options
     from zoo.files import check_writable
-    from zoo.hardware import make_runtime
+    from zoo.machine import make_runtime
     from zoo.pretraining.pretrain import find_source, pretrain
     from zoo.pretraining.recipe import read_pretrain_recipe
 

@@ -24,9 +24,9 @@ from benchmark.cli.options import (
     say_json,
     train_pairs_option,
 )
-from benchmark.leaderboard.beside import columns_of, lines_of, markdown, printed_beside
-from benchmark.leaderboard.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
 from benchmark.records.remote import refuse_address
+from benchmark.report.beside import columns_of, lines_of, markdown, printed_beside
+from benchmark.report.papers import Item, PaperOptions, Step, all_items, arguments, item, steps_of
 from zoo.errors import UsageError
 from zoo.files import check_writable, write_text
 
@@ -115,7 +115,7 @@ def _show(found: Item, rows: list[Any], commands: list[str], path: Path | None) 
 
 def _score_released(found: Item, chosen: PaperOptions, folders: tuple[str, ...], dry_run: bool) -> int:
     """Score the released checkpoints of an item's rows, and print theirs, ours and the difference."""
-    from benchmark.leaderboard.released import beside_released, chosen_checkpoints, nowhere, runs
+    from benchmark.report.released import beside_released, chosen_checkpoints, nowhere, runs
 
     given = dict(text.partition("=")[::2] for text in folders)
     places, without = chosen_checkpoints(found, given)
@@ -172,7 +172,7 @@ def print_beside(found: Item, rows: list[Any]) -> None:
 
 def print_list(chosen: PaperOptions, name: str | None, as_json: bool = False) -> None:
     """Print the tables and figures whose names begin with `name`: what each is and what it lacks."""
-    from benchmark.leaderboard.needs import Survey
+    from benchmark.report.needs import Survey
 
     items = [one for key, one in all_items().items() if name is None or key.startswith(name)]
     if not items:

@@ -25,8 +25,8 @@ from zoo.errors import MissingError, UsageError
 from zoo.paths import address_of
 
 if TYPE_CHECKING:
-    from benchmark.leaderboard.files import Leaderboard
     from benchmark.records.folder import Records
+    from benchmark.report.files import Leaderboard
     from benchmark.run.prepare import Prepared
     from benchmark.run.runner import Outcome
 
@@ -111,7 +111,7 @@ def _options(ctx: click.Context, file: str | None, chosen: dict[str, Any]) -> tu
 
 
 def _as_values(options: RunOptions, outcome: Outcome, made: Leaderboard | None, code: int) -> dict[str, Any]:
-    from benchmark.leaderboard.write import as_dict
+    from benchmark.report.write import as_dict
 
     return {
         "results": address_of(options.results) or options.results,

@@ -9,14 +9,14 @@ from pathlib import Path
 import yaml
 
 from benchmark.data.catalog import catalog
-from benchmark.leaderboard.markdown import markdown_row, markdown_text
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, row_named
 from benchmark.records.record import Record, TrainingPart, main_score, scores_of
 from benchmark.records.remote import fetch_encoder
+from benchmark.report.markdown import markdown_row, markdown_text
 from zoo.errors import MissingError, UsageError, ZooError
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import split_overrides
 
 

@@ -18,7 +18,7 @@ from benchmark.tasks.mteb_model import TextModel
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 from zoo.saved import create, load
 
 

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.conformance import PROBES, TOLERANCE
+from zoo.check import PROBES, TOLERANCE
 from zoo.encoder import Encoder, Run
 from zoo.engine.batching import EncodingStats, encode_table
 from zoo.engine.tokens import TokenTable

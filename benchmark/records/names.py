@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from zoo.recipe import SOURCES
+from zoo.recipes import SOURCES
 from zoo.selection import parts_of
 
 _ELSEWHERE = re.compile(r"[/~]|\.{1,2}[\\/]|[A-Za-z]:[\\/]|\\\\")  # the beginning of a path that cannot be a hub id

@@ -51,7 +51,7 @@ class MethodTraits(TypedDict):
 
 
 class TunedPart(TypedDict):
-    """What `zoo.recipe.Tuned` says of the recipe's settings."""
+    """What `zoo.recipes.Tuned` says of the recipe's settings."""
 
     trials: int
     dev: str

@@ -10,7 +10,7 @@ from benchmark.run.plan import ResolvedMethod, resolve_methods
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Start
 from zoo.errors import UsageError
-from zoo.recipe import OVERRIDE, RecipeSpec
+from zoo.recipes import OVERRIDE, RecipeSpec
 from zoo.yaml_files import parse_yaml
 
 

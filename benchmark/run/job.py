@@ -15,8 +15,8 @@ from benchmark.run.prepare import Inputs, Prepared, prepare
 from benchmark.run.runner import Outcome, Remaining, Runner
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
+from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
-from zoo.registry import METHODS, load_plugin_file
 
 WAIT = 0.5  # seconds between two looks at signals, and for which a lock is waited for
 

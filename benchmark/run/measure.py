@@ -40,14 +40,14 @@ from benchmark.run.stop import Stop
 from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo import __version__
-from zoo.conformance import probe
+from zoo.check import probe
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.encoding import runtimes_changed
 from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
-from zoo.hardware import forget_peak_memory, peak_memory_mb, utc_now
 from zoo.identity import commit
-from zoo.recipe import portable_recipe
+from zoo.machine import forget_peak_memory, peak_memory_mb, utc_now
+from zoo.recipes import portable_recipe
 
 
 @dataclass(frozen=True)

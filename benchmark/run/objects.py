@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from benchmark.identity import vectors_digest
 from benchmark.run.plan import ResolvedMethod, resolve_methods, unstated
-from zoo.conformance import PROBES, TOLERANCE, deviation
+from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import encoder_of, positions_of
 from zoo.engine.batching import EncodingStats
@@ -27,7 +27,7 @@ from zoo.errors import ContractError, UsageError, ZooError, said
 from zoo.identity import method_identity
 from zoo.methods.base import count_parameters
 from zoo.methods.pretrained import Pretrained
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 from benchmark.identity import cell_key, encoder_key, ingredients, vectors_digest
 from benchmark.records.names import printed_names
 from benchmark.tasks.loaded import LoadedTask
-from zoo.conformance import SENTENCES, checked_start, checked_traits
+from zoo.check import SENTENCES, checked_start, checked_traits
 from zoo.encoder import Corpus, Encoder, Runtime, Start, Traits
 from zoo.errors import CorruptError, MissingError, ZooError, said
 from zoo.files import sha256_json
-from zoo.recipe import RecipeSpec, Tuned
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec, Tuned
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from zoo.encoder import Corpus, Runtime
 from zoo.engine.backbone import check_backbone
 from zoo.errors import MissingError, UsageError
 from zoo.files import check_writable
-from zoo.hardware import make_runtime
+from zoo.machine import make_runtime
 from zoo.progress import Progress
-from zoo.recipe import all_recipes, tuned_recipes
+from zoo.recipes import all_recipes, tuned_recipes
 from zoo.selection import parse_methods
 
 

@@ -12,7 +12,7 @@ from benchmark.records.remote import mirrored
 from benchmark.run.options import OPTIONS, NamedRunFile, check_values
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import is_address, is_file, resource_folder, user_path
-from zoo.recipe import all_recipes, build
+from zoo.recipes import all_recipes, build
 from zoo.selection import parts_of
 from zoo.yaml_files import read_yaml
 

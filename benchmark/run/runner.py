@@ -23,7 +23,7 @@ from benchmark.run.tracking import Trackers
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, ZooError, said
-from zoo.hardware import environment
+from zoo.machine import environment
 from zoo.progress import clock
 
 _NAMED = 5  # encoders that a notice names

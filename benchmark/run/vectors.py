@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchmark.records.record import plain
 from benchmark.run.cache import Entry
-from zoo.conformance import check_vectors
+from zoo.check import check_vectors
 from zoo.encoder import Encoder, Vectors
 from zoo.errors import ContractError, Interrupted
 

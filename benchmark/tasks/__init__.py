@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from benchmark.data.catalog import SETS, catalog
 from benchmark.tasks.base import Scores, Task, TaskData, TaskRow
 from zoo.errors import UsageError
-from zoo.recipe import build
-from zoo.registry import Registered, Registry
+from zoo.plugins import Registered, Registry
+from zoo.recipes import build
 
 C = TypeVar("C", bound=type[Task])
 

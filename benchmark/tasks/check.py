@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Task, TaskData
-from zoo.conformance import problem_of
+from zoo.check import problem_of
 from zoo.saved import create
 
 

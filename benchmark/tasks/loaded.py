@@ -10,7 +10,7 @@ from typing import TypedDict
 
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS, Task, TaskData
-from zoo.conformance import own_line
+from zoo.check import own_line
 from zoo.errors import CorruptError, MissingError, UsageError, said
 
 _SAMPLE = 64

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmark.tasks import MTEB, TASKS, TaskRow, plain_name
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder, user_path
-from zoo.recipe import build
+from zoo.recipes import build
 from zoo.selection import match_names, separated
 from zoo.yaml_files import read_yaml
 

@@ -16,7 +16,7 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
 from zoo.errors import CorruptError, MissingError, ZooError
 from zoo.files import read_signed, sha256_json, slug, write_signed
-from zoo.hardware import utc_now
+from zoo.machine import utc_now
 from zoo.methods.prompt import Prompt, PromptRecipe
 from zoo.progress import Bar, Progress
 

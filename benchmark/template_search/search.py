@@ -29,11 +29,11 @@ from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import MissingError, UsageError, ZooError
 from zoo.files import check_writable, read_signed, sha256_json, slug, well_formed, write_signed
-from zoo.hardware import environment, make_runtime
+from zoo.machine import environment, make_runtime
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
 from zoo.progress import clock, print_safe
-from zoo.recipe import build
+from zoo.recipes import build
 from zoo.yaml_files import read_yaml
 
 

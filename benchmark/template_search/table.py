@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmark.leaderboard.markdown import markdown_row
-from benchmark.leaderboard.write import csv_text
+from benchmark.report.markdown import markdown_row
+from benchmark.report.write import csv_text
 from benchmark.template_search.scores import HasSpearman, Result, spearman_of
 from zoo import __version__
 from zoo.files import write_json, write_text

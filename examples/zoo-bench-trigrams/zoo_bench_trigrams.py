@@ -22,7 +22,7 @@ from benchmark.tasks.base import PairsData, Task
 from zoo import Encoder, Runtime, Traits, register_method
 from zoo.encoder import Vectors
 from zoo.files import read_json, sha256_json, write_json
-from zoo.recipe import build
+from zoo.recipes import build
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from fakes import FAKES, FITTED, Answer, Cli
 def clean_registries() -> Iterator[None]:
     """Put the tables of methods and tasks back as they were."""
     from benchmark.tasks import TASKS
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
 
     every = (METHODS, TASKS)
     before = [(r, dict(r._entries), dict(r._broken)) for r in every if r.names()]
@@ -45,7 +45,7 @@ def cli(clean_registries: None, capsys: pytest.CaptureFixture[str], monkeypatch:
 @pytest.fixture
 def fakes(clean_registries: None) -> None:
     """Register the fake methods under their names."""
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
 
     FITTED.clear()
     for name, cls in FAKES.items():

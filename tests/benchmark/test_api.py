@@ -105,15 +105,6 @@ def test_the_leaderboard_is_what_the_command_writes(cli: Cli, tmp_path: Path) ->
     assert made.to_frame().index.tolist() == ["avg-last"] and "zoo-mini, fp32" in made._repr_html_()
 
 
-def test_the_function_and_the_package_of_one_name(tmp_path: Path) -> None:
-    """Whichever is imported first: `benchmark.leaderboard(...)` is called, and the package's modules are imported."""
-    call = "try: benchmark.leaderboard(sys.argv[1])\nexcept zoo.errors.MissingError as error: print(error)"
-    for first in ("", "import benchmark.leaderboard.rows", "from benchmark.leaderboard import write"):
-        code = f"import sys, zoo.errors\n{first}\nimport benchmark\n{call}\nimport benchmark.leaderboard.page as page"
-        answer = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-        assert (answer.returncode, "no scores in" in answer.stdout) == (0, True), answer.stderr
-
-
 def test_an_object_is_refused_where_processes_share_the_plan() -> None:
     with pytest.raises(UsageError, match="measured in this process"):
         benchmark.evaluate(lengths, workers=2, **WORDS)

@@ -13,7 +13,7 @@ from benchmark.tasks.base import PairsData
 from benchmark.tune import Budget, default_space, space_of, tune, typed_space
 from zoo.errors import TrainingError, UsageError
 from zoo.progress import Progress
-from zoo.recipe import all_recipes, tuned_recipes
+from zoo.recipes import all_recipes, tuned_recipes
 
 
 def recipe(name: str = "simcse") -> object:

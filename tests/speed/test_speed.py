@@ -17,7 +17,7 @@ from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 # Beside the packages, so that an installed project has it only where the tests stand in a clone.

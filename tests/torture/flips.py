@@ -396,12 +396,12 @@ def _bfloat16(folder: Path, out: Path, model: Path) -> Kind:
     place = folder / "flip-bf16"
 
     def read() -> Any:
-        from zoo import hardware
+        from zoo import machine
 
         os.environ["ZOO_BENCH_CACHE"] = str(place)
-        hardware.cpu_bf16.cache_clear()
-        hardware._PROBE = 'print(\'{"float32": 100.0, "bfloat16": 50.0}\')'
-        return hardware.cpu_bf16()
+        machine.cpu_bf16.cache_clear()
+        machine._PROBE = 'print(\'{"float32": 100.0, "bfloat16": 50.0}\')'
+        return machine.cpu_bf16()
 
     ended = forked(read, folder / "logs")
     assert ended.code == 0, ended.err

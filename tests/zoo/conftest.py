@@ -54,7 +54,7 @@ def word_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Word vectors in GloVe's form, 8 wide: the words of the conformance check's sentences, their marks apart."""
     import numpy as np
 
-    from zoo.conformance import PROBES, _toy_corpus
+    from zoo.check import PROBES, _toy_corpus
 
     text = " ".join([*PROBES, *_toy_corpus().sentences]).lower()
     words = sorted(set(text.replace(".", " . ").replace(",", " , ").replace("?", " ? ").split()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import all_recipes
 
 
 def one_recipe_a_method() -> dict[str, str]:

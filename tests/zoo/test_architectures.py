@@ -13,7 +13,7 @@ from architectures import ARCHITECTURES
 from one_recipe import has_backbone, one_recipe_a_method
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from zoo.conformance import PROBES, check
+from zoo.check import PROBES, check
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone, find_backbone, mlm_head
 from zoo.engine.dropout import set_dropout
@@ -26,7 +26,7 @@ from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
 from zoo.methods.static import Static
 from zoo.modules.templates import MlmTransform
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ REFUSALS = {
     "echo": ("a decoder-only backbone", {*ARCHITECTURES}),
     "tsdae": ("has no decoder", {"albert", "distilbert", "mpnet", "deberta-v2", "modernbert"}),
 }
-# BERT is the backbone of test_conformance.py; the others differ from one that is checked in little but their heads.
+# BERT is the backbone of test_check.py; the others differ from one that is checked in little but their heads.
 READ_THE_HEAD = ["cls", "static-head", "simcse-mlm", "prompt-top200", "promptbert-sup-repo", "optiprompt-repo"]
 CASES = [
     (kind, name)

@@ -10,8 +10,8 @@ import pytest
 from zoo.card import FAMILIES
 from zoo.errors import UsageError
 from zoo.papers import papers_of
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS, register_method
+from zoo.plugins import METHODS, register_method
+from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).parents[2]
 RECIPES = all_recipes()

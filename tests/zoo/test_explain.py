@@ -5,7 +5,7 @@ from __future__ import annotations
 from zoo.explain import notes, reasons
 from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 
 def test_reasons_are_the_comments_beside_fields() -> None:

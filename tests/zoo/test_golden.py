@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from zoo.conformance import PROBES
+from zoo.check import PROBES
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.labels import PHRASE_LABELS
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 BUILT_IN = [name for name in METHODS.names() if METHODS.is_builtin(name)]
 HINT = "python tests/zoo/test_golden.py {} prints the line for its test in tests/zoo/methods"

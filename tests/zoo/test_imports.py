@@ -23,9 +23,9 @@ def heavy_modules_after(code: str) -> str:
 @pytest.mark.parametrize(
     "code",
     [
-        "import zoo, zoo.encoder, zoo.registry, zoo.recipe, zoo.errors, zoo.files, zoo.progress, zoo.hardware",
-        "from zoo.registry import METHODS; assert 'simcse' in METHODS.names(); METHODS.origin('ptbert')",
-        "from zoo.recipe import all_recipes as every; from zoo.selection import parse_methods\n"
+        "import zoo, zoo.encoder, zoo.plugins, zoo.recipes, zoo.errors, zoo.files, zoo.progress, zoo.machine",
+        "from zoo.plugins import METHODS; assert 'simcse' in METHODS.names(); METHODS.origin('ptbert')",
+        "from zoo.recipes import all_recipes as every; from zoo.selection import parse_methods\n"
         "assert parse_methods('static-*', every())",
     ],
     ids=["import", "listing methods", "choosing recipes"],
@@ -35,12 +35,12 @@ def test_no_torch_is_imported_for(code: str) -> None:
 
 
 def test_the_probe_of_heavy_imports_sees_torch_where_it_is() -> None:
-    assert "torch" in heavy_modules_after("from zoo.registry import METHODS; METHODS.get('cls')")
+    assert "torch" in heavy_modules_after("from zoo.plugins import METHODS; METHODS.get('cls')")
 
 
 def test_a_method_loads_neither_transformers_nor_scikit_learn() -> None:
     """With vectors in the embedding cache no weights are read, and start-up is most of what a run takes."""
-    assert heavy_modules_after("from zoo.registry import METHODS; METHODS.get('avg')") == "['torch']"
+    assert heavy_modules_after("from zoo.plugins import METHODS; METHODS.get('avg')") == "['torch']"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)

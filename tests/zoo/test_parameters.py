@@ -9,7 +9,7 @@ import pytest
 from transformers import AutoModel
 
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import split_overrides
 
 

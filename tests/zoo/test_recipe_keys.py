@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_golden import BUILT_IN, SMALL, fixed_bert, golden_vectors, stated
 
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 EVERYWHERE = ("temperature",)  # each loss reads it for itself; other shared keys are read in one place
 FIRST = {"SimCSERecipe": "simcse", "PromptTrainingRecipe": "promptbert", "PromptBERTRecipe": "promptbert"}

@@ -11,7 +11,7 @@ import pytest
 from one_recipe import has_backbone, one_recipe_a_method
 
 import zoo
-from zoo.conformance import PROBES
+from zoo.check import PROBES
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.methods.pooled import Average
 from zoo.saved import check_files

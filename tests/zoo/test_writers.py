@@ -17,7 +17,7 @@ REASONS = {
     "zoo/methods/textvectors.py": "an example in a docstring",
     "zoo/pretraining/pretrain.py": "into a folder that write_sums sums",
     "zoo/srl/views.py": "inside atomic_path, with a sum in its first line",
-    "zoo/hardware.py": "a setting of the system",
+    "zoo/machine.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/records/mirror.py": "inside atomic_path; the record or the state of the mirror holds its sum",
     "benchmark/run/executors.py": "plugins, into a temporary folder that is read once",

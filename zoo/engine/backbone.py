@@ -35,7 +35,7 @@ from zoo.files import (
     write_json,
     write_tensors,
 )
-from zoo.hardware import keep_few_kernels
+from zoo.machine import keep_few_kernels
 from zoo.paths import is_dir, snapshot_hint, user_path
 
 if TYPE_CHECKING:

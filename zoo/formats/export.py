@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from zoo.conformance import PROBES, TOLERANCE, deviation
+from zoo.check import PROBES, TOLERANCE, deviation
 from zoo.encoder import Encoder
 from zoo.engine.backbone import without_pooler
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import write_json, write_sums, write_tensors, write_text
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StaticModules, StockModules
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 _PACKAGE = "sentence_transformers.models"  # as in released models; version 6.2 of the package accepts it too
 

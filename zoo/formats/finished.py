@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from zoo.conformance import ODD_TEXTS, PROBES
+from zoo.check import ODD_TEXTS, PROBES
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, BackboneSource, encoder_of, positions_of, quiet
 from zoo.engine.model_folder import (

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from zoo.methods.base import check_positive
 from zoo.methods.cosent import CoSENT, CoSENTObjective, CoSENTRecipe
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.losses import ranking_loss
 
 

@@ -18,7 +18,7 @@ from zoo.files import sha256_json
 from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 _WORD = re.compile(r"\w+")
 

@@ -21,7 +21,7 @@ from zoo.engine.tokens import MEMORY, TokenTable
 from zoo.files import read_json, read_tensors, sha256_json, write_json, write_tensors
 from zoo.formats.sentence_transformers import StockModules
 from zoo.identity import method_identity
-from zoo.recipe import build
+from zoo.recipes import build
 
 
 def check_positive(recipe: object, *names: str) -> None:

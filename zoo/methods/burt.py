@@ -13,7 +13,7 @@ from zoo.errors import TrainingError
 from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.methods.base import check_positive
 from zoo.methods.sbert import SBERT, SBERTRecipe
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.siamese import PairTask, labelled_task
 
 _PHRASE_PAIRS = "--pairs nli+FILE with a phrasal PPDB 2.0 pack, or --pairs nli+ppdb2-human"

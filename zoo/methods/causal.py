@@ -14,8 +14,8 @@ from zoo.engine.states import token_states
 from zoo.engine.tokens import MEMORY, TokenTable, clean_text, frame_of
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneRecipe
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 
 SENTENCE = "[X]"
 

@@ -19,8 +19,8 @@ from zoo.identity import method_identity
 from zoo.labels import NLI_LABELS
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
-from zoo.recipe import all_recipes, portable_recipe
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import all_recipes, portable_recipe
 from zoo.selection import parse_methods
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent

@@ -24,7 +24,7 @@ from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_in_batch, ch
 from zoo.methods.pooled import pooled_start
 from zoo.modules.heads import TanhHead, untrained
 from zoo.modules.pooler import POOLINGS, Pooler, TokenWeights, TrainedPooler
-from zoo.recipe import added
+from zoo.recipes import added
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 

@@ -18,7 +18,7 @@ from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.loop import Objective
 from zoo.training.losses import ranking_loss
 from zoo.training.settings import TrainSettings

@@ -15,7 +15,7 @@ from zoo.engine.tokens import TokenTable
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
 from zoo.modules.templates import BoundTemplate, Template
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.loop import Objective
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 from zoo.encoder import AnyRecipe, Encoder, Runtime, Vectors
 from zoo.engine.batching import EncodingStats, encode_unique
 from zoo.files import read_json, write_json
-from zoo.recipe import build
+from zoo.recipes import build
 
 CountedT = TypeVar("CountedT", bound=AnyRecipe, default=Any)
 

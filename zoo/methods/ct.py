@@ -24,8 +24,8 @@ from zoo.files import read_json, write_json
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.pairs import Groups
 from zoo.training.settings import TrainSettings

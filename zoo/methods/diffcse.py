@@ -17,7 +17,7 @@ from zoo.errors import UsageError
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import TrainedPooler
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.auxiliary import mask_some
 from zoo.training.loop import Objective
 

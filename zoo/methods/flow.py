@@ -18,7 +18,7 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.methods.base import check_positive, count_parameters
 from zoo.methods.transform import Transform, TransformRecipe
 from zoo.modules.glow import Glow, Mixing
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.loop import Objective, train
 from zoo.training.settings import TrainSettings
 

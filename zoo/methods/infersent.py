@@ -15,7 +15,7 @@ from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive, co
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.static import static_start
 from zoo.modules.heads import untrained
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 if TYPE_CHECKING:
     from zoo.engine.backbone import Backbone

@@ -23,8 +23,8 @@ from zoo.methods.base import count_parameters
 from zoo.methods.bilstm import BiLSTMMax, BiLSTMRecipe, TrainedBiLSTM
 from zoo.methods.wordvectors import FileWords, WordVectorsRecipe, words_start
 from zoo.modules.heads import untrained
-from zoo.recipe import build
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import build
 
 _WHAT = "word vectors"
 

@@ -19,7 +19,7 @@ from zoo.engine.states import token_states
 from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.modules.heads import untrained
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.loop import Objective
 
 if TYPE_CHECKING:

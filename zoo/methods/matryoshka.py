@@ -12,7 +12,7 @@ from zoo.engine.backbone import Backbone
 from zoo.errors import UsageError
 from zoo.methods.base import check_positive
 from zoo.methods.cosent import CoSENT, CoSENTObjective, CoSENTRecipe
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable, frame_of
 from zoo.methods.base import WIDEST, BackboneRecipe, check_at_most, check_positive
 from zoo.methods.token_table import TokenTableEncoder, tokenizer_of
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

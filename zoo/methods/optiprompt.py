@@ -14,7 +14,7 @@ from zoo.engine.states import token_states
 from zoo.methods.promptbert import PromptBERT
 from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
 from zoo.modules.templates import BoundTemplate
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.loop import Objective
 
 if TYPE_CHECKING:

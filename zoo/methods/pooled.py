@@ -14,8 +14,8 @@ from zoo.errors import ContractError
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.modules.pooler import TokenWeights
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 
 
 @register_method("cls", family="pooling", page="pooling")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 import torch
 
-from zoo.conformance import deviation
+from zoo.check import deviation
 from zoo.encoder import Encoder, Runtime, Traits, Vectors
 from zoo.engine.backbone import Backbone, BackboneSource, find_backbone, positions_of, without_pooler
 from zoo.engine.batching import EncodingStats, autocast, encode_unique
@@ -25,8 +25,8 @@ from zoo.formats.finished import AGREES, load_finished, sample, taken_over, trai
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS, StockModules
 from zoo.methods.base import BackboneEncoder, check_positive, count_parameters
 from zoo.paths import is_file
-from zoo.recipe import build
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import build
 
 _UNLIMITED = 2**20  # tokens, for a model without a limit
 

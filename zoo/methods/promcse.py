@@ -17,7 +17,7 @@ from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.heads import untrained
 from zoo.modules.pooler import TrainedPooler
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.loop import Objective
 
 if TYPE_CHECKING:

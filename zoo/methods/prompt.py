@@ -15,7 +15,7 @@ from zoo.engine.tokens import TokenTable
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder, BackboneFields, BackboneRecipe, check_positive
 from zoo.modules.templates import Template, first_position, with_period
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 
 class PromptFields(BackboneFields, Protocol):

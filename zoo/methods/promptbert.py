@@ -19,7 +19,7 @@ from zoo.methods.prompt import Prompted, PromptRecipe
 from zoo.methods.prompttraining import PromptPooler, PromptTrainingRecipe
 from zoo.methods.simcse import SimCSE, SimCSEObjective
 from zoo.modules.templates import BoundTemplate, MlmTransform, Template
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.views import side_by_side

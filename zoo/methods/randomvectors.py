@@ -15,7 +15,7 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.identity import method_identity
 from zoo.methods.base import WIDEST, check_at_most, check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from zoo.identity import method_identity
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
-from zoo.recipe import added, all_recipes, portable_recipe
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added, all_recipes, portable_recipe
 from zoo.selection import parse_methods
 
 

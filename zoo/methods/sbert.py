@@ -17,8 +17,8 @@ from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.methods.pooled import pooled_start
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     Concatenation,

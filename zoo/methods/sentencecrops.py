@@ -18,8 +18,8 @@ from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
 from zoo.modules.pooler import Pooler
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.augment import generator
 from zoo.training.settings import TrainSettings
 

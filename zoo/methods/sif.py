@@ -21,7 +21,7 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.word_vectors import find_word_vectors, read_counts, word_vectors_identity
 from zoo.methods.base import check_positive
 from zoo.methods.wordvectors import WordAverages, WordVectors, WordVectorsRecipe, sums, words_start
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 Array = NDArray[np.float64]
 _CHUNK = 20_000  # texts in float64 at once

@@ -16,7 +16,7 @@ from zoo.methods.base import BackboneRecipe
 from zoo.methods.sif import WeightedAverages, Weighting
 from zoo.methods.static import static_start
 from zoo.methods.wordvectors import Words
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 _CHUNK = 20_000  # texts tokenised at once while counting
 

@@ -18,8 +18,8 @@ from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.auxiliary import MaskedLanguageModel
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce

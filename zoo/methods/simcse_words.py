@@ -17,7 +17,7 @@ from zoo.methods.base import check_in_batch, check_positive
 from zoo.methods.simcse import SimCSE, SimCSEObjective, SimCSERecipe
 from zoo.methods.static_contrastive import StaticContrastive, StaticContrastiveRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.checkpoint import undisturbed
 from zoo.training.loop import Objective
 from zoo.training.positives import Positives

@@ -12,7 +12,7 @@ from zoo.encoder import Traits
 from zoo.methods.base import check_positive
 from zoo.methods.contrastive import ContrastiveRecipe
 from zoo.methods.dropoutviews import DropoutViews, DropoutViewsObjective
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from zoo.encoder import Corpus, Run, Runtime, Traits
 from zoo.engine.backbone import Backbone
 from zoo.methods.promptbert import PromptBERT, PromptBERTRecipe
 from zoo.methods.simcse import SimCSEObjective
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.srl.negation import soft_negatives
 from zoo.training.loop import Objective
 from zoo.training.losses import info_nce

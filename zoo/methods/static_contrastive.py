@@ -18,8 +18,8 @@ from zoo.methods.bagofwords import BagOfWordsRecipe
 from zoo.methods.base import WIDEST, check_at_most, check_in_batch, check_positive
 from zoo.methods.static import StaticRecipe
 from zoo.methods.token_table import TokenTableEncoder, backbone_table, bags, tokenizer_of, tokenizer_sha256
+from zoo.plugins import register_method
 from zoo.pretraining.starts import StartRecipe, ppmi_vectors
-from zoo.registry import register_method
 from zoo.training.augment import generator
 from zoo.training.loop import Objective, train
 from zoo.training.losses import info_nce

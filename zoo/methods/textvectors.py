@@ -16,7 +16,7 @@ from zoo.files import read_json, sha256_json, write_json
 from zoo.formats.text_vectors import find_text_vectors, read, text_vectors_identity
 from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from zoo.formats.sentence_transformers import StaticModules
 from zoo.identity import method_identity
 from zoo.methods.counted import CountedEncoder
 from zoo.methods.wordvectors import any_row
-from zoo.recipe import build
+from zoo.recipes import build
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

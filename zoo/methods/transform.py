@@ -21,8 +21,8 @@ from zoo.identity import method_identity
 from zoo.labels import NLI_LABELS
 from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
-from zoo.recipe import added, added_at_default, all_recipes, build, portable_recipe
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import added, added_at_default, all_recipes, build, portable_recipe
 from zoo.selection import parse_methods
 
 if TYPE_CHECKING:

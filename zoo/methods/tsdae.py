@@ -18,7 +18,7 @@ from zoo.engine.tokens import tokenise
 from zoo.errors import UsageError
 from zoo.methods.contrastive import Contrastive, TrainedRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
-from zoo.registry import register_method
+from zoo.plugins import register_method
 from zoo.training.augment import generator, make_augmenter
 from zoo.training.loop import Objective
 from zoo.training.settings import TrainSettings

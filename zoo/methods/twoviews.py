@@ -21,8 +21,8 @@ from zoo.methods.base import check_positive
 from zoo.methods.contrastive import Contrastive, ContrastiveRecipe
 from zoo.modules.pooler import POOLINGS, Pooler, TrainedPooler
 from zoo.modules.templates import first_position
-from zoo.recipe import added
-from zoo.registry import register_method
+from zoo.plugins import register_method
+from zoo.recipes import added
 from zoo.training.loop import Objective
 from zoo.training.losses import nt_xent
 from zoo.training.settings import TrainSettings

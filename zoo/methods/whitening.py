@@ -17,7 +17,7 @@ from zoo.files import read_tensors, sha256_json, write_tensors
 from zoo.formats.sentence_transformers import StockModules, dense
 from zoo.methods.base import check_positive
 from zoo.methods.transform import Transform, TransformRecipe, base_of
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 _CHUNK = 65_536  # rows converted to float64 at a time; a million vectors would take gigabytes
 

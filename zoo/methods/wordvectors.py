@@ -22,7 +22,7 @@ from zoo.formats.word_vectors import PIECES, Matrix, find_word_vectors, read_wor
 from zoo.identity import method_identity
 from zoo.methods.base import check_positive
 from zoo.methods.counted import CountedEncoder
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Literal
 from zoo.errors import UsageError, did_you_mean
 from zoo.paths import resource_folder
 from zoo.pretraining.starts import StartRecipe
-from zoo.recipe import build
+from zoo.recipes import build
 from zoo.selection import split_overrides
 from zoo.yaml_files import read_yaml
 

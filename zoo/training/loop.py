@@ -25,7 +25,7 @@ from zoo.engine.dropout import cheapen_dropout
 from zoo.engine.host import to_device
 from zoo.engine.narrow import NarrowWeights
 from zoo.errors import CorruptError, Interrupted, TrainingError
-from zoo.hardware import forget_peak_memory, keep_freed_memory, peak_memory_mb
+from zoo.machine import forget_peak_memory, keep_freed_memory, peak_memory_mb
 from zoo.training.checkpoint import random_state, restore_checkpoint, save_checkpoint, set_random_state, undisturbed
 from zoo.training.folder import TrainingFolder
 from zoo.training.optimizers import make_optimizer, make_scheduler

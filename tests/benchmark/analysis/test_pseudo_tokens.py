@@ -14,7 +14,7 @@ from fakes import Cli
 from benchmark.analysis.pseudo_tokens import attention_numbers
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.ptbert import PTBert, PTBertBranch, PTBertObjective
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = (

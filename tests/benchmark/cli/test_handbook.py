@@ -16,8 +16,8 @@ from tutorial_fresh import commands
 
 from benchmark.cli.main import main_group
 from zoo.papers import papers_of
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import all_recipes
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ from fakes import Cli
 
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
-from zoo.recipe import all_recipes, build
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import all_recipes, build
 from zoo.yaml_files import parse_yaml
 
 

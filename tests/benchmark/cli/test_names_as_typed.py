@@ -15,7 +15,7 @@ from benchmark.records.folder import Records
 from benchmark.tasks import TASKS, plain_name
 from benchmark.tasks.suites import all_suites, choose_tasks, read_suite, suite, suites_for
 from zoo.errors import UsageError
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 FAST = ("--precision", "fp32", "--limit", "20", "--device", "cpu")

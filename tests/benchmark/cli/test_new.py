@@ -16,7 +16,7 @@ from fakes import Answer, Cli
 
 from benchmark.data.readers.pairs import read_pairs
 from zoo.paths import resource_folder
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 ROOT = Path(__file__).resolve().parents[3]
 SHIPPED = resource_folder("benchmark", "configs") / "new"

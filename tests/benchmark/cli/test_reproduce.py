@@ -12,14 +12,14 @@ import torch
 from fakes import Cli
 from transformers import AutoModel, AutoTokenizer
 
-from benchmark.leaderboard.papers import all_items
-from benchmark.leaderboard.released import checkpoints
+from benchmark.report.papers import all_items
+from benchmark.report.released import checkpoints
 from zoo.encoder import Runtime
 from zoo.engine.named import named_folder
 from zoo.errors import UsageError
 from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.pretrained import Pretrained
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from benchmark.tasks import TASKS
 from benchmark.tasks.suites import choose_tasks, suite
 from zoo.errors import UsageError
 from zoo.paths import resource_folder
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 FAST = ("--precision", "fp32", "--limit", "20")

@@ -14,7 +14,7 @@ import pytest
 from fakes import Cli
 
 import benchmark
-from benchmark.leaderboard.columns import score_columns
+from benchmark.report.columns import score_columns
 
 pytestmark = pytest.mark.slow
 

@@ -188,7 +188,7 @@ def test_memory_of_mr_at_768_dimensions() -> None:
         from dataclasses import replace
         import numpy as np
         from benchmark.metrics.probe.protocol import FULL, nested
-        from zoo.hardware import peak_memory_mb
+        from zoo.machine import peak_memory_mb
         x = np.random.RandomState(0).randn(10662, 768).astype(np.float32)
         nested(x, np.arange(10662) % 2, replace(FULL, recipe=replace(FULL.recipe, max_epoch=0)))
         print(peak_memory_mb("cpu"))

@@ -12,8 +12,8 @@ from benchmark.identity import Ingredients, _without_own_name, _without_own_text
 from benchmark.records.folder import Records
 from benchmark.records.record import Record, plain
 from zoo.identity import method_identity
-from zoo.recipe import SOURCES
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import SOURCES
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]

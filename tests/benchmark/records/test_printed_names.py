@@ -9,10 +9,10 @@ import pytest
 from fakes import Cli
 from page_fakes import method_records
 
-from benchmark.leaderboard.files import leaderboard_files
 from benchmark.records.folder import Records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, rows_named
+from benchmark.report.files import leaderboard_files
 from zoo.errors import UsageError
 
 FOLDERS = ("pretrained:model=/data/run-a/MiniLM", "pretrained:model=/data/run-b/MiniLM")

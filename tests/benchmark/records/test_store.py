@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from fakes import Cli, failed, hexes, make_record
 
-from benchmark.leaderboard.files import write_leaderboard
 from benchmark.records.folder import Records
 from benchmark.records.record import check_record, plain
+from benchmark.report.files import write_leaderboard
 from zoo.errors import CorruptError, MissingError
 from zoo.files import write_json
 

@@ -22,8 +22,8 @@ from benchmark.run.vectors import Blocks, VectorStore
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import Interrupted
-from zoo.recipe import RecipeSpec
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import RecipeSpec
 
 STOPS_AT = 100  # texts
 

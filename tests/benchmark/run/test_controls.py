@@ -15,9 +15,9 @@ from benchmark.run.options import RunOptions
 from benchmark.run.plan import EncoderPlan
 from zoo.encoder import Start
 from zoo.errors import ContractError
+from zoo.plugins import METHODS
 from zoo.progress import Progress
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 SENTENCES = "pocket-pairs,pocket-phrases"

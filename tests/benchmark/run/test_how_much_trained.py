@@ -10,9 +10,9 @@ from typing import Any
 from fakes import Cli, make_record
 
 from benchmark.data.corpora import target_corpus
-from benchmark.leaderboard.about import about
-from benchmark.leaderboard.conditions import trained
-from zoo.recipe import all_recipes
+from benchmark.report.about import about
+from benchmark.report.conditions import trained
+from zoo.recipes import all_recipes
 
 # Sentences or pairs of the papers' corpora: SimCSE's million, its triplets, SNLI and MNLI, ConSERT's sentences.
 CORPORA = (1_000_000, 275_601, 942_069, 89_192)

@@ -20,8 +20,8 @@ from zoo.engine.backbone import find_backbone
 from zoo.errors import CorruptError, UsageError
 from zoo.identity import method_identity
 from zoo.methods.pooled import Average
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import all_recipes
 
 KIND = "sentence_transformers.models.Transformer"
 FAST = ("--precision", "fp32", "--tasks", "pocket-words", "--limit", "20")

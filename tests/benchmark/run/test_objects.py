@@ -16,7 +16,7 @@ from benchmark.records.folder import Records
 from benchmark.run.measure import listening
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import Interrupted
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 WORDS = {"tasks": "pocket-words", "precision": "fp32", "embedding_cache": 0.0, "quiet": True}
 

@@ -18,9 +18,9 @@ from benchmark.run.plan import EncoderPlan, Plan, Setting, TrainingTexts, make_p
 from benchmark.tasks.loaded import LoadedTask, load_tasks
 from zoo.encoder import Corpus, Encoder, Runtime, Traits
 from zoo.errors import UsageError
+from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
-from zoo.recipe import RecipeSpec, all_recipes
-from zoo.registry import METHODS, load_plugin_file
+from zoo.recipes import RecipeSpec, all_recipes
 
 pytestmark = pytest.mark.usefixtures("fakes")
 
@@ -209,7 +209,7 @@ def test_the_backbone_s_files_decide_not_their_place(tiny_bert: Path, tmp_path: 
 
 PLUGIN = """
 from fakes import Bag
-from zoo.registry import register_method
+from zoo.plugins import register_method
 
 @register_method({name!r})
 class Mine(Bag):

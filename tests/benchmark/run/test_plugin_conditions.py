@@ -17,7 +17,7 @@ import benchmark
 from benchmark.run.plan import unstated
 from zoo.encoder import Runtime, Traits
 from zoo.methods.pooled import Average
-from zoo.registry import METHODS, Registry
+from zoo.plugins import METHODS, Registry
 
 FAST: dict[str, Any] = {"tasks": "pocket-words", "precision": "fp32", "quiet": True, "embedding_cache": 0.0}
 

@@ -15,7 +15,7 @@ import zoo
 from benchmark.run.options import RunOptions
 from benchmark.run.prepare import prepare
 from zoo.methods.pooled import Average
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 TASK = "pocket-phrases"
 

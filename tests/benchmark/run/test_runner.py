@@ -23,7 +23,7 @@ from benchmark.run.runner import Runner, exit_code
 from benchmark.tasks.loaded import load_tasks
 from zoo.encoder import Runtime
 from zoo.errors import Interrupted
-from zoo.recipe import RecipeSpec
+from zoo.recipes import RecipeSpec
 
 pytestmark = pytest.mark.usefixtures("fakes")
 
@@ -353,7 +353,7 @@ def test_interrupted_between_cells_keeps_what_is_done(number: int, tmp_path: Pat
                 os.kill(os.getpid(), number)
             return super().encode(texts)
 
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
 
     METHODS.register("signalling")(Signalling)
     specs = [RecipeSpec(name, name, "", "", "test") for name in ("signalling", "bag")]
@@ -400,7 +400,7 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
 
 def test_every_encoder_has_a_lock_of_its_own(cli: Cli, tmp_path: Path) -> None:
     """A dot in a name (a version, a temperature) does not make two encoders wait for each other."""
-    from zoo.registry import METHODS
+    from zoo.plugins import METHODS
 
     for name in ("model-v1.0", "model-v1.5"):
         METHODS.register(name, origin=name)(FAKES["fitted"])

@@ -12,7 +12,7 @@ from fakes import Cli
 from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
 from benchmark.run.stop import Stop
-from zoo import hardware
+from zoo import machine
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, Interrupted
 from zoo.formats.export import write_sentence_transformers
@@ -78,16 +78,16 @@ def test_a_damaged_encoder_is_not_exported(flip: float, tiny_bert: Path, tmp_pat
 
 def test_a_measured_speed_that_says_nothing_is_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(hardware, "_PROBE", 'print(\'{"float32": 100.0, "bfloat16": 50.0}\')')
-    hardware.cpu_bf16.cache_clear()
+    monkeypatch.setattr(machine, "_PROBE", 'print(\'{"float32": 100.0, "bfloat16": 50.0}\')')
+    machine.cpu_bf16.cache_clear()
     try:
-        measured = hardware.cpu_bf16()
+        measured = machine.cpu_bf16()
         kept = [path for path in tmp_path.rglob("*") if path.is_file()]
         assert kept
         for text in ("{}", "[]", "null", ""):
             for path in kept:
                 path.write_text(text)
-            hardware.cpu_bf16.cache_clear()
-            assert hardware.cpu_bf16() == measured
+            machine.cpu_bf16.cache_clear()
+            assert machine.cpu_bf16() == measured
     finally:
-        hardware.cpu_bf16.cache_clear()
+        machine.cpu_bf16.cache_clear()

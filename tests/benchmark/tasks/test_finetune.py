@@ -28,7 +28,7 @@ from zoo.errors import MissingError
 from zoo.files import write_signed
 from zoo.methods.pooled import Average
 from zoo.methods.simcse import SimCSE
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 pytestmark = pytest.mark.slow

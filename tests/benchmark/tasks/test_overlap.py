@@ -14,13 +14,13 @@ from fakes import Cli, make_record
 from benchmark.data.corpora import normalised
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
-from benchmark.leaderboard.conditions import conditions
-from benchmark.leaderboard.latex import latex
-from benchmark.leaderboard.table import build_tables
-from benchmark.leaderboard.write import markdown
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
 from benchmark.records.record import parse_record
+from benchmark.report.conditions import conditions
+from benchmark.report.latex import latex
+from benchmark.report.table import build_tables
+from benchmark.report.write import markdown
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import DevOverlap, PairsData
 from benchmark.tasks.loaded import load_tasks

@@ -13,7 +13,7 @@ from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from benchmark.tasks.relatedness import RegressorData
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "senteval_relatedness.json"

@@ -30,7 +30,7 @@ from benchmark.tasks.suites import all_suites
 from benchmark.tasks.transfer import TransferData
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 FIXTURE = Path(__file__).parent.parent / "fixtures" / "senteval_transfer.json"

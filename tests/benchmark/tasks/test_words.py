@@ -109,7 +109,7 @@ def test_rows_and_scores_on_glove(name: str, data_dir: Path, glove: dict[str, ND
 
 def test_the_glove_method_gives_these_scores(data_dir: Path, glove: dict[str, NDArray[np.float32]]) -> None:
     """The recipe `glove` looks words up as the computation above does; what it does not know it says."""
-    from zoo.recipe import all_recipes
+    from zoo.recipes import all_recipes
     from zoo.selection import parse_methods
 
     cls, recipe = parse_methods("glove", all_recipes())[0].resolve({})

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from zoo.conformance import ODD_TEXTS, PROBES
+from zoo.check import ODD_TEXTS, PROBES
 from zoo.engine import chunks
 from zoo.engine.chunks import ChunkTokens, splits_at_blanks
 from zoo.engine.named import named_folder

@@ -11,7 +11,7 @@ import sentence_transformers as st
 import torch
 
 import zoo
-from zoo.conformance import PROBES
+from zoo.check import PROBES
 from zoo.encoder import Encoder
 from zoo.errors import ContractError, UsageError, ZooError
 from zoo.files import read_json, write_json

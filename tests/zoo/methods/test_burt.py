@@ -18,7 +18,7 @@ from zoo.errors import ContractError, TrainingError
 from zoo.labels import PHRASE_LABELS
 from zoo.methods.burt import BURT, other_than
 from zoo.methods.sbert import SBERT
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.training.siamese import PairObjective, pair_batches
 
 GOLDEN = {"burt": {"version": 1, "values": [-0.7344, 0.1878, -1.0, 0.5406, 0.4099, -0.5096, -1.0, 0.4088]}}

@@ -10,13 +10,13 @@ import torch
 from one_recipe import one_recipe_a_method
 
 import zoo
-from zoo.conformance import PROBES
+from zoo.check import PROBES
 from zoo.encoder import Encoder, Traits
 from zoo.engine.batching import EncodingStats, encode_table
 from zoo.errors import UsageError
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.base import BackboneEncoder
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 pytestmark = pytest.mark.slow

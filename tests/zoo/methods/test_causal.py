@@ -13,7 +13,7 @@ import torch
 from zoo.encoder import Runtime
 from zoo.errors import UsageError
 from zoo.methods.causal import Causal
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 GOLDEN = {"causal": {"version": 1, "values": [-1.0, 0.4519, 0.4845, 0.0123, -0.7109, 0.4499, 1.0, -0.6009]}}

@@ -19,7 +19,7 @@ from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
 from zoo.methods import twoviews
 from zoo.methods.consert import ConSERTContinued, ConSERTJoint, start_of
 from zoo.methods.twoviews import TwoViews, cut_tokens
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import train
 

@@ -18,7 +18,7 @@ from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.methods.angle import angle_similarity, in_batch_loss
 from zoo.methods.cosent import graded_rows
 from zoo.methods.matryoshka import Matryoshka
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.losses import ranking_loss
 

@@ -14,7 +14,7 @@ from transformers import AutoModel
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.errors import TrainingError
 from zoo.methods.ct import CT, CTObjective
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.training.optimizers import make_optimizer, make_scheduler
 from zoo.training.pairs import Groups
 from zoo.training.settings import TrainSettings

@@ -16,7 +16,7 @@ from ten_steps import cls_vectors, losses_beside
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.errors import UsageError
 from zoo.methods.rankcse import RankCSE, disagreement, list_mle, list_net
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 GOLDEN = {

@@ -20,7 +20,7 @@ from torch import nn
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import train
 

@@ -12,10 +12,10 @@ import torch
 from test_golden import BUILT_IN, corpus_for, fixed_bert, small, stated
 
 import zoo
-from zoo.conformance import PROBES
+from zoo.check import PROBES
 from zoo.encoder import Encoder, FitReport, Run
 from zoo.errors import Interrupted
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 SAME = ("steps", "sentences", "final_loss", "dev_scores", "best_step")
 # More than the settings of the golden vectors: where a part of the state is not there otherwise.

@@ -15,7 +15,7 @@ from zoo.encoder import Corpus, FitReport, Run, Runtime
 from zoo.errors import ContractError
 from zoo.methods.flow import Flow, NegativeLogLikelihood
 from zoo.methods.pooled import Average
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"flow": {"version": 1, "values": [1.0, -0.1932, 0.3286, -0.0587, 1.0, -0.0951, 0.2753, -0.2728]}}
 

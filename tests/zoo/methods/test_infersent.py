@@ -15,7 +15,7 @@ from zoo.engine.tokens import tokenise
 from zoo.errors import Interrupted, TrainingError
 from zoo.methods.bilstm import BiLSTMMax
 from zoo.methods.infersent import InferSent
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.training.siamese import held_out_by_first, labelled_task, pair_batches
 
 GOLDEN = {"infersent": {"version": 1, "values": [-0.0556, 1.0, -0.0445, -0.4255, 0.0864, 1.0, 0.1235, -0.7739]}}

@@ -10,7 +10,7 @@ import torch
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.methods.infersent_words import InferSentWords
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"infersent-words": {"version": 1, "values": [-0.2346, 0.1019, -1.0, 0.3143, -0.193, 0.1357, -1.0, 0.2812]}}
 

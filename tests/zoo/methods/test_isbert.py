@@ -12,7 +12,7 @@ from transformers import AutoModel
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.methods.isbert import ISBert, ISBertObjective, NgramCNN
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"isbert": {"version": 1, "values": [0.9841, 0.7958, 1.0, -0.8492, 0.8046, -0.1895, 1.0, -0.3686]}}
 

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Runtime
 from zoo.methods.pooled import Maximum
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {
     "avg": {"version": 1, "values": [-0.887, 0.2457, -1.0, 0.6326, 0.437, -0.5796, -1.0, 0.5933]},

@@ -17,7 +17,7 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
 from zoo.errors import UsageError
 from zoo.methods.moco import MoCo, MoCoObjective
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import train
 

@@ -10,7 +10,7 @@ import torch
 from sklearn.decomposition import PCA
 from transformers import AutoModel, AutoTokenizer
 
-from zoo.conformance import PROBES
+from zoo.check import PROBES
 from zoo.encoder import Runtime
 from zoo.methods.model2vec import Model2Vec, kept_tokens
 

@@ -22,7 +22,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.labels import NLI_LABELS
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import Training
 from zoo.training.siamese import held_out_by_first, labelled_task

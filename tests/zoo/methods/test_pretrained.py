@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers.sentence_transformer import modules
 
-from zoo.conformance import ODD_TEXTS, check
+from zoo.check import ODD_TEXTS, check
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
 from zoo.errors import MissingError, UsageError, ZooError

@@ -9,7 +9,7 @@ from scipy import stats
 from zoo.encoder import Run, Runtime
 from zoo.methods.bagofwords import BagOfWords
 from zoo.methods.randomvectors import RandomVectors
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"random": {"version": 1, "values": [0.8364, 0.2372, -1.0, 0.214, 0.8142, 0.2338, -1.0, 0.2306]}}
 

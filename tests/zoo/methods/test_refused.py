@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from zoo.errors import UsageError
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
 
 WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("burt", {"objectives": ()}, "objectives"),

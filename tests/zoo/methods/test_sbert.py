@@ -13,7 +13,7 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.pooling import pool
 from zoo.errors import ContractError, TrainingError
 from zoo.methods.sbert import SBERT
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"sbert": {"version": 1, "values": [-0.7349, 0.2043, -1.0, 0.5407, 0.4184, -0.5001, -1.0, 0.421]}}
 

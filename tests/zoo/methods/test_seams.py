@@ -11,7 +11,7 @@ from tokenizers import ByteLevelBPETokenizer, SentencePieceUnigramTokenizer, pro
 from transformers import AutoModel, PreTrainedTokenizerFast
 
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

@@ -18,7 +18,7 @@ from zoo.methods.promptbert import PromptBERT
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
 from zoo.modules.heads import TanhHead
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipe import added_at_default
+from zoo.recipes import added_at_default
 from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
 

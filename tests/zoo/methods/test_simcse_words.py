@@ -14,7 +14,7 @@ from zoo.errors import ContractError, UsageError
 from zoo.methods.pooled import Average
 from zoo.methods.simcse_words import SimCSEWords, SimCSEWordsRecipe
 from zoo.methods.static_contrastive import StaticContrastive
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 GOLDEN = {

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from zoo.encoder import Runtime
-from zoo.recipe import all_recipes
-from zoo.registry import METHODS
+from zoo.plugins import METHODS
+from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 
 TEXTS = ["A small dog runs.", "Why does bread rise?", "rain"]

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from transformers import AutoTokenizer
 
-from zoo.conformance import ODD_TEXTS, PROBES
+from zoo.check import ODD_TEXTS, PROBES
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, CorruptError, MissingError, TrainingError

@@ -11,11 +11,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from zoo.conformance import PROBES, check
+from zoo.check import PROBES, check
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.methods.textvectors import TextVectors
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"vectors": {"version": 1, "values": [-0.2924, -0.1985, -0.9496, -1.0, -0.2919, -0.2019, -0.9445, -1.0]}}
 

@@ -17,7 +17,7 @@ from zoo.methods.flow import Flow
 from zoo.methods.simcse import SimCSE
 from zoo.methods.transform import base_of
 from zoo.methods.whitening import Whitening, whitening
-from zoo.recipe import added_at_default, all_recipes, build
+from zoo.recipes import added_at_default, all_recipes, build
 from zoo.selection import parse_methods
 
 SIMCSE = "simcse:batch_size=16:temperature=0.1"

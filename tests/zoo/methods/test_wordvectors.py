@@ -11,7 +11,7 @@ from zoo.encoder import Runtime
 from zoo.errors import CorruptError, MissingError
 from zoo.formats.word_vectors import GLOVE_PACKAGE
 from zoo.methods.wordvectors import WordVectors
-from zoo.recipe import all_recipes
+from zoo.recipes import all_recipes
 
 GOLDEN = {"wordvectors": {"version": 1, "values": [0.0613, -0.8625, 1.0, -0.2745, 0.0617, -0.8626, 1.0, -0.2742]}}
 

@@ -11,7 +11,7 @@ from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import TokenTable
 from zoo.errors import MissingError, TrainingError, UsageError
 from zoo.methods.simcse import SimCSE
-from zoo.recipe import build
+from zoo.recipes import build
 from zoo.training.augment import generator
 from zoo.training.positives import PositivePairs
 

@@ -1,0 +1,236 @@
+"""The columns of a leaderboard: one list, from which every form of a table and the page take theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast
+
+from benchmark.records.names import short_name
+from benchmark.records.record import Record
+from benchmark.report.conditions import conditions, contamination, group, learned_from, role
+from benchmark.report.links import links_of
+from benchmark.report.rows import Row, Table
+from benchmark.report.values import DIGITS, Value, score_text, seed_order
+from benchmark.tasks import plain_name
+from benchmark.tasks.suites import Suite
+from zoo.errors import UsageError, did_you_mean
+from zoo.selection import separated
+
+Output = Literal["markdown", "terminal", "html", "latex", "frame", "csv", "page", "details", "cost"]
+"""A form of a table; `cost` is the second table of the Markdown file, `details` what the page says beside its columns.
+
+JSON has every column.
+"""
+
+Format = Literal["text", "rank", "mean", "score", "number", "duration", "condition", "backbone", "paper"]
+"""How a value is written: `mean` is a Value, with its spread; `score` is a number x100."""
+
+WORDS = ("text", "condition", "backbone", "paper")  # formats that are left-aligned
+SCORES = "scores"  # stands for the tasks of a suite and the means of some of them
+_PRINTED: tuple[Output, ...] = ("markdown", "terminal", "html")
+_EVERYWHERE: tuple[Output, ...] = (*_PRINTED, "latex", "frame", "csv", "page")
+_COST: tuple[Output, ...] = ("csv", "cost", "page")
+_FIRST = ("rank", "method", "condition", "backbone")  # before the chosen columns; `conditions` are behind them
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its name in JSON, CSV and --columns, where its value comes from, its format, and in which outputs.
+
+    `value` takes a row: its scores, its conditions and costs (`about`) and the records that it is made of. Without it
+    the value is the condition or cost of the column's name. `title` is the head of the column.
+    """
+
+    name: str
+    value: Callable[[Row], object] | None = None
+    title: str = ""
+    format: Format = "text"
+    outputs: tuple[Output, ...] = ("csv",)
+    help: str = ""
+    lower_is_better: bool = False
+    optional: bool = False  # left out where no row has a value (in CSV files it always is there)
+    expected: Callable[[Row], bool] = lambda row: False  # with `optional`: rows for which it is there without a value
+    missing: Callable[[Row], str] = lambda row: "n/a"  # the text where there is no value
+
+    @property
+    def key(self) -> str:
+        """The name in JSON."""
+        return self.name.replace(" ", "_")
+
+    @property
+    def head(self) -> str:
+        """The head of the column."""
+        return self.title or self.name
+
+    def of(self, row: Row) -> object:
+        """Return the value for a row."""
+        return cast("Mapping[str, object]", row.about)[self.name] if self.value is None else self.value(row)
+
+    def is_needed(self, rows: Sequence[Row]) -> bool:
+        """Return whether a table of these rows has the column."""
+        return not self.optional or any(self.of(row) not in (None, "") or self.expected(row) for row in rows)
+
+    def text(self, row: Row) -> str:
+        """Return the value as it is printed."""
+        value = self.of(row)
+        if self.format == "rank":
+            return row.place()
+        if isinstance(value, Value):
+            reason = f" ({value.reason})" if value.mean is None and self.name == "average" else ""
+            return value.text() + reason
+        if self.name == "method" and row.against:
+            return f"{row.name} {row.against}"
+        if value is None:
+            return self.missing(row)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if isinstance(value, int | float):
+            return score_text(value) if self.format == "score" else number(value)
+        return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    def raw(self, row: Row) -> dict[str, object]:
+        """Return the fields of a CSV file: numbers with four decimals, a mean with its spread over seeds."""
+        value, name = self.of(row), self.name
+        if isinstance(value, Value):
+            name = self.title.removesuffix(".")
+            parts: dict[str, object] = {"": value.mean, " sd": value.sd, " min": value.min, " max": value.max}
+        else:
+            parts = {"": "; ".join(map(str, value)) if isinstance(value, list) else value}
+        return {f"{name}{end}": f"{one:.4f}" if isinstance(one, float) else one for end, one in parts.items()}
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what the page needs to draw the column."""
+        title = self.head.removesuffix(", s") if self.format == "duration" else self.head  # the page states the unit
+        what = {"name": self.key, "title": title, "format": self.format, "help": self.help}
+        return {**what, "lower_is_better": self.lower_is_better}
+
+
+def number(value: float) -> str:
+    """Return a number with thousands separators, and with decimals only below 10."""
+    return f"{value:,.1f}" if 0 < abs(value) < 10 and value != int(value) else f"{value:,.0f}"
+
+
+def _curves(row: Row) -> list[dict[str, object]]:
+    curves = seed_order({r["seed"]: points for r in row.records if (points := dev_points(r))})
+    return [{"seed": seed, "points": points} for seed, points in curves]
+
+
+def dev_points(record: Record, curve: str | None = None) -> list[tuple[int, float]]:
+    """Return (step, dev score x100) of a record's training, or with `curve` another logged value, sorted by step."""
+    training = record["training"] or {}
+    points = (training.get("dev_scores") if curve is None else training.get("dev_curves", {}).get(curve)) or {}
+    return sorted((int(step), round(value, DIGITS)) for step, value in points.items() if value is not None)
+
+
+def _trained(row: Row) -> str:
+    return "n/a" if row.about["corpus"] else "–"
+
+
+COLUMNS = (
+    Column("rank", lambda row: row.rank, "#", "rank", (*_PRINTED, "csv", "page"), lower_is_better=True),
+    Column("among best", lambda row: row.among_best),
+    Column("mark", lambda row: row.mark, outputs=("csv", "details")),
+    Column("method", lambda row: row.name, "Method", outputs=(*_EVERYWHERE, "cost")),
+    Column("row key", lambda row: row.row_key, outputs=()),
+    Column("control", role, outputs=("csv", "details")),
+    Column("group", group),
+    Column("condition", lambda row: role(row) or row.about["setting"], "Condition", "condition", ("page",)),
+    Column("average", lambda row: row.average, "Avg.", "mean", _EVERYWHERE, "Average"),
+    Column("lowest", lambda row: row.average.min, "Min.", "score", ("markdown", "page"),
+           help="lowest average of a seed", optional=True, missing=lambda row: ""),
+    Column("highest", lambda row: row.average.max, "Max.", "score", ("markdown", "page"),
+           help="highest average of a seed", optional=True, missing=lambda row: ""),
+    Column("conditions", conditions, "Conditions", outputs=("markdown", "html", "frame", "details")),
+    Column("paper", lambda row: links_of(row).paper, "Paper", "paper", ("page",), optional=True),
+    Column("learns from", lambda row: learned_from(row.about), "Learns from", outputs=("page",)),
+    Column("backbone", title="Backbone", format="backbone", outputs=("csv", "page")),
+    Column("backbone_sha256"),
+    Column("ancestry", outputs=("csv", "details")),
+    Column("precision", title="Precision", outputs=("csv", "page")),
+    Column("seeds", title="Seeds", format="number", outputs=("csv", "frame", "page")),
+    *map(Column, ("corpus", "corpus_sentences", "corpus_pairs", "test_texts_in_training")),
+    Column("test_texts_exact", lambda row: True),  # of the published CSV files: every record names the texts
+    *map(Column, ("dev_task", "dev_pairs", "dev_pairs_in_test", "transductive", "supervised")),
+    Column("setting", outputs=("csv", "details")),
+    Column("class", lambda row: next((record["method"]["class"] for record in row.records), "")),
+    Column("changed_settings"),
+    Column("train_seconds", None, "Training, s", "duration", _COST, "time of a training, a mean over seeds", True, True,
+           missing=_trained),
+    Column("train_sentences_per_second", None, "Sentences/s", "number", ("csv", "cost"), optional=True,
+           missing=_trained),
+    Column("updates_share"),
+    Column("cosine_to_start"),
+    Column("adapt_seconds", None, "Fit per task, s", "duration", _COST, "time of the fit to the texts of a task", True,
+           True, lambda row: row.about["transductive"], lambda row: "n/a" if row.about["transductive"] else "–"),
+    Column("texts_per_second", None, "Texts/s", "number", _COST, optional=True),
+    Column("parameters", None, "Parameters", "number", _COST, lower_is_better=True, optional=True),
+    Column("dimensions", None, "Dim.", "number", _COST, lower_is_better=True, optional=True),
+    Column("peak_memory_mb", None, "Peak MB", "number", _COST, lower_is_better=True, optional=True),
+    Column("device", title="Device", outputs=_COST),
+    *map(Column, ("limit", "protocol", "version", "code", "tuned", "run_by")),
+    Column("environments", outputs=()),
+    Column("not available", lambda row: [*filter(None, [row.missing_seeds]), *row.notes], outputs=("csv", "details")),
+    Column("overlap", lambda row: contamination(row.about), outputs=("details",)),
+    Column("recipe", lambda row: short_name(row.recipe) if row.recipe else "", outputs=("details",)),
+    Column("papers", lambda row: links_of(row).papers, outputs=("details",)),
+    Column("page", lambda row: links_of(row).page, outputs=("details",)),
+    Column("curves", _curves, outputs=("details",)),
+)  # fmt: skip
+
+
+def score_columns(suite: Suite) -> list[Column]:
+    """Return a column for each task of a suite, then for each mean of some of them."""
+
+    def task(name: str, title: str) -> Column:
+        return Column(name, lambda row: row.values[name], title, "mean", _EVERYWHERE, name)
+
+    def mean(name: str, tasks: Sequence[str]) -> Column:
+        return Column(
+            name, lambda row: row.means[name], name, "mean", _EVERYWHERE, f"{name}: mean of {', '.join(tasks)}"
+        )
+
+    tasks = [task(name, title) for name, title in zip(suite.tasks, suite.columns, strict=True)]
+    return [*tasks, *(mean(name, tasks) for name, tasks in suite.means.items())]
+
+
+def columns_of(table: Table, output: Output) -> list[Column]:
+    """Return the columns that an output of a table shows, in order: its own, or those chosen for the table.
+
+    With a choice, the rank, the method and its conditions are there all the same.
+    """
+    known, scores = [*COLUMNS], score_columns(table.suite)
+    at = [column.name for column in known].index("average") + (output == "page")
+    known[at:at] = scores  # before their average, on the page behind it
+    title = table.suite.average_title
+    known = [replace(column, title=title) if column.name == "average" else column for column in known]
+    known = [column for column in known if table.suite.average or column.name != "average"]
+    own = [column for column in known if output in column.outputs]
+    if table.chosen is None or output == "cost":
+        shown = [column for column in own if output == "csv" or column.is_needed(table.rows)]
+        first = [*_FIRST] if output == "page" else []
+    else:
+        by_name = {column.name: column for column in [*known, *scores]}
+        names = [part for name in table.chosen for part in ([c.name for c in scores] if name == SCORES else [name])]
+        shown = [column for column in own if column.name in _FIRST]
+        first = [column.name for column in shown]
+        shown += [by_name[name] for name in names if name in by_name and name not in first]
+        shown += [by_name["conditions"]] if output in ("csv", *by_name["conditions"].outputs) else []
+        shown = list({column.name: column for column in shown}.values())
+    return sorted(shown, key=lambda column: -(column.name in first) + (column.name == "conditions"))
+
+
+def chosen_columns(names: str, suites: Iterable[Suite]) -> tuple[str, ...]:
+    """Return the columns that a list with commas names; raises UsageError with suggestions for an unknown name."""
+    every = {column.name: column for one in suites for column in score_columns(one)} | {c.name: c for c in COLUMNS}
+    known = {plain_name(column.title): name for name, column in every.items()} | {
+        plain_name(name): name for name in every
+    }
+    known[SCORES] = SCORES
+    chosen = [one for name in names.split(",") if (one := name.strip())]
+    for name in chosen:
+        if plain_name(name) not in known:
+            titled = ", ".join([SCORES, *(column.name for column in COLUMNS if column.title)])
+            hint = did_you_mean(name, {SCORES, *every}) or separated(name, {SCORES, *every})
+            raise UsageError(f"unknown column {name!r:.100}.{hint} Columns are tasks and {titled}.")
+    return tuple(dict.fromkeys(known[plain_name(name)] for name in chosen))

@@ -1,0 +1,184 @@
+"""Makes all tables of a results folder, and the page that contains them. Imports no torch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmark.records.folder import Records, pause_garbage_collection
+from benchmark.records.names import printed_names
+from benchmark.records.record import Record, scores_of
+from benchmark.report.columns import chosen_columns
+from benchmark.report.ledger import ledger
+from benchmark.report.links import handbook_from
+from benchmark.report.page import page
+from benchmark.report.rows import Aggregation, Table
+from benchmark.report.show import frame_of, html_of
+from benchmark.report.table import AGGREGATED, build_tables, read_completed
+from benchmark.report.terminal import brief_of, print_table, text_of
+from benchmark.report.verdicts import verdicts
+from benchmark.report.write import table_files
+from benchmark.tasks.suites import Suite, all_suites, suites_named
+from zoo.errors import MissingError, UsageError, did_you_mean
+from zoo.files import write_text
+from zoo.paths import place_of
+from zoo.progress import print_safe
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def leaderboard_files(
+    results: Path,
+    suite_names: str | None = None,
+    aggregation: Aggregation = "all",
+    out: Path | None = None,
+    borrow_seed_noise: bool = False,
+    columns: str | None = None,
+    methods: str | None = None,
+    baseline: str = "",
+) -> tuple[list[Table], dict[str, str], Records]:
+    """Return the tables of a results folder, the content of all their files by name, and the records' store.
+
+    The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
+    all suites, with links relative to `out` (None: the results folder), and the claims where `zoo-bench claims` has
+    written claims.md into the results folder. `columns` (comma-separated) are those to show,
+    in this order, `methods` the rows: names or globs; ranks and marks are among them. Rows told apart from `baseline`
+    are marked. Raises MissingError if these suites have no record, UsageError for an unknown column or row.
+    """
+    if aggregation not in AGGREGATED:
+        raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
+    records = Records(results)
+    with pause_garbage_collection():  # it would traverse a million dictionaries again and again
+        every = read_completed(records)
+        found = _of_methods(every, methods, baseline)
+        chosen = suites_of(found, suite_names)
+        wanted = {one.name for one in chosen}
+        tables: list[Table] = []
+        named: list[Table] = []
+        for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
+            made = build_tables(
+                found,
+                [suite],
+                records,
+                aggregation=aggregation,
+                borrow_seed_noise=borrow_seed_noise,
+                baseline=baseline,
+            )
+            tables += made
+            named += made if suite.name in wanted else []
+        if not named:
+            of, suites = ("", "") if suite_names is None else (f" of {suite_names}", f"--suite {suite_names} ")
+            raise MissingError(
+                f"no scores{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
+                " a folder with --results."
+            )
+        if columns is not None:
+            names = chosen_columns(columns, [table.suite for table in tables])
+            for table in tables:
+                table.chosen = names
+        files = {name: text for table in named for name, text in table_files(table).items()}
+        claims = ledger(verdicts(results, records, every)) if (results / "claims.md").is_file() else ()
+        made_page = page(tables, tuple(files), handbook_from(out or results), claims)
+        return named, files | {"index.html": made_page}, records
+
+
+def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
+    """Return the records of the rows whose printed names these names and globs match, and the baseline's."""
+    called = printed_names(record["method"]["name"] for record in records)
+    wanted = None if methods is None else [part.strip() for part in methods.split(",") if part.strip()]
+    for name in [*(wanted or []), *filter(None, [baseline])]:
+        if not any(fnmatchcase(one, name) for one in called.values()):
+            raise UsageError(f"no row {name!r:.100} here.{did_you_mean(name, called.values())}")
+    if wanted is None:
+        return records
+    kept = {one for one, printed in called.items() if any(fnmatchcase(printed, name) for name in [*wanted, baseline])}
+    return [record for record in records if record["method"]["name"] in kept]
+
+
+def tables_of(records: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
+    """Return the tables of some suites (comma-separated) with the columns of these tasks alone."""
+    found = read_completed(records)
+    return build_tables(found, [suite.narrowed(tasks) for suite in suites_of(found, suite_names)], records)
+
+
+@dataclass(frozen=True, repr=False)
+class Leaderboard:
+    """Tables that were made and written; prints as text, shows as HTML in a notebook, `to_frame` gives a DataFrame."""
+
+    tables: list[Table]
+    written: list[Path]  # the Markdown files; .csv, .json, .tex and index.html are beside them
+    corrupt: list[tuple[Path, str]]  # damaged records, which are left out
+
+    def to_frame(self) -> pandas.DataFrame:
+        """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
+        return frame_of(self.tables)
+
+    def show(self, row_keys: Collection[str] | None = None) -> None:
+        """Print the tables, with the characters that the terminal can show, and the paths of the written files.
+
+        With the keys of a run's rows: only the tables that have one of them, without the failures of other rows. Where
+        no table has one (machines of a cluster may compute in another precision), all are printed.
+        """
+        own = [table for table in self.tables if row_keys and any(row.row_key in row_keys for row in table.rows)]
+        for table in own or self.tables:
+            print_table(table, row_keys=row_keys if own else None)
+        print_safe(self._places(), sys.stdout)
+
+    def _places(self) -> str:
+        return f"written: {', '.join(map(str, self.written))} (and .csv, .json, .tex, index.html beside them)"
+
+    def __str__(self) -> str:
+        return f"{text_of(self.tables)}\n{self._places()}"
+
+    def __repr__(self) -> str:
+        return brief_of(self.tables)
+
+    def _repr_html_(self) -> str:
+        return html_of(self.tables)
+
+
+def write_leaderboard(
+    results: Path,
+    out: Path,
+    suite_names: str | None = None,
+    aggregation: Aggregation = "all",
+    borrow_seed_noise: bool = False,
+    columns: str | None = None,
+    methods: str | None = None,
+    baseline: str = "",
+) -> Leaderboard:
+    """Make and write the tables of a results folder (see `leaderboard_files`)."""
+    tables, files, records = leaderboard_files(
+        results, suite_names, aggregation, out, borrow_seed_noise, columns, methods, baseline
+    )
+    for name, text in files.items():
+        write_text(out / name, text)
+    return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)
+
+
+def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:
+    known = list(all_suites().values())
+    in_suites = {task for one in known for task in one.tasks}
+    others = sorted({r["task"]["name"] for r in records} - in_suites)
+    suites = suites_named(names) if names else known
+    if others:  # tasks of plugins and of mteb belong to no suite and get a table of their own
+        measured = {r["task"]["name"]: str(scores_of(r)["main_metric"]) for r in records if r["scores"] is not None}
+        others.sort(key=lambda task: (measured.get(task, ""), task))
+        means: dict[str, tuple[str, ...]] = {}  # where measures differ, each is a group of columns with its own mean
+        for task in others:
+            measure = f"Avg. {measured.get(task, '').removeprefix('all_')}"
+            means[measure] = (*means.get(measure, ()), task)
+        named, average = tuple(others), len(means) == 1
+        means = {name: tasks for name, tasks in means.items() if len(tasks) > 1 and not average}
+        title = "Tasks outside every suite"
+        suites.append(
+            Suite(
+                name="other", title=title, tasks=named, columns=named, dev="", corpus="", means=means, average=average
+            )
+        )
+    return suites

@@ -1,0 +1,182 @@
+"""A table for a paper: LaTeX (booktabs) for \\input, as wide as one column or as two, with its legend as caption."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from string import ascii_lowercase
+
+from benchmark.report.columns import WORDS, Column, columns_of
+from benchmark.report.conditions import (
+    GROUPS,
+    backbone_of,
+    chosen_on,
+    contamination,
+    group,
+    learned_from,
+    redefined,
+    trained,
+)
+from benchmark.report.links import display_name
+from benchmark.report.render import fill
+from benchmark.report.rows import Row, Table
+from benchmark.report.signature import signature
+from benchmark.report.significance import TIE, UNTOLD
+from benchmark.report.values import Value, score_text
+
+_ESCAPES = {
+    **{sign: rf"\{sign}" for sign in "&%$#_{}"},
+    **{sign: f"${sign}$" for sign in "<>|"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    '"': "''",
+    "±": r"$\pm$",
+    "⚠": r"\textbf{!}",
+    "…": r"\ldots{}",
+    "–": "--",
+    "—": "---",
+    "→": r"$\to$",
+    "≈": r"$\approx$",
+    "≥": r"$\geq$",
+    "×": r"$\times$",
+    "`": "",  # Markdown's code
+}
+_SPECIAL = re.compile("[" + "".join(map(re.escape, _ESCAPES)) + "]")
+NONE = "--"
+_ONE, _TWO = 219.0, 455.0  # pt: one column of a two-column article, and both
+_SHAPES = (  # environment, size, spread of each task; the first that fits is taken
+    ("table", "small", True),
+    ("table*", "small", True),
+    ("table*", "small", False),
+    ("table*", "footnotesize", False),
+    ("table*", "scriptsize", False),
+    ("table*", "tiny", False),
+)
+_POINTS = {"small": 10, "footnotesize": 9, "scriptsize": 8, "tiny": 6}  # in an article of 11 pt
+
+
+def escape(text: str) -> str:
+    """Escape a text for LaTeX, on one line; letters beyond Latin need XeLaTeX or LuaLaTeX."""
+    return _SPECIAL.sub(lambda found: _ESCAPES[found[0]], " ".join(text.split()))
+
+
+def latex(table: Table) -> str:
+    """Return a `table` environment, or a `table*` where one column is too narrow; needs \\usepackage{booktabs}.
+
+    There is a part for each condition group. Bold is the best mean of a part, underlined the second; nothing is in a
+    trial. Letters refer to conditions in the caption. Where both columns are too narrow as well, only the mean of all
+    tasks has its spread.
+    """
+    columns = [column for column in columns_of(table, "latex") if column.name != "method"]
+    letters = _letters(table.rows)
+    for environment, size, spread in _SHAPES:
+        if _width(table.rows, columns, _POINTS[size] / 10, spread) <= (_ONE if environment == "table" else _TWO):
+            break
+    parts = []
+    for name in GROUPS:
+        if rows := [row for row in table.rows if group(row) == name]:
+            parts.append((name, [_line(row, rows, columns, letters, spread, table.partial) for row in rows]))
+    return fill(
+        "table.tex.j2",
+        signature=signature(table),
+        environment=environment,
+        size=size,
+        caption=_caption(table, letters, spread),
+        label=f"tab:{table.stem}",
+        sides="".join("l" if column.format in WORDS else "r" for column in columns),
+        heads=["Method", *(escape(column.head) for column in columns)],
+        parts=parts,
+    )
+
+
+def _width(rows: Sequence[Row], columns: Sequence[Column], scale: float, spread: bool) -> float:
+    """Return about how many points a table takes; `scale` is 1 for 10 pt, where a bold digit has 5.8."""
+    total = scale * 5.3 * max(len(display_name(row)) + 2 for row in rows)
+    for column in columns:
+        values = [column.of(row) for row in rows]
+        texts = [score_text(v.mean) if isinstance(v, Value) and v.mean is not None else "" for v in values]
+        several = any(isinstance(value, Value) and value.sd is not None for value in values)
+        with_spread = 22.0 if several and (spread or column.name == "average") else 0.0
+        total += scale * (5.8 * max(len(column.head), *map(len, texts)) + with_spread) + 6.0
+    return total
+
+
+def _line(
+    row: Row, rivals: Sequence[Row], columns: Sequence[Column], letters: dict[str, str], spread: bool, trial: bool
+) -> list[str]:
+    """Return the cells of a row; `rivals` are the rows of its part."""
+    marks = ",".join(filter(None, [letters[_described(row)], _SIGNS[row.mark] + _SIGNS[row.against]]))
+    cells = [escape(display_name(row)) + (f"$^{{{marks}}}$" if marks else "")]
+    for column in columns:
+        value = column.of(row)
+        if not isinstance(value, Value):
+            cells.append(escape(column.text(row)))
+            continue
+        if value.mean is None:
+            cells.append(NONE)
+            continue
+        mean = score_text(value.mean)
+        others = {score_text(one.mean) for other in rivals if isinstance(one := column.of(other), Value) and one.mean}
+        best = sorted(others, key=float, reverse=True) if len(rivals) > 1 and not trial else []
+        style = {0: r"\textbf", 1: r"\underline"}.get(best.index(mean) if mean in best else -1)
+        text = f"{style}{{{mean}}}" if style else mean
+        if value.sd is not None and (spread or column.name == "average"):
+            text += rf"{{\scriptsize$\pm${score_text(value.sd)}}}"
+        cells.append(text)
+    return cells
+
+
+_SIGNS = {"": "", TIE: r"\approx", UNTOLD: "?", "↑": r"\dagger", "↓": r"\ddagger"}
+
+
+def _described(row: Row) -> str:
+    """Return a row's conditions except its group and its number of seeds, unless some are missing."""
+    about = row.about
+    parts = [
+        backbone_of(about),
+        about["precision"],
+        f"encoded by {about['run_by']}" if about["run_by"] else "",
+        learned_from(about),
+        trained(about),
+        f"tuned ({about['tuned']})" if about["tuned"] else "",
+        contamination(about),
+        chosen_on(about),
+        redefined(about),
+        row.missing_seeds,
+        f"protocol {about['protocol']}" if about["protocol"] > 1 else "",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def _letters(rows: Sequence[Row]) -> dict[str, str]:
+    """Return a letter for each distinct description of the rows' conditions, in order; the most frequent has none."""
+    described = [_described(row) for name in GROUPS for row in rows if group(row) == name]
+    ordered = dict.fromkeys([Counter(described).most_common(1)[0][0], *described])
+    names = ["", *ascii_lowercase, *map("".join, product(ascii_lowercase, repeat=2))]
+    return dict(zip(ordered, names, strict=False))
+
+
+def _caption(table: Table, letters: dict[str, str], spread: bool) -> str:
+    """Return what the caption says: the measure, the marks, the conditions."""
+    about_seeds = "" if spread else " (of the tasks in the other files)"
+    title = table.suite.title + (" — TRIAL on cut data, not comparable with anything" if table.partial else "")
+    means = [f"{name}: mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()]
+    said = [f"{title}.", table.suite.note, *means, f"±: standard deviation over seeds{about_seeds}."]
+    if not table.partial:
+        said.append("Bold: the best of a part; underlined: the second.")
+    marks = {row.mark for row in table.rows}
+    if TIE in marks:
+        said.append("≈: may truly be the best (95%, noise of pairs and seeds).")
+    if UNTOLD in marks:
+        said.append("?: cannot be told, for want of seeds.")
+    for row in table.rows:
+        if row.name == table.baseline:
+            said.append(table.against.replace(f" {row.name}", f" {display_name(row)}", 2))
+    text = escape(" ".join(filter(None, said)).replace("x100", "×100"))
+    text = text.replace("↑", r"$^{\dagger}$").replace("↓", r"$^{\ddagger}$")
+    rest = "Rows without a letter" if len(letters) > 1 else "All rows"
+    of = [f"{f'$^{{{letter}}}$' if letter else f'{rest}:'} {escape(name)}" for name, letter in letters.items()]
+    return f"{text} {'; '.join(of)}."

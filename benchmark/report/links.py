@@ -1,0 +1,78 @@
+"""Links from a row to descriptions of its method: its papers, and its page of the handbook if that is near the page."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmark.report.conditions import recipe_of, recipes
+from zoo.papers import papers_of
+from zoo.plugins import METHODS
+
+if TYPE_CHECKING:
+    from benchmark.report.rows import Row
+
+
+_WORDS = {"repo": "code", "sup": "sup."}
+
+
+class Links(NamedTuple):
+    """The names of a row's papers, the most specific first, its short name with the year, and its handbook page."""
+
+    papers: list[str]
+    paper: str
+    page: str | None
+
+
+def links_of(row: Row) -> Links:
+    """Return what leads from a row to descriptions of its method."""
+    return _links(recipe_of(row.recipe or row.identity)[0])
+
+
+def display_name(row: Row) -> str:
+    """Return a row's name for a paper: "SimCSE (crop, temperature 0.1)" for simcse-crop:temperature=0.1."""
+    if row.recipe:
+        return row.name  # the user's own
+    name, overrides = recipe_of(row.identity)
+    parts = name.split("-")
+    for end in range(len(parts), 0, -1):
+        spec = recipes().get("-".join(parts[:end]))
+        if spec is not None and spec.citation is not None:
+            more = [_WORDS.get(part, part) for part in parts[end:]]
+            more += [f"{key.replace('_', ' ')} {value}" for key, value in overrides.items()]
+            return f"{spec.citation.name} ({', '.join(more)})" if more else spec.citation.name
+    return row.name
+
+
+@functools.cache
+def _links(name: str) -> Links:
+    spec = recipes().get(name)
+    if spec is None:
+        return Links([], "", None)
+    papers = papers_of(spec, recipes())
+    first = next((f"{paper.name} {paper.year}" for paper in papers), "")
+    return Links([paper.name for paper in papers], first, METHODS.card(spec.method).page or None)
+
+
+def papers_named(names: set[str]) -> dict[str, dict[str, str]]:
+    """Return what a page shows of these papers: a short name with the year, the citation and the address."""
+    return {
+        paper.name: {"short": f"{paper.name} {paper.year}", "cited": paper.cited(), "url": paper.url}
+        for paper in (spec.citation for spec in recipes().values())
+        if paper is not None and paper.name in names
+    }
+
+
+def handbook_from(folder: Path) -> str:
+    """Return the relative path from `folder` to the handbook's pages of methods; "" for a folder outside a checkout.
+
+    It does not depend on where zoo is installed: a wheel writes the same page into a checkout as an editable install.
+    """
+    folder = folder.resolve()
+    for root in folder.parents:
+        methods = root / "docs" / "methods"
+        if methods.is_dir() and (root / "zoo" / "papers.py").is_file():
+            return Path(os.path.relpath(methods, folder)).as_posix()
+    return ""

@@ -1,0 +1,390 @@
+"""Published values beside ours: compared only with the same protocol and backbone, else with the reason why not."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import msgspec
+
+from benchmark.report.conditions import recipe_of
+from benchmark.report.rows import Aggregation, Row, Table
+from benchmark.report.values import Value
+from benchmark.tasks.suites import Suite
+from zoo.paths import resource_folder
+from zoo.yaml_files import read_yaml
+
+FILE = "published.yaml"
+AVERAGE = "Avg"
+
+_SLIP = "slip, see below"  # the words of the Markdown page, which lists the slips below
+_AVERAGES = (AVERAGE, "Avg words")
+_OWNERS = ("google-bert/", "FacebookAI/", "albert/")  # the hub's owners of models that papers name without an owner
+_METRICS = {"spearman_x100": "", "accuracy": "", "f1": "F1, ours is accuracy"}
+_EXTREMES = {"_max": "best", "_min": "worst"}  # of several seeds
+
+
+class PrintedTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of a paper and its protocol, as far as the paper states it."""
+
+    paper: str
+    table: str
+    what: str
+    aggregation: str
+    split: str
+    pooling: str
+    seeds: str
+    training: str
+    average_of: tuple[str, ...] = ()
+
+    def source(self) -> str:
+        """Return "PT-BERT, table 3"."""
+        named = self.table[:1].isdigit()
+        section = self.table.removeprefix("sec")
+        place = f"table {self.table}" if named else f"section {section}" if section != self.table else self.table
+        return f"{self.paper}, {place}"
+
+    def protocol(self) -> str:
+        """Return aggregation, split, pooling, seeds and training in one line."""
+        return (
+            f"aggregation {self.aggregation}; {self.split} split; pooling: {self.pooling}; seeds: {self.seeds};"
+            f" trained on: {self.training}"
+        )
+
+
+class PrintedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A row of a printed table; `scores` and `std` have the printed values by printed column."""
+
+    method: str
+    backbone: str
+    setting: str
+    metric: str
+    recipes: tuple[str, ...] = ()
+    reported_from: str | None = None
+    seeds: int | None = None
+    aggregation: str | None = None
+    subset: str | None = None
+    ablation: str | None = None
+    max_seq_length: int | None = None
+    not_in_paper: bool = False
+    differs: str | None = None
+    cited: str | None = None
+    ceiling: bool = False
+    slip: str | None = None
+    observation: str | None = None
+    unlike: dict[str, str] = {}
+
+    def reason_unlike(self, base: str, overrides: Mapping[str, object]) -> str | None:
+        """Return what differs if a recipe with its overrides is one of `unlike`, else None."""
+        for name, why in self.unlike.items():
+            if recipe_of(name) == (base, dict(overrides)):
+                return why
+        return None
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Our tasks for a printed column: the one with the same protocol, and others with what differs."""
+
+    same: tuple[str, ...] = ()
+    aggregated: bool = False
+    other: dict[str, str] = {}
+
+    def of(self, task: str) -> str | None:
+        """Return "" for the same protocol, the reason for another one, None for another data set."""
+        return "" if task in self.same else self.other.get(task)
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """A printed row with its table."""
+
+    table: PrintedTable
+    row: PrintedRow
+    scores: Mapping[str, float]
+    std: Mapping[str, float]
+    decimals: int
+
+    def source(self) -> str:
+        """Return the table, the original source of a copied number, and a note if the number is wrong in print."""
+        copied = f", from {self.row.reported_from}" if self.row.reported_from else ""
+        return self.table.source() + copied + (f" ({_SLIP})" if self.row.slip else "")
+
+    def seeds(self) -> str:
+        """Return the number of seeds behind the values, as far as the paper states it."""
+        if self.row.seeds is None:
+            return self.table.seeds
+        kind = next((what for suffix, what in _EXTREMES.items() if self.row.metric.endswith(suffix)), "mean")
+        return f"{kind} of {self.row.seeds} seeds"
+
+    def text(self, column: str) -> str:
+        """Return a value as printed."""
+        value = f"{self.scores[column]:.{self.decimals}f}"
+        return f"{value} ± {self.std[column]:.{self.decimals}f}" if column in self.std else value
+
+
+Reasons = tuple[str, ...]
+"""Reasons why values are not comparable; empty if they are."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """The whole content of the file of published values."""
+
+    papers: Mapping[str, str]
+    places: Mapping[str, Place]
+    lines: tuple[PublishedRow, ...]
+
+    def place(self, paper: str, column: str) -> Place:
+        """Return our tasks for a column of a paper; an empty Place for a column without a task of ours."""
+        return self.places.get(f"{paper} {column}") or self.places.get(column) or Place()
+
+    def columns(
+        self, line: PublishedRow, suite: Suite, aggregation: Aggregation = "all"
+    ) -> dict[str, tuple[str, Reasons]]:
+        """Return {our task or AVERAGE: (printed column, reasons)} for the columns of `line` that `suite` contains.
+
+        `aggregation` is that of our scores.
+        """
+        found: dict[str, tuple[str, Reasons]] = {}
+        for task in suite.tasks:
+            for column in line.scores:
+                place = self.place(line.table.paper, column)
+                reason = place.of(task)
+                if reason is not None and (task not in found or not reason):
+                    found[task] = column, _reasons(reason, _aggregation(line, place.aggregated, aggregation))
+        average = next((column for column in _AVERAGES if column in line.scores), None)
+        places = [self.place(line.table.paper, column) for column in line.table.average_of]
+        if average is not None and len(places) == len(suite.tasks):
+            why = [next((r for p in places if (r := p.of(task)) is not None), None) for task in suite.tasks]
+            if None not in why:
+                other = _aggregation(line, any(place.aggregated for place in places), aggregation)
+                found[AVERAGE] = average, _reasons(*why, other)
+        return found
+
+
+def _reasons(*reasons: str | None) -> Reasons:
+    return tuple(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def _aggregation(line: PublishedRow, aggregated: bool, ours: Aggregation) -> str:
+    theirs = line.row.aggregation or line.table.aggregation
+    return f"aggregation {theirs}" if aggregated and theirs != ours else ""
+
+
+@functools.cache
+def published() -> Published:
+    """Read the shipped file; raises msgspec.ValidationError for an unknown key or a value that is not a number."""
+    content = read_yaml(resource_folder("benchmark", "leaderboards") / FILE)
+    lines = []
+    for entry in content["tables"]:
+        rows = entry.pop("rows")
+        table = msgspec.convert(entry, PrintedTable)
+        decimals: dict[str, int] = {}  # by metric
+        values = [(row.pop("scores"), row.pop("std", {})) for row in rows]
+        for row, (scores, _) in zip(rows, values, strict=True):
+            most = max(len(str(value).partition(".")[2]) for value in scores.values())
+            decimals[row["metric"]] = max(decimals.get(row["metric"], 0), most)
+        for row, (scores, std) in zip(rows, values, strict=True):
+            first, second = (msgspec.convert(one, dict[str, float]) for one in (scores, std))
+            printed = msgspec.convert(row, PrintedRow)
+            lines.append(PublishedRow(table, printed, first, second, decimals[row["metric"]]))
+    places = msgspec.convert(content["tasks"], dict[str, Place])
+    return Published(msgspec.convert(content["papers"], dict[str, str]), places, tuple(lines))
+
+
+@dataclass(frozen=True)
+class BesideCell:
+    """One of our values beside a published one."""
+
+    task: str  # or AVERAGE
+    column: str  # as printed
+    ours: Value
+    reasons: Reasons
+
+
+@dataclass(frozen=True)
+class BesidePublished:
+    """One of our rows beside one published row."""
+
+    ours: Row
+    line: PublishedRow
+    cells: tuple[BesideCell, ...]
+
+    @property
+    def compared(self) -> list[str]:
+        """The tasks whose values are comparable."""
+        return [cell.task for cell in self.cells if not cell.reasons]
+
+    def verdict(self) -> str:
+        """Return "compared" or "not comparable: ..." with the reasons for all tasks, then those for some tasks."""
+        shared = [reason for reason in self.cells[0].reasons if all(reason in cell.reasons for cell in self.cells)]
+        rest: dict[str, list[str]] = {}
+        for cell in self.cells:
+            own = "; ".join(reason for reason in cell.reasons if reason not in shared)
+            rest.setdefault(own if own or shared else f"compared (theirs: {self.line.seeds()})", []).append(cell.task)
+        if len(rest) == 1:
+            parts = [*shared, *filter(None, rest)]
+        else:
+            parts = [*shared, *(f"{', '.join(tasks)}: {own}" for own, tasks in rest.items() if own)]
+        return "; ".join(parts) if self.compared else f"not comparable: {'; '.join(parts)}"
+
+
+def beside_published(table: Table) -> list[BesidePublished]:
+    """Return our rows beside the published ones; none for a trial, which is not comparable with anything."""
+    return [] if table.partial else beside(table, published().lines)
+
+
+def beside(table: Table, lines: Sequence[PublishedRow]) -> list[BesidePublished]:
+    """Return our rows, also those of trials, beside the published rows in `lines`."""
+    book, suite = published(), table.suite
+    in_suite = []
+    for line in lines:
+        if columns := book.columns(line, suite, table.aggregation):
+            recipes = [recipe_of(name) for name in line.row.recipes]
+            in_suite.append((line, recipes, columns))
+    return [found for row in table.rows for found in _compare_row(suite, row, in_suite)]
+
+
+def _compare_row(
+    suite: Suite, row: Row, lines: Sequence[tuple[PublishedRow, list[tuple[str, dict[str, Any]]], Mapping[str, Any]]]
+) -> Iterator[BesidePublished]:
+    base, overrides = recipe_of(row.recipe or row.identity)
+    for line, recipes, found in lines:
+        wanted = [given for name, given in recipes if name == base]
+        unlike = line.row.reason_unlike(base, overrides)
+        if not wanted and unlike is None:
+            continue
+        shared = _reasons(unlike, *_row_reasons(line, row, overrides, wanted or [dict(overrides)]))
+        order = [*suite.tasks, AVERAGE]
+        cells = []
+        for task, (column, reasons) in sorted(found.items(), key=lambda item: order.index(item[0])):
+            ours, other = _counterpart(line, row.average if task == AVERAGE else row.values[task])
+            missing = "ours is n/a" if ours.mean is None else ""
+            cells.append(BesideCell(task, column, ours, _reasons(*shared, *reasons, missing or other)))
+        yield BesidePublished(row, line, tuple(cells))
+
+
+def _counterpart(line: PublishedRow, ours: Value) -> tuple[Value, str]:
+    """Return our value for a printed one, and why the two are not comparable, or "".
+
+    A printed best or worst of several seeds is compared with ours of the same number of seeds: the best of fewer seeds
+    is expected to be lower.
+    """
+    for suffix, what in _EXTREMES.items():
+        if line.row.metric.endswith(suffix):
+            extreme = ours.max if suffix == "_max" else ours.min
+            if extreme is None:
+                return ours, f"the {what} of its seeds"
+            reason = (
+                "" if ours.seeds == line.row.seeds else f"the {what} of {line.row.seeds} seeds, ours of {ours.seeds}"
+            )
+            return Value(extreme, None, ours.seeds), reason
+    return ours, ""
+
+
+def _row_reasons(line: PublishedRow, row: Row, ours: Mapping[str, object], wanted: list[dict[str, object]]) -> Reasons:
+    """Return the reasons why no value of a printed row is comparable with our row of the same recipe."""
+    printed = line.row
+    suffix = next((s for s in ("_mean", *_EXTREMES) if printed.metric.endswith(s)), "")
+    settings = [f"{side}: {_settings(one)}" for side, one in (("ours", ours), ("theirs", wanted[0])) if one]
+    return _reasons(
+        _METRICS.get(printed.metric.removesuffix(suffix), printed.metric),
+        f"{printed.subset} subset" if printed.subset not in (None, "full") else "",
+        printed.differs or _backbone_reason(printed.backbone, str(row.about["backbone"])),
+        "" if ours in wanted else f"other settings ({', '.join(settings)})",
+    )
+
+
+def _settings(overrides: Mapping[str, object]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in overrides.items())
+
+
+def _backbone_reason(theirs: str, ours: str) -> str:
+    if "not stated" in theirs:
+        return f"backbone {theirs}"
+    return "" if plain_backbone(theirs) == plain_backbone(ours) else f"other backbone ({theirs})"
+
+
+def plain_backbone(name: str) -> str:
+    """Return a hub id without an owner that papers leave out: google-bert/bert-base-uncased -> bert-base-uncased."""
+    for owner in _OWNERS:
+        name = name.removeprefix(owner)
+    return name
+
+
+def cited(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
+    """Return the published rows without a recipe that have columns in `suite`, each with the result of `columns`."""
+    return [(line, columns) for line, columns in _in_suite(suite) if line.row.cited]
+
+
+def remarks(suite: Suite, kind: Literal["slip", "observation"]) -> list[tuple[PublishedRow, str]]:
+    """Return the published rows of `suite` with a slip in print, or with an observation, and what it is."""
+    return [(line, text) for line, _ in _in_suite(suite) if (text := getattr(line.row, kind))]
+
+
+def _in_suite(suite: Suite) -> list[tuple[PublishedRow, dict[str, tuple[str, Reasons]]]]:
+    book = published()
+    return [(line, columns) for line in book.lines if (columns := book.columns(line, suite))]
+
+
+Entry = dict[str, object]
+"""A printed row as plain values."""
+
+
+def printed_source(line: PublishedRow) -> str:
+    """Return table, system and backbone of a published row, for outputs without a list of slips."""
+    return f"{line.source()}, {line.row.method} ({line.row.backbone})".replace(_SLIP, "slip in print")
+
+
+def _about(line: PublishedRow) -> Entry:
+    return {
+        "source": printed_source(line),
+        "paper": line.table.paper,
+        "table": line.table.table,
+        "method": line.row.method,
+        "backbone": line.row.backbone,
+        "setting": line.row.setting,
+        "metric": line.row.metric,
+        "subset": line.row.subset,
+        "reported_from": line.row.reported_from,
+        "aggregation": line.row.aggregation or line.table.aggregation,
+        "split": line.table.split,
+        "pooling": line.table.pooling,
+        "seeds": line.seeds(),
+        "slip": line.row.slip,
+        "observation": line.row.observation,
+    }
+
+
+def entry(comparison: BesidePublished) -> Entry:
+    """Return a comparison as plain values: the printed row, its scores by our tasks, compared tasks, the verdict."""
+    line = comparison.line
+    return {
+        **_about(line),
+        "scores": {cell.task: line.scores[cell.column] for cell in comparison.cells},
+        "printed": {cell.task: line.text(cell.column) for cell in comparison.cells},
+        "std": {cell.task: line.std[cell.column] for cell in comparison.cells if cell.column in line.std},
+        "differences": {
+            cell.task: round(cell.ours.mean - line.scores[cell.column], 4)
+            for cell in comparison.cells
+            if not cell.reasons and cell.ours.mean is not None
+        },
+        "verdict": comparison.verdict(),
+    }
+
+
+def cited_entries(suite: Suite) -> list[Entry]:
+    """Return the cited rows as plain values; they have no rank."""
+    return [
+        {
+            **_about(line),
+            "cited": line.row.cited,
+            "ceiling": line.row.ceiling,
+            "scores": {k: line.scores[column] for k, (column, _) in found.items()},
+            "printed": {k: line.text(column) for k, (column, _) in found.items()},
+            "reasons": list(dict.fromkeys(reason for _, several in found.values() for reason in several)),
+        }
+        for line, found in cited(suite)
+    ]

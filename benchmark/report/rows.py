@@ -1,0 +1,120 @@
+"""The data of a table: rows of values with their conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypedDict
+
+from benchmark.records.record import Record
+from benchmark.report.values import Value
+from benchmark.tasks.suites import Suite
+
+Aggregation = Literal["all", "mean", "wmean"]
+
+
+class ChosenOn(TypedDict):
+    """The development set that picked a row's checkpoint ("": none), and how many of its pairs are STS test pairs."""
+
+    dev_task: str
+    dev_pairs: int | None
+    dev_pairs_in_test: int | None
+
+
+class About(ChosenOn):
+    """The conditions and the cost of a row; None: its records do not say, or there is no such cost."""
+
+    backbone: str
+    backbone_sha256: str
+    ancestry: str
+    precision: str
+    run_by: str  # the library that encodes a finished encoder where the engine does not; "" for the engine
+    seeds: int
+    corpus: str
+    corpus_sentences: int | None
+    corpus_pairs: int | None
+    test_texts_in_training: int | None
+    transductive: bool
+    supervised: bool
+    setting: str  # one of conditions.GROUPS
+    changed_settings: str
+    tuned: str  # the budget and the task that chose the settings; "": they are the recipe's own
+    train_seconds: float | None
+    train_sentences_per_second: float | None
+    updates_share: float | None  # of the published training's updates
+    cosine_to_start: float | None  # of vectors after and before the training
+    adapt_seconds: float | None
+    texts_per_second: float | None
+    parameters: int | None
+    dimensions: int | None
+    peak_memory_mb: float | None
+    device: str
+    limit: int | None
+    protocol: int
+    environments: list[str]
+    version: str
+    code: str  # the commits of the checkouts that measured it
+
+
+@dataclass
+class Row:
+    """One method under one set of conditions."""
+
+    name: str  # as it is printed, unique in its table
+    row_key: str
+    values: dict[str, Value]  # by task
+    average: Value
+    about: About
+    records: list[Record] = field(default_factory=list)  # all that the row is made of; columns may read them
+    rank: int | None = None
+    notes: list[str] = field(default_factory=list)
+    among_best: bool | None = None  # may truly be the best; None: not compared, because pair scores are missing
+    mark: str = (
+        ""  # of one of several rows that may truly be the best: "≈", or "?" where only its own seeds keep it there
+    )
+    against: str = ""  # "↑" or "↓": told apart from the baseline, above or below it
+    means: dict[str, Value] = field(default_factory=dict)  # means of some tasks, by their names in the suite
+    recipe: str = ""  # the recipe of a row with a label (--label); "": the name states it
+    untrained: bool = False  # a backbone's own states, pooled, and nothing else
+    method: str = ""  # the name in the records, where `name` is a shorter one (see `printed_names`)
+
+    @property
+    def identity(self) -> str:
+        """The name in the records, which together with the key identifies a row."""
+        return self.method or self.name
+
+    @property
+    def scored(self) -> bool:
+        """Whether it has a score on any task."""
+        return any(value.mean is not None for value in self.values.values())
+
+    @property
+    def missing_seeds(self) -> str:
+        """The text "1 of 2 seeds" where seeds are missing that the run of its records planned, else ""."""
+        planned = max((record.get("seeds", 0) for record in self.records), default=0)
+        seeds = len({record["seed"] for record in self.records})
+        return f"{seeds} of {planned} seeds" if seeds < planned else ""
+
+    def place(self) -> str:
+        """Return the printed rank: "3", "≈3" or "?3" for a row that may truly be the best, "" without a rank."""
+        return self.mark + str(self.rank or "")
+
+
+@dataclass
+class Table:
+    """One suite's rows, ranked by average; incomplete rows come last, unranked."""
+
+    suite: Suite
+    rows: list[Row]
+    commands: list[str]
+    partial: bool = False  # trial run (--limit)
+    legend: str = ""  # the meaning of the marks
+    learned: str = ""  # what the rows show, in a sentence or two
+    baseline: str = ""  # the name of a row with which the others are compared
+    against: str = ""  # the meaning of the marks against it
+    aggregation: Aggregation = "all"
+    chosen: tuple[str, ...] | None = None  # the names of the columns to show, in this order; None: each output's own
+
+    @property
+    def stem(self) -> str:
+        """The name of the table's files without their suffixes."""
+        return self.suite.name + ("-trial" if self.partial else "")

@@ -1,0 +1,229 @@
+"""Marks the rows of a table that may be the best, and says what differences its noise lets comparisons find."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from benchmark.metrics.significance import (
+    LEVEL,
+    MOST_SEEDS,
+    POWER,
+    Sample,
+    SeedNoise,
+    detectable,
+    differences,
+    median_noise,
+    not_told_apart,
+    pairs_needed,
+    pooled_noise,
+    seeds_needed,
+    seen_without_seeds,
+    unsettled,
+)
+from benchmark.records.folder import Records
+from benchmark.records.record import Record
+from benchmark.report.conditions import CONTROL, group, role
+from benchmark.report.stats import (
+    TABLE_RESAMPLES,
+    ByTask,
+    by_seed,
+    compared,
+    finished,
+    floor_of,
+    is_alone,
+    sample_of,
+)
+
+if TYPE_CHECKING:
+    from benchmark.report.rows import Row
+
+TIE, UNTOLD = "≈", "?"
+
+
+def mark_best(
+    rows: Sequence[Row],
+    records: Mapping[tuple[str, str], list[Record]],
+    store: Records,
+    borrow: bool = False,
+    trial: bool = False,
+    baseline: str = "",
+) -> tuple[str, str, str]:
+    """Set `among_best` and `mark` of those rows (sorted, best first) that can be compared; returns the legend.
+
+    With the name of a `baseline`, sets `against` too; the second text returned says what it means. The third says what
+    the rows show.
+
+    `records` are the rows' records by name and row key. A row is left out if it has one seed (with `borrow`: and no
+    other row of its backbone has several), or if a record has no pair scores, damaged ones (stated in its notes), or
+    other gold scores than the best row. If the best row lacks comparable ones, no row is compared. The legend also
+    says what differences so many seeds or pairs find. It is "" where there is nothing to say.
+    """
+    lacking = [row for row in rows if row.rank is not None and row.missing_seeds]
+    ranked = [row for row in rows if row.rank is not None and not row.missing_seeds]
+    tasks = list(rows[0].values) if rows else []
+    mine = {id(row): finished(records[row.identity, row.row_key], tasks, trial=trial) for row in ranked}
+    noise = _one_seed_noise(ranked, mine, borrow)
+    alone = [row for row in ranked if row.name in noise and not noise[row.name].df]
+    known = [row for row in ranked if row.name not in noise or noise[row.name].df]
+    about_seeds = " ".join(filter(None, [_about_one_seed(alone, noise), _about_missing_seeds(lacking)]))
+    kept = [row for row in known if _has_pairs(mine[id(row)], store)]
+    if len(ranked) < 2 or not kept or kept[0] is not known[0]:
+        return about_seeds if len(ranked) + len(lacking) > 1 else "", _not_compared(baseline), ""
+    places, drawn, damaged = compared([mine[id(row)] for row in kept], store)
+    for i, reasons in damaged.items():
+        kept[i].notes += [f"significance: {reason}" for reason in reasons]
+    if places[:1] != [0]:
+        return about_seeds, _not_compared(baseline), ""
+    kept = [kept[i] for i in places]
+    borrowed = {i: noise[row.name] for i, row in enumerate(kept) if row.name in noise}
+    floor = floor_of((finished(of, tasks, trial=trial) for of in records.values()), tasks)
+    one = sample_of([mine[id(row)] for row in kept], drawn, tasks, floor, borrowed)
+    best = not_told_apart(one)
+    untold = unsettled(one, best)
+    for row, among, open_ in zip(kept, best.tolist(), untold.tolist(), strict=True):
+        row.among_best = among
+        row.mark = "" if not among or best.sum() < 2 else UNTOLD if open_ else TIE
+    seeds = [0 if role(row) == CONTROL else len(by_seed(mine[id(row)])) for row in kept]
+    legend = " ".join(filter(None, [_legend(known), about_seeds, _power(one, seeds)]))
+    against = _set_against(kept, one, baseline) if baseline else ""
+    return legend, against, _learned(kept, one) if len(kept) > 1 and kept[0].average.mean is not None else ""
+
+
+def _told_apart(one: Sample, at: int) -> dict[int, str]:
+    """Return the rows above ("↑") and below ("↓") the row at a place, by Holm's procedure (1979) over all others."""
+    found = differences(one)
+    others = sorted((i for i in range(len(found.p)) if i != at), key=lambda i: found.p[i, at])
+    signs: dict[int, str] = {}
+    for place, i in enumerate(others):
+        if not found.p[i, at] * (len(others) - place) < LEVEL:
+            break
+        signs[i] = "↑" if found.value[i, at] > 0 else "↓"
+    return signs
+
+
+def _set_against(rows: Sequence[Row], one: Sample, baseline: str) -> str:
+    """Set `against` of the rows told apart from the baseline; return what it means."""
+    at = next((i for i, row in enumerate(rows) if row.name == baseline), None)
+    if at is None:
+        return _not_compared(baseline)
+    for i, sign in _told_apart(one, at).items():
+        rows[i].against = sign
+    return (
+        f"↑: above {baseline}, ↓: below it (p < {LEVEL:g}, noise of pairs and seeds, Holm's procedure over"
+        f" {len(rows) - 1} rows)."
+    )
+
+
+def _learned(rows: Sequence[Row], one: Sample) -> str:
+    """Return what compared rows (best first) show: which is best, and how many are above the best control."""
+    marked = sum(row.mark != "" for row in rows)
+    tied = f"; {marked} rows may truly be the best" if marked else ", above all others compared with it"
+    text = f"{_named(rows[0])} has the highest mean, {rows[0].average.text()}{tied}."
+    at = next((i for i, row in enumerate(rows) if role(row)), None)
+    methods = [i for i, row in enumerate(rows) if not role(row)]
+    if at is None or not methods:
+        return text
+    signs = _told_apart(one, at)
+    above, below = (sum(signs.get(i) == sign for i in methods) for sign in "↑↓")
+    control = f"{rows[at].name} ({rows[at].average.text()})"
+    return (
+        f"{text} Above the best control, {control}: {above} of {len(methods)} methods; below it: {below}"
+        f" (p < {LEVEL:g}, Holm's procedure)."
+    )
+
+
+def _named(row: Row) -> str:
+    kind = group(row)
+    if role(row):
+        return f"{row.name} ({role(row)})"
+    return f"{row.name} ({kind})" if kind in ("supervised", "transductive", "released") else row.name
+
+
+def _not_compared(baseline: str) -> str:
+    return f"No row is compared with {baseline}: it has one seed, or no pair scores of this table." if baseline else ""
+
+
+def _has_pairs(of_row: ByTask, store: Records) -> bool:
+    return all(store.has_pairs(record) for records in of_row.values() for record in records)
+
+
+def _one_seed_noise(rows: Sequence[Row], mine: Mapping[int, ByTask], borrow: bool) -> dict[str, SeedNoise]:
+    """Return, by name, the rows of one seed with the noise that stands in for theirs: not known, or pooled."""
+    scores: dict[str, list[list[float]]] = defaultdict(list)  # by backbone
+    alone: list[Row] = []
+    for row in rows:
+        if is_alone(mine[id(row)]):
+            alone.append(row)
+        elif borrow and row.about["backbone"]:
+            scores[row.about["backbone"]].append(list(by_seed(mine[id(row)]).values()))
+    return {row.name: pooled_noise(scores.get(row.about["backbone"], [])) for row in alone}
+
+
+def _about_one_seed(alone: Sequence[Row], noise: Mapping[str, SeedNoise]) -> str:
+    """Return which rows have no mark for want of seeds, and which have the noise of other rows."""
+    parts = []
+    if alone:
+        names = ", ".join(row.name for row in alone)
+        parts.append(f"One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): {names}.")
+    borrowed = [
+        f"{name} ({one.variance**0.5:.2f}, {one.df:.0f} degrees of freedom)" for name, one in noise.items() if one.df
+    ]
+    if borrowed:
+        parts.append(
+            "One seed, with the pooled standard deviation over seeds of the other trained rows of its backbone in place"
+            f" of its own: {', '.join(borrowed)}."
+        )
+    return " ".join(parts)
+
+
+def _about_missing_seeds(lacking: Sequence[Row]) -> str:
+    """Return which rows have no mark because the table lacks seeds that were planned."""
+    names = ", ".join(f"{row.name} ({row.missing_seeds})" for row in lacking)
+    return f"Seeds are missing, so there is no mark (run the same command again): {names}." if names else ""
+
+
+def _power(one: Sample, seeds: Sequence[int]) -> str:
+    """Return what differences the table's noise lets comparisons find; `seeds` are 0 for controls."""
+    noise = median_noise(one, seeds)
+    if noise is None:
+        return ""
+    if not noise.seeds:
+        seen = seen_without_seeds(noise)
+        return (
+            f"Power: no row but controls depends on a seed. With these {one.pairs:,} pairs, a difference of {seen:.2f}"
+            f" between two rows is found (p < {LEVEL:g}) in {POWER:.0%} of repetitions; 1.0 takes"
+            f" {pairs_needed(noise, one.pairs, 1.0):,} pairs. The two rows have this table's median noise: a standard"
+            f" deviation of {noise.pairs:.2f} of a difference over the pairs."
+        )
+    found, needed = detectable(noise, 3), seeds_needed(noise, 1.0)
+    takes = f"is not found so often even with {MOST_SEEDS} seeds" if needed is None else f"takes {needed} seeds"
+    return (
+        f"Power: with 3 seeds each, a difference of {found:.2f} between two rows is found (p < {LEVEL:g}) in"
+        f" {POWER:.0%} of repetitions; 1.0 {takes}. The two rows have this table's median noise: standard deviations of"
+        f" {noise.seeds:.2f} over seeds, and of {noise.pairs:.2f} of a difference over the pairs."
+    )
+
+
+def _legend(known: Sequence[Row]) -> str:
+    """Return the meaning of the marks that any row has, and the rows that could not be compared."""
+    marks = {row.mark for row in known} - {""}
+    parts = []
+    if marks:
+        named = " or ".join(mark for mark in (TIE, UNTOLD) if mark in marks)
+        parts.append(
+            f"{named}: may truly be the best. With {1 - LEVEL:.0%} confidence the truly best of the compared rows is"
+            " one of those with a mark. All rows were compared with the best at once. The comparison contains the noise"
+            f" of pairs ({TABLE_RESAMPLES:,} bootstrap resamples; a pair that is in several tasks is drawn for all of"
+            " them) and the noise of seeds."
+        )
+    if UNTOLD in marks:
+        parts.append(
+            f"{UNTOLD}: cannot be told. Only the row's own seeds keep it there: they are fewer or more spread than the"
+            " median of this table's rows, with which it would be out."
+        )
+    unknown = [row.name for row in known if row.among_best is None]
+    if unknown:
+        parts.append(f"Not compared, because comparable pair scores are missing: {', '.join(unknown)}.")
+    return " ".join(parts)

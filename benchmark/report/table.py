@@ -1,0 +1,195 @@
+"""Makes rows from records: mean and spread over seeds; incomplete rows and records of different data have no mean."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from benchmark.records.conflicts import one_digest
+from benchmark.records.folder import Records, read_records
+from benchmark.records.names import printed_names
+from benchmark.records.record import Record, main_score, scores_of
+from benchmark.report.about import about
+from benchmark.report.rows import Aggregation, Row, Table
+from benchmark.report.values import Value, over_seeds, seed_order
+from benchmark.tasks.suites import Suite
+
+AGGREGATED: dict[Aggregation, str] = {
+    "all": "`all` aggregation (subsets concatenated)",  # as the suites' notes say it
+    "mean": "`mean` aggregation (mean over the subsets of a task)",
+    "wmean": "`wmean` aggregation (mean over the subsets of a task, weighted by their pairs)",
+}
+_EQUAL = 1e-11  # difference of averages x100: above the noise of float64, below the effect of swapping two ranks
+
+
+def read_completed(records: Records) -> list[Record]:
+    """Return a folder's records: those of a task on one version of the data."""
+    return one_digest(read_records(records))
+
+
+def build_tables(
+    records: Sequence[Record],
+    suites: Iterable[Suite],
+    store: Records | None = None,
+    *,
+    aggregation: Aggregation = "all",
+    borrow_seed_noise: bool = False,
+    baseline: str = "",
+) -> list[Table]:
+    """Return a table for each suite that has scores, and a separate one for its trial (--limit) records.
+
+    A suite of which only some tasks were run has their columns, and their mean, which is named as theirs.
+    With `store`, the folder of the records, rows that may truly be the best are marked. `aggregation` chooses the
+    score of tasks with subsets. With `borrow_seed_noise`, rows of one seed are compared with the best by the pooled
+    noise of the seeds of their backbone's other rows. Rows told apart from the `baseline`, a name, are marked too.
+    """
+    called = printed_names(record["method"]["name"] for record in records)
+    by_task: dict[tuple[str, bool], list[tuple[int, Record]]] = defaultdict(list)
+    for number, record in enumerate(records):
+        by_task[record["task"]["name"], record["limit"] is not None].append((number, record))
+    tables = []
+    for whole in suites:
+        for trial in (False, True):
+            chosen = [found for task in set(whole.tasks) for found in by_task[task, trial]]
+            mine = [record for _, record in sorted(chosen, key=lambda one: one[0])]
+            if not mine:
+                continue
+            suite = whole.narrowed({record["task"]["name"] for record in mine})
+            by_row: dict[tuple[str, str], list[Record]] = defaultdict(list)
+            for record in mine:
+                by_row[record["method"]["name"], record["row_key"]].append(record)
+            suite = _aggregated(suite, mine, aggregation)
+            rows = _rows(suite, by_row, called, aggregation)
+            if not any(row.scored for row in rows):
+                continue  # every cell is n/a; the run has said why
+            table = _table(suite, rows, by_row, trial, aggregation)
+            table.baseline = baseline
+            if store is not None and aggregation == "all":  # the pair scores are those of the concatenated subsets
+                from benchmark.report.significance import mark_best
+
+                table.legend, table.against, table.learned = mark_best(
+                    rows, by_row, store, borrow_seed_noise, trial, baseline
+                )
+            tables.append(table)
+    return tables
+
+
+def _aggregated(suite: Suite, records: Sequence[Record], aggregation: Aggregation) -> Suite:
+    """Return the suite named after the aggregation, if that is not its own and changes any score; else the suite."""
+    has_subsets = (r["scores"] is not None and len(r["scores"].get("subsets") or ()) > 1 for r in records)
+    if aggregation == "all" or not any(has_subsets):
+        return suite
+    note = suite.note.replace(AGGREGATED["all"], AGGREGATED[aggregation])
+    return replace(suite, name=f"{suite.name}-{aggregation}", title=f"{suite.title}, {aggregation}", note=note)
+
+
+def _rows(
+    suite: Suite, by_row: Mapping[tuple[str, str], list[Record]], called: Mapping[str, str], aggregation: Aggregation
+) -> list[Row]:
+    """Return the rows, best first; `called` has the printed name of each name in the records."""
+    measured = {name for (name, _), of_row in by_row.items() if any(r["status"] == "ok" for r in of_row)}
+    rows = [
+        _row(called[name], name, key, suite, of_row, aggregation)
+        for (name, key), of_row in by_row.items()
+        # A row without any score (its weights were missing, for example) is dropped if another row of the name has one.
+        if name not in measured or any(r["status"] == "ok" for r in of_row)
+    ]
+    return sorted(
+        rows, key=lambda row: (row.average.mean is None, -(row.average.mean or 0.0), row.identity, row.row_key)
+    )
+
+
+def _table(
+    suite: Suite, rows: list[Row], by_row: Mapping[tuple[str, str], list[Record]], trial: bool, aggregation: Aggregation
+) -> Table:
+    set_ranks(rows)
+    shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
+    for row in rows:
+        if row.name in shared:
+            row.name = f"{row.name} [{row.row_key[:8]}]"  # the same name under other conditions (corpus, precision ...)
+    records = [record for row in rows for record in by_row[row.identity, row.row_key]]
+    in_order = dict.fromkeys(tuple(r["command"]) for r in sorted(records, key=lambda r: str(r["started"])))
+    return Table(suite, rows, list(map(shlex.join, in_order)), trial, aggregation=aggregation)
+
+
+def set_ranks(rows: Sequence[Row]) -> None:
+    """Rank sorted rows: equal averages (of the same vectors, for example) share a rank; without an average, no rank."""
+    last: Row | None = None
+    for rank, row in enumerate(rows, 1):
+        if row.average.mean is None:
+            row.rank = None
+        elif last is not None and last.average.mean is not None and abs(last.average.mean - row.average.mean) < _EQUAL:
+            row.rank = last.rank
+        else:
+            row.rank = rank
+        last = row
+
+
+def _row(name: str, method: str, row_key: str, suite: Suite, records: list[Record], aggregation: Aggregation) -> Row:
+    seeds = sorted({r["seed"] for r in records}, key=lambda s: -1 if s is None else s)
+    reasons: dict[str, list[str]] = {}
+    scores: dict[str, dict[int | None, float]] = {}
+    values = {}
+    for task in suite.tasks:
+        mine = [r for r in records if r["task"]["name"] == task]
+        scores[task], values[task] = _task_value(mine, seeds, aggregation)
+        if reason := values[task].reason:
+            reasons.setdefault(reason, []).append(task)
+    notes = [f"{', '.join(tasks)}: {reason}" for reason, tasks in reasons.items()]
+    means = {name: _average(tasks, scores, seeds) for name, tasks in suite.means.items()}
+    average = _average(suite.tasks, scores, seeds)
+    if not suite.average and len(suite.tasks) > 1:
+        average = Value(None, None, 0, "no mean of all tasks")
+    made_by = records[0]["method"]
+    return Row(
+        name,
+        row_key,
+        values,
+        average,
+        about(records, len(seeds)),
+        records,
+        notes=notes,
+        means=means,
+        recipe=made_by.get("recipe_name", ""),
+        untrained=made_by["traits"].get("untrained", False),
+        method=method,
+    )
+
+
+def _task_value(
+    records: list[Record], seeds: list[int | None], aggregation: Aggregation
+) -> tuple[dict[int | None, float], Value]:
+    good = [r for r in records if r["status"] == "ok"]
+    if len({(r["task"]["sha256"], r["task"]["version"], r["protocol"]) for r in good}) > 1:
+        return {}, Value(None, None, 0, "conflict: records of different data or protocol; keep one kind in the folder")
+    if len({(r["seed"], r["key"]) for r in good}) > len({r["seed"] for r in good}):
+        return {}, Value(None, None, 0, "conflict: records of different vectors; keep one kind in the folder")
+    by_seed = {r["seed"]: 100 * score for r in good if (score := _score(r, aggregation)) is not None}
+    missing = [seed for seed in seeds if seed not in by_seed]
+    if missing:
+        reasons = [r["reason"] for r in records if r["status"] != "ok" and r["seed"] in missing and r["reason"]]
+        if not reasons and any(r["seed"] in missing for r in good):
+            reasons = ["a subset has no correlation"]
+        counted = f"{len(by_seed)} of {len(seeds)} seeds; " if len(seeds) > 1 else ""
+        reason = counted + (" ".join(reasons[0].split()) if reasons else "not run")
+        known = seed_order(by_seed) if len(by_seed) > 1 else ()
+        return by_seed, Value(None, None, len(by_seed), reason, by_seed=known)
+    return by_seed, over_seeds(by_seed)
+
+
+def _score(record: Record, aggregation: Aggregation) -> float | None:
+    """Return a record's score; for tasks with subsets, that of the chosen aggregation."""
+    scores = scores_of(record)
+    if aggregation == "all" or len(scores.get("subsets") or ()) < 2:
+        return main_score(record)
+    return scores[aggregation]["spearman"] if aggregation in scores else None
+
+
+def _average(tasks: Sequence[str], scores: dict[str, dict[int | None, float]], seeds: list[int | None]) -> Value:
+    done = sum(all(seed in scores[task] for seed in seeds) for task in tasks)
+    if done < len(tasks):
+        return Value(None, None, 0, f"{done} of {len(tasks)} tasks")
+    return over_seeds({seed: statistics.fmean(scores[task][seed] for task in tasks) for seed in seeds})

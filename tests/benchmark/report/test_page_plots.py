@@ -1,0 +1,133 @@
+"""The plots of the page in a real browser: zoom, axes that fit, what is counted at the edge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from page_chromium import Browser
+from page_fakes import method_records
+
+from benchmark.report.page import page
+from benchmark.report.table import build_tables
+from benchmark.tasks.suites import suite
+
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("selenium.webdriver", reason="pip install selenium")
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+
+
+def points(browser: Browser) -> list[str]:
+    """The rows that the first plot shows."""
+    return list(
+        browser.run("return [...document.querySelectorAll('figure:first-child .point')].map((one) => one.row.method)")
+    )
+
+
+def test_a_plot_zooms_by_keyboard_and_buttons(browser: Browser, wide: Path) -> None:
+    """+ shows fewer points, the focus stays with its own; 0, the button and the address go back and forth."""
+    browser.open(wide)
+    every = points(browser)
+    assert len(every) == 54
+    point = browser.all("figure:first-child .point")[30]
+    browser.run("arguments[0].setAttribute('tabindex', 0); arguments[0].focus()", point)
+    ActionChains(browser.driver).send_keys("+").send_keys("+").perform()
+    some = points(browser)
+    assert 0 < len(some) < len(every)
+    assert browser.run("return document.activeElement.closest('svg') !== null")
+    address = browser.run("return location.hash")
+    assert "zoom-training=" in address
+    ActionChains(browser.driver).key_down(Keys.SHIFT).send_keys(Keys.ARROW_RIGHT).key_up(Keys.SHIFT).perform()
+    assert points(browser) != some
+    ActionChains(browser.driver).send_keys("0").perform()
+    assert points(browser) == every and "zoom" not in browser.run("return location.hash")
+    browser.driver.get("about:blank")
+    browser.driver.get(wide.as_uri() + address)
+    assert points(browser) == some
+    next(one for one in browser.all("figure:first-child .zoom button") if one.text == "Reset").click()
+    assert points(browser) == every
+    assert browser.problems() == []
+
+
+def test_a_rectangle_is_zoomed_to(browser: Browser, wide: Path) -> None:
+    """By the mouse; the wheel scrolls the page until the plot was clicked; a double click goes back."""
+    browser.open(wide)
+    every = points(browser)
+    svg = browser.one("figure:first-child svg")
+    browser.run("arguments[0].scrollIntoView({ block: 'center' })", svg)
+    actions = ActionChains(browser.driver).move_to_element_with_offset(svg, 0, -60).click_and_hold()
+    actions.move_by_offset(120, 90).release().perform()
+    box = """
+    const inner = document.querySelector("figure:first-child clipPath rect").getBBox();
+    return [...document.querySelectorAll("figure:first-child .mark")].every((one) => {
+      const at = one.getBBox();
+      return at.x + at.width >= inner.x && at.y >= inner.y - 8 && at.y <= inner.y + inner.height;
+    });"""
+    assert 0 < len(points(browser)) < len(every) and browser.run(box)
+    assert browser.all(".drag") == []
+    browser.run(
+        "arguments[0].dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))",
+        browser.one("figure:first-child svg"),
+    )
+    assert points(browser) == every
+    script = """
+    const svg = document.querySelector("figure:first-child svg");
+    const at = svg.getBoundingClientRect();
+    const event = new WheelEvent("wheel", { deltaY: -100, bubbles: true, cancelable: true,
+      clientX: at.left + at.width / 2, clientY: at.top + at.height / 2 });
+    svg.dispatchEvent(event);
+    return event.defaultPrevented;"""
+    browser.run("document.activeElement.blur()")
+    assert not browser.run(script) and points(browser) == every
+    browser.run("document.querySelector('figure:first-child svg').focus()")
+    assert browser.run(script) and len(points(browser)) < len(every)
+    assert browser.problems() == []
+
+
+def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tmp_path: Path) -> None:
+    """One row near 0 does not press forty near 50 into a line; zooming out shows it. Names stay within the axes."""
+    records = [record for i in range(40) for record in method_records(f"row-{i}", 0.44 + i / 500)]
+    records += method_records("nothing", 0.0)
+    for record in records:
+        record["encoding"] = (
+            {"texts_per_second": 1000.0 + 37 * int(record["method"]["name"].rpartition("-")[2] or 0)}
+            if ("row" in record["method"]["name"])
+            else {"texts_per_second": 500.0}
+        )
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    assert len(points(browser)) == 40 and "nothing" not in points(browser)
+    assert "1 row is far below" in browser.one("figure:first-child").text
+    script = """
+    const [svg, inner, ...labels] = ["svg", "clipPath rect", ".label"].flatMap(
+      (what) => [...document.querySelectorAll(`.costs figure:first-child ${what}`)]).map((one) => {
+      const { x, y, width, height } = one.matches("svg") ? { x: 0, y: 0, width: 0, height: 0 } : one.getBBox();
+      return { left: x, right: x + width, top: y, bottom: y + height };
+    });
+    const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top + 3 || b.bottom <= a.top + 3;
+    return [labels.length, labels.every((one) => one.left >= inner.left - 1 && one.right <= inner.right + 1),
+      labels.every((a, i) => labels.slice(i + 1).every((b) => apart(a, b)))];"""
+    count, within, apart = browser.run(script)
+    assert count >= 3 and within and apart
+    out = next(one for one in browser.all("figure:first-child .zoom button") if one.text == "−")
+    while out.is_enabled():
+        out.click()
+    assert "nothing" in points(browser)
+    assert browser.problems() == []
+
+
+def test_rows_of_one_architecture_are_joined_by_no_line(browser: Browser, tmp_path: Path) -> None:
+    """Their measured speeds differ by noise: the best of them alone stands for the architecture."""
+    records: list[Any] = []
+    for name, level, speed in (("good", 0.6, 1000.0), ("bad", 0.4, 1040.0), ("worse", 0.3, 1090.0)):
+        records += method_records(name, level)
+        for record in records[-7:]:
+            record["encoding"] = {"texts_per_second": speed}
+            record["facts"] = {"dimensions": 8, "parameters": 1000}
+    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    assert len(points(browser)) == 3
+    assert "L" not in browser.one(".front").get_attribute("d")

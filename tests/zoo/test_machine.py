@@ -1,0 +1,245 @@
+"""Devices and precision: asked for and absent is an error, automatic falls back."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from zoo import machine
+from zoo.errors import UsageError
+from zoo.machine import (
+    choose_device,
+    choose_precision,
+    cpu_bf16,
+    environment,
+    forget_peak_memory,
+    keep_few_kernels,
+    peak_memory_mb,
+    utc_now,
+)
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+
+
+@pytest.fixture(autouse=True)
+def _no_cap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "x")  # so that it is put back whatever the test leaves
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
+
+
+def measured(
+    monkeypatch: pytest.MonkeyPatch, fp32: float, bf16: float | None, cap: str | None = None, amx: bool = True
+) -> None:
+    answer = {"float32": fp32, "bfloat16": bf16, "isa_cap": cap, "flags": ["amx_bf16"] if amx else []}
+    monkeypatch.setattr(machine, "cpu_bf16", lambda: answer)
+
+
+@pytest.mark.usefixtures("no_gpu")
+@pytest.mark.parametrize("wanted", ["cuda", "cuda:0", "cuda:3"])
+def test_a_gpu_that_is_not_there_is_an_error_naming_it(wanted: str) -> None:
+    with pytest.raises(UsageError, match=f"--device {wanted}: no usable CUDA GPU.*--device auto or cpu") as caught:
+        choose_device(wanted)
+    assert caught.value.exit_code == 2 and torch.__version__ in str(caught.value)
+
+
+@pytest.mark.usefixtures("no_gpu")
+def test_automatic_falls_back_to_the_cpu() -> None:
+    assert choose_device("auto") == "cpu"
+    assert choose_device("cpu") == "cpu"
+
+
+def test_automatic_takes_a_gpu_and_a_number_too_high_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert choose_device("auto") == "cuda"
+    with pytest.raises(UsageError, match=r"cuda:2: this machine has 2 CUDA"):
+        choose_device("cuda:2")
+
+
+@pytest.mark.parametrize("wanted", ["gpu", "", "mps", "cuda:x", "meta"])
+def test_another_device_is_refused(wanted: str) -> None:
+    with pytest.raises(UsageError, match="--device"):
+        choose_device(wanted)
+
+
+def test_fp32_is_taken_without_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> dict[str, Any]:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(machine, "cpu_bf16", fail)
+    assert choose_precision("fp32", "cpu") == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("bf16", "amx", "cap", "chosen"),
+    [
+        (None, True, None, "fp32"),
+        (300.0, False, None, "fp32"),
+        (1.0, True, "AVX512_CORE_BF16", "fp32"),
+        (1.0, True, None, "bf16"),
+    ],
+)
+def test_automatic_precision_follows_the_flags_and_no_clock(
+    monkeypatch: pytest.MonkeyPatch, bf16: float | None, amx: bool, cap: str | None, chosen: str
+) -> None:
+    measured(monkeypatch, 100.0, bf16, cap=cap, amx=amx)
+    assert choose_precision("auto", "cpu") == chosen
+
+
+def test_bf16_by_name_is_taken_though_slow_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured(monkeypatch, 100.0, 10.0)
+    assert choose_precision("bf16", "cpu") == "bf16"
+    measured(monkeypatch, 100.0, None)
+    with pytest.raises(UsageError, match="--precision bf16"):
+        choose_precision("bf16", "cpu")
+
+
+def test_a_cap_that_the_cpu_needs_is_set_before_onednn_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    measured(monkeypatch, 100.0, 200.0, cap="AVX512_CORE_BF16")
+    assert choose_precision("fp32", "cpu") == "fp32" and "ONEDNN_MAX_CPU_ISA" not in os.environ
+    assert choose_precision("bf16", "cpu") == "bf16"
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX512_CORE_BF16"
+
+
+@pytest.mark.parametrize(("has", "chosen"), [(True, "bf16"), (False, "fp32")])
+def test_precision_on_a_gpu_follows_the_gpu(monkeypatch: pytest.MonkeyPatch, has: bool, chosen: str) -> None:
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: has)
+    assert choose_precision("auto", "cuda") == chosen
+    assert choose_precision("fp32", "cuda") == "fp32"
+    if not has:
+        with pytest.raises(UsageError, match="no bfloat16"):
+            choose_precision("bf16", "cuda:0")
+
+
+class Child:
+    """Stands for the measuring process: dies of the first caps, lives with the last."""
+
+    def __init__(self, deaths: int) -> None:
+        self.deaths, self.caps = deaths, list[str | None]()
+
+    def __call__(self, *_: Any, env: dict[str, str], **__: Any) -> subprocess.CompletedProcess[str]:
+        self.caps.append(env.get("ONEDNN_MAX_CPU_ISA"))
+        code = -4 if len(self.caps) <= self.deaths else 0
+        return subprocess.CompletedProcess([], code, json.dumps({"float32": 100.0, "bfloat16": 250.0}), "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("deaths", "cap", "bf16"), [(0, None, 250.0), (1, "AVX512_CORE_BF16", 250.0), (2, None, None)])
+def test_a_cpu_whose_bf16_kills_is_measured_in_a_child(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, deaths: int, cap: str | None, bf16: float | None
+) -> None:
+    child = Child(deaths)
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path))
+    monkeypatch.setattr(machine.subprocess, "run", child)
+    monkeypatch.setattr(machine, "_cpu_flags", lambda: ["amx_bf16"])
+    for _ in range(2):  # the second time from the file
+        found = cpu_bf16.__wrapped__()
+        assert (found["isa_cap"], found["bfloat16"]) == (cap, bf16)
+    assert child.caps == [None, "AVX512_CORE_BF16"][: min(deaths + 1, 2)]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_cache_that_cannot_be_written_is_no_reason_to_stop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    monkeypatch.setenv("ZOO_BENCH_CACHE", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr(machine.subprocess, "run", Child(0))
+    monkeypatch.setattr(machine, "_cpu_flags", lambda: ["avx512_bf16"])
+    assert cpu_bf16.__wrapped__()["bfloat16"] == 250.0
+
+
+def test_time_is_utc_whatever_the_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datetime
+
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    try:
+        stated = datetime.datetime.fromisoformat(utc_now())
+        assert stated.utcoffset() == datetime.timedelta(0)
+        assert abs((datetime.datetime.now(datetime.UTC) - stated).total_seconds()) < 5
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_environment_is_plain_and_peak_memory_positive() -> None:
+    stated = environment("cpu")
+    assert json.loads(json.dumps(stated)) == stated
+    assert stated["packages"]["torch"] == torch.__version__ and stated["gpu"] is None
+    assert (peak_memory_mb("cpu") or 0) > 50
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not os.access("/proc/self/clear_refs", os.W_OK), reason="no system that lets a process forget its peak"
+)
+def test_the_peak_of_one_job_is_not_that_of_the_job_before() -> None:
+    forget_peak_memory("cpu")
+    before = peak_memory_mb("cpu")
+    with mmap.mmap(-1, 2**28) as big:  # of its own: malloc may have room that other tests left
+        for _ in range(256):
+            big.write(b"x" * 2**20)
+        with_it = peak_memory_mb("cpu")
+    forget_peak_memory("cpu")
+    after = peak_memory_mb("cpu")
+    assert before is not None and with_it is not None and after is not None
+    assert with_it > before + 200 and after < with_it - 200
+
+
+KERNELS = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
+
+
+def test_few_kernels_are_kept_unless_asked_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KERNELS[0], "500")
+    monkeypatch.setenv(KERNELS[1], "")  # so that it is put back
+    monkeypatch.delenv(KERNELS[1])
+    keep_few_kernels()
+    assert [os.environ[name] for name in KERNELS] == ["500", "16"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not torch.backends.mkldnn.is_available() or not Path("/proc/self/status").exists(),
+    reason="this PyTorch has no oneDNN, or this system no /proc",
+)
+def test_products_of_many_sizes_leave_less_memory_behind() -> None:
+    """200 numbers of rows: less than a third of what oneDNN's own setting keeps."""
+    code = """
+from pathlib import Path
+import torch
+from zoo.machine import keep_few_kernels
+from zoo.engine.linear import linear, resting_weights
+
+def resident():
+    return int(Path("/proc/self/status").read_text().partition("VmRSS:")[2].split()[0]) / 1024
+
+keep_few_kernels()
+layer, x = torch.nn.Linear(256, 1024), torch.randn(1200, 256)
+with torch.inference_mode(), resting_weights():
+    linear([layer], x, gelu=True)
+    before = resident()
+    for rows in range(1, 1001, 5):
+        linear([layer], x[:rows], gelu=True)
+print(resident() - before)
+"""
+
+    def growth(kept: dict[str, str]) -> float:
+        plain = {name: value for name, value in os.environ.items() if name not in KERNELS}
+        environment = {**plain, "OMP_NUM_THREADS": "1", **kept}
+        command = [sys.executable, "-c", code]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+
+    assert 3 * growth({}) < growth(dict.fromkeys(KERNELS, "1024"))

@@ -1,0 +1,452 @@
+"""Recipes from YAML: typed, strict, and what `--methods` makes of them."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from zoo.errors import UsageError
+from zoo.recipes import all_recipes, build, read_recipe
+from zoo.selection import parse_methods
+from zoo.yaml_files import parse_yaml, read_yaml
+
+RECIPES = all_recipes()
+LONG = "9" * 20_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    rate: float = 0.1
+    steps: int = 1
+    switch: bool = False
+    label: str = "x"
+    kind: Literal["a", "b"] = "a"
+    limit: int | None = None
+    names: tuple[str, ...] = ()
+
+
+def sample(text: str) -> Sample:
+    return build(Sample, parse_yaml(text, "here.yaml"), "here.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "value"),
+    [
+        ("rate: 3e-5", "rate", 3e-5),  # YAML 1.1 reads this as text
+        ("rate: 1", "rate", 1.0),
+        ("rate: 0.25", "rate", 0.25),
+        ("steps: 7", "steps", 7),
+        ("switch: true", "switch", True),
+        ("label: 'no'", "label", "no"),
+        ("kind: b", "kind", "b"),
+        ("limit: 3", "limit", 3),
+        ("limit: null", "limit", None),
+        ("names: [p, q]", "names", ("p", "q")),
+    ],
+)
+def test_value_becomes_the_declared_type(text: str, field: str, value: Any) -> None:
+    made = getattr(sample(text), field)
+    assert made == value and type(made) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("steps: true", "steps: expected a whole number, got True"),
+        ("steps: 1.5", "expected a whole number"),
+        ("steps: '7'", "expected a whole number"),
+        ("steps: null", "expected a whole number, got None"),
+        ("rate: true", "expected a number"),
+        ("rate: fast", "expected a number, got 'fast'"),
+        ("rate: .nan", "got NaN"),
+        ("rate: nan", "got NaN"),
+        ("switch: 1", "expected true or false"),
+        ("label: no", "expected text, got False (put it in quotes)"),
+        ("label: 1.0", "expected text, got 1.0 (put it in quotes)"),
+        ("kind: c", "'c' is not one of 'a', 'b'"),
+        ("kind: [a]", "is not one of"),
+        ("limit: many", "limit: expected a whole number"),
+        ("names: p", "expected a list"),
+        ("names: [1]", "expected text"),
+        ("stesp: 1", "unknown key 'stesp'. Did you mean 'steps'?"),
+        ("1: 1", "unknown key 1"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        sample(text)
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("here.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: 2\na: 3\n", 3, "duplicate key 'a'"),
+        ("p:\n  q: 1\n  q: 2\n", 3, "duplicate key 'q'"),
+        ("a: 1\nb: !!python/object/apply:os.system ['true']\n", 2, "python/object"),
+        ("a: !!python/name:os.system\n", 1, "python/name"),
+        ("a: 1\nb: [1, 2\nc: 3\n", 3, ""),
+        ("a: 1\n\tb: 2\n", 2, ""),
+    ],
+)
+def test_bad_yaml_is_refused_with_file_and_line(tmp_path: Path, text: str, line: int, words: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_yaml(path)
+    assert str(caught.value).startswith(f"{path}:{line}")
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["? [a, b]\n: 1", "{a: 1}: 2", "a: 2024-13-45", "a: 0b_", "a: \x07", "!!int x", "a: [1] ]"],
+    ids=["list as key", "mapping as key", "13th month", "empty binary number", "bell", "int tag", "bracket"],
+)
+def test_odd_yaml_is_a_usage_error_not_a_traceback(text: str) -> None:
+    with pytest.raises(UsageError, match=r"odd\.yaml"):
+        parse_yaml(text, "odd.yaml")
+
+
+def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes("summary: caf\xe9".encode("latin-1"))
+    (tmp_path / "list.yaml").write_text("[1, 2]", encoding="utf-8")
+    (tmp_path / "no-method.yaml").write_text("summary: x\n", encoding="utf-8")
+    (tmp_path / "parameters.yaml").write_text("method: cls\nsummary: x\nparameters: [1]\n", encoding="utf-8")
+    (tmp_path / "key.yaml").write_text("method: cls\nsummary: x\nparameter: {}\n", encoding="utf-8")
+    for name, words in {
+        "latin": "cannot be read",
+        "absent": "does not exist",
+        "list": "a recipe is a mapping",
+        "no-method": "'method'",
+        "parameters": "`parameters` must be a mapping",
+        "key": "Did you mean",
+    }.items():
+        with pytest.raises(UsageError, match=words) as caught:
+            read_recipe(tmp_path / f"{name}.yaml")
+        assert f"{name}.yaml" in str(caught.value)
+
+
+def test_a_bad_parameter_names_recipe_file_and_key(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("method: simcse\nsummary: x\nparameters: {temprature: 0.1}\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        read_recipe(path).resolve()
+    assert "mine" in str(caught.value) and str(path) in str(caught.value)
+    assert "Did you mean 'temperature'?" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_shipped_recipe_resolves(name: str) -> None:
+    cls, recipe = RECIPES[name].resolve()
+    assert type(recipe) is cls.Recipe
+    assert dataclasses.is_dataclass(recipe)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe.backbone = "x"
+    assert RECIPES[name].summary
+    assert all(not (isinstance(v, float) and math.isnan(v)) for v in dataclasses.asdict(recipe).values())
+
+
+@pytest.mark.parametrize("name", ["simcse", "ptbert", "whitening"])
+def test_the_paper_recipe_equals_the_dataclass_defaults(name: str) -> None:
+    """The defaults are the paper's, so the recipe of the plain name may not differ from them."""
+    cls, recipe = RECIPES[name].resolve()
+    assert recipe == cls.Recipe()
+
+
+def repeated_lines(path: Path) -> tuple[int, list[str]]:
+    """Return how many parameter lines a recipe file has, and those without which it would be the same recipe."""
+    own = read_yaml(path).get("parameters") or {}
+    spec = read_recipe(path)
+    cls, recipe = spec.resolve()
+    above = read_recipe(path.with_name(f"{spec.extends}.yaml")).parameters if spec.extends else {}
+    repeated = []
+    for name in own:
+        rest = {**above, **{k: v for k, v in own.items() if k != name}}
+        with contextlib.suppress(UsageError):  # the recipe needs the line
+            repeated += [name] if build(cls.Recipe, rest, str(path)) == recipe else []
+    return len(own), repeated
+
+
+@pytest.mark.slow
+def test_no_line_of_a_shipped_recipe_repeats() -> None:
+    """Neither the default of its method nor the recipe that it extends says the same already."""
+    found = {name: repeated_lines(Path(spec.origin)) for name, spec in RECIPES.items()}
+    lines, repeated = (sum(counts) for counts in zip(*((n, len(own)) for n, own in found.values()), strict=True))
+    print(f"{len(found)} recipes, {lines} parameter lines, {repeated} of them repeated")
+    assert not {name: own for name, (_, own) in found.items() if own}
+
+
+def test_the_count_of_repeated_lines_sees_them(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text("method: simcse\nsummary: x\nparameters: {temperature: 0.5, batch_size: 64}\n", encoding="utf-8")
+    assert repeated_lines(path) == (2, ["batch_size"])
+    child = tmp_path / "child.yaml"
+    child.write_text("extends: small\nsummary: x\nparameters: {temperature: 0.5, epochs: 3}\n", encoding="utf-8")
+    assert repeated_lines(child) == (2, ["temperature"])
+    child.write_text("extends: small\nsummary: x\nparameters: {temperature: 0.05}\n", encoding="utf-8")
+    assert repeated_lines(child) == (1, [])
+
+
+def write_recipe(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(f"summary: {name}\n{text}\n", encoding="utf-8")
+    return path
+
+
+def test_extends_takes_method_and_parameters(tmp_path: Path) -> None:
+    write_recipe(tmp_path, "one", "method: simcse\npaper: p\ncontrol: true\nparameters: {epochs: 2, batch_size: 8}")
+    write_recipe(tmp_path, "two", "extends: one\nparameters: {epochs: 3, temperature: 0.5}")
+    three = read_recipe(write_recipe(tmp_path, "three", "extends: two\nparameters: {temperature: 0.05}"))
+    assert three.parameters == {"epochs": 3, "batch_size": 8, "temperature": 0.05}
+    assert (three.method, three.extends, three.summary) == ("simcse", "two", "three")
+    assert three.paper == "" and three.control is False, "a source is one recipe's own, and so is a control"
+    _, recipe = three.resolve({"backbone": "elsewhere", "epochs": 9})
+    assert (recipe.epochs, recipe.batch_size, recipe.temperature, recipe.backbone) == (3, 8, 0.05, "elsewhere")
+
+
+def test_a_file_of_ones_own_extends_a_shipped_recipe(tmp_path: Path) -> None:
+    own = write_recipe(tmp_path, "simcse", "extends: simcse\nparameters: {epochs: 2}")
+    assert read_recipe(own).resolve()[1] == dataclasses.replace(RECIPES["simcse"].resolve()[1], epochs=2)
+    beside = parse_methods(str(write_recipe(tmp_path, "more", "extends: simcse")), RECIPES)[0]
+    assert beside.resolve()[1].epochs == 2, "the file beside it comes before the shipped one"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("extends: prompt-brt", "extends the unknown recipe 'prompt-brt'. Did you mean 'promptbert'"),
+        ("extends: ../configs/simcse", "extends the unknown recipe"),
+        ("extends: itself", "extends the unknown recipe 'itself'"),
+        ("extends: left", "`extends` goes in a circle: left > right > left."),
+        ("extends: simcse\nmethod: simcse", "states either 'method' or 'extends'"),
+        ("paper: x", "states either 'method' or 'extends'"),
+        ("extends: 3", "extends: expected text, got 3"),
+        ("extends: simcse\nextends: moco", "duplicate key 'extends'"),
+        ("extends: simcse\nparameters: {epochs: 1, epochs: 1}", "duplicate key 'epochs'"),
+        ("extends: simcse\nparameters: {temprature: 1}", "Did you mean 'temperature'?"),
+        ("extends: broken", "broken.yaml: unknown key 'sumary'"),
+    ],
+)
+def test_a_wrong_extends_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    write_recipe(tmp_path, "left", "extends: right")
+    write_recipe(tmp_path, "right", "extends: left")
+    write_recipe(tmp_path, "broken", "extends: simcse\nsumary: x")
+    path = write_recipe(tmp_path, "itself", text)
+    with pytest.raises(UsageError) as caught:
+        read_recipe(path).resolve()
+    assert words in str(caught.value) and str(tmp_path) in str(caught.value)
+
+
+def test_shipped_recipes_extend_recipes_of_their_method() -> None:
+    for spec in RECIPES.values():
+        assert not spec.extends or RECIPES[spec.extends].method == spec.method, spec.name
+
+
+def test_defaults_fill_only_keys_that_the_recipe_leaves() -> None:
+    spec = parse_methods("simcse:temperature=0.1", RECIPES)[0]
+    _, recipe = spec.resolve({"backbone": "elsewhere", "temperature": 9.0, "no_such_key": 1})
+    assert recipe.backbone == "elsewhere"
+    assert recipe.temperature == 0.1
+
+
+@pytest.mark.parametrize("text", ["simsce", "simcse,nothing-like-it", "simcse:temperature"])
+def test_an_unknown_method_is_refused_and_nothing_is_chosen(text: str) -> None:
+    with pytest.raises(UsageError, match="unknown method") as caught:
+        parse_methods(text, RECIPES)
+    assert caught.value.exit_code == 2
+
+
+def test_a_misspelt_method_gets_a_suggestion() -> None:
+    with pytest.raises(UsageError, match="Did you mean 'ptbert'"):
+        parse_methods("pt-bert", RECIPES)
+
+
+@pytest.mark.parametrize("text", ["simcse,simcse", "simcse,SimCSE", "simcse,sim*", "cls:max_length=9,cls:max_length=9"])
+def test_a_method_named_twice_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="named twice"):
+        parse_methods(text, RECIPES)
+
+
+def test_globs_choose_in_order_and_an_empty_one_is_refused() -> None:
+    names = [spec.name for spec in parse_methods("cls, STATIC-*", RECIPES)]
+    assert names == ["cls", *sorted(n for n in RECIPES if n.startswith("static-"))]
+    with pytest.raises(UsageError, match=r"matches nothing; known: .*ptbert"):
+        parse_methods("zzz*", RECIPES)
+
+
+@pytest.mark.parametrize("text", ["", " , ,"])
+def test_no_method_at_all_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="names no method"):
+        parse_methods(text, RECIPES)
+
+
+def test_overrides_are_typed_named_and_leave_the_recipe_alone() -> None:
+    specs = parse_methods("simcse:learning_rate=1e-5:batch_size=8,simcse", RECIPES)
+    assert [s.name for s in specs] == ["simcse:learning_rate=1e-5:batch_size=8", "simcse"]
+    first, second = (s.resolve()[1] for s in specs)
+    assert (first.learning_rate, first.batch_size) == (1e-5, 8)
+    assert (second.learning_rate, second.batch_size) == (3e-5, 64)
+
+
+def test_an_override_may_be_a_list() -> None:
+    """Its commas part no methods."""
+    names = ["burt-small:objectives=[nli, pi]:negatives=1", "burt:paraphrases=[]", "cls"]
+    specs = parse_methods(",".join(names), RECIPES)
+    assert [spec.name for spec in specs] == names
+    _, recipe = specs[0].resolve({})
+    assert (recipe.objectives, recipe.negatives) == (("nli", "pi"), 1)  # type: ignore[attr-defined]
+
+
+def test_a_list_for_a_single_value_is_several_rows() -> None:
+    """For a key that is a list itself it is one."""
+    text = "simcse:temperature=[0.05,0.1]:batch_size=[32, 64],burt:objectives=[nli,pi]"
+    specs = parse_methods(text, RECIPES)
+    assert [spec.name for spec in specs] == [
+        *(f"simcse:temperature={t}:batch_size={b}" for t in (0.05, 0.1) for b in (32, 64)),
+        "burt:objectives=[nli,pi]",
+    ]
+    recipe = specs[1].resolve()[1]
+    assert (recipe.temperature, recipe.batch_size) == (0.05, 64)
+    assert [spec.name for spec in parse_methods(specs[1].name, RECIPES)] == [specs[1].name], "a row's name is typed"
+
+
+@pytest.mark.parametrize("value", ["[X], that is [MASK] .", "a:b=c, [X] [MASK]", "it's [X], [MASK]."])
+def test_nothing_inside_quotes_parts_methods_or_settings(value: str) -> None:
+    for quoted in (f'"{value}"', "'" + value.replace("'", "''") + "'"):
+        spec, last = parse_methods(f"prompt:template={quoted}:pool=avg,cls", RECIPES)
+        assert (spec.parameters["template"], spec.parameters["pool"], last.name) == (value, "avg", "cls")
+
+
+@pytest.mark.parametrize(
+    "text", ["simcse:batch_size=1", "cosent:batch_size=1", "isbert:batch_size=1", "static-contrastive:batch_size=1"]
+)
+def test_a_batch_of_one_is_refused_where_a_batch_is_compared(text: str) -> None:
+    with pytest.raises(UsageError, match="batch_size 1 trains nothing"):
+        parse_methods(text, RECIPES)[0].resolve()
+    for other in ("ptbert:batch_size=1", "tsdae:batch_size=1"):  # a queue has negatives; an autoencoder needs none
+        parse_methods(other, RECIPES)[0].resolve()
+
+
+def test_an_override_may_hold_a_path_with_colons() -> None:
+    spec = parse_methods(r"pretrained:model=C:\models\x:pooling=cls", RECIPES)[0]
+    recipe = spec.resolve()[1]
+    assert (recipe.model, recipe.pooling) == ("C:\\models\\x", "cls")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("simcse:batch_size=many", "expected a whole number"),
+        ("simcse:batch_size=", "expected a whole number"),
+        ("simcse:batchsize=1", "Did you mean 'batch_size'"),
+        ("ptbert:states=words", "'words' is not one of"),
+        ("simcse:temperature=[1", "--methods"),
+        ("simcse:epochs=1:epochs=2", "'epochs' is set twice"),
+        ("burt:concatenation=|u-v|", 'needs quotes: concatenation="|u-v|"'),
+    ],
+)
+def test_a_bad_override_is_refused(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        [spec.resolve() for spec in parse_methods(text, RECIPES)]
+    assert words in str(caught.value)
+
+
+def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
+    path = tmp_path / "warm.yaml"
+    path.write_text("method: simcse\nsummary: warm\nparameters: {temperature: 1}\n", encoding="utf-8")
+    plain, changed = parse_methods(f"{path},{path}:epochs=3", RECIPES)
+    assert (plain.name, changed.name) == ("warm", "warm:epochs=3")
+    assert plain.resolve()[1].temperature == 1.0
+    assert changed.resolve()[1].epochs == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "whitening:k=-1",
+        "whitening:k=0",
+        "simcse:batch_size=0",
+        "simcse:eval_every=0",
+        "cls:max_length=-5",
+        "ptbert:queue_size=4:batch_size=8",
+    ],
+)
+def test_a_value_that_no_run_can_use_is_refused_with_the_recipe(text: str) -> None:
+    """Before any weights are loaded; not as a ZeroDivisionError, IndexError or a width of -1 in the middle of a run."""
+    with pytest.raises(UsageError):
+        parse_methods(text, RECIPES)[0].resolve()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: \0", "here.yaml: unacceptable character #x0000"),
+        ("a: [1,\n  b: {\n  c", "here.yaml:"),
+        ("a: !!bool |\n  x\n  y\n", "here.yaml: a value cannot be read (KeyError: "),
+        (
+            "a: !!float |\n  x\n  y\n",
+            "here.yaml: a value cannot be read (ValueError: could not convert string to float: ",
+        ),
+        ("a: b: c", "here.yaml:1: mapping values are not allowed"),
+        ("? [1,\n 2]\n: 3", "here.yaml"),
+    ],
+)
+def test_what_is_no_yaml_is_told_on_one_line(text: str, words: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_yaml(text, "here.yaml")
+    assert str(error.value).startswith(words) and len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "simcse:batch_size=1\nsimcse\nsimcse:batch_size=2",
+        "simcse:\nlabel=a: b:\nc=[",
+        "simcse:pooling=[\n\n1",
+        "simcse:pooling=\0\n",
+    ],
+)
+def test_methods_of_several_lines_are_told_on_one(text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_methods(text, RECIPES)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def test_a_name_with_its_settings_is_one_line() -> None:
+    (spec,) = parse_methods("simcse:batch_size=\n 16:pooling=cls", RECIPES)
+    assert spec.name == "simcse:batch_size= 16:pooling=cls" and spec.parameters["batch_size"] == 16
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"simcse:../x:{LONG}",
+        LONG,
+        f"{LONG}*",
+        f"simcse:a{LONG}=1:a{LONG}=2",
+        f"cls:a{LONG}=[",
+        f"cls:a={LONG},cls:a={LONG}",
+    ],
+)
+def test_a_sentence_does_not_quote_all_of_a_long_name(text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_methods(text, RECIPES)
+    assert len(str(error.value)) < 5000
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "a/" * 3000, "a\0b"])
+def test_an_extended_name_that_no_file_can_have_is_unknown(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(json.dumps({"extends": name, "summary": "x"}), encoding="utf-8")
+    with pytest.raises(UsageError, match="extends the unknown recipe") as error:
+        read_recipe(path)
+    assert len(str(error.value)) < 500

@@ -1,0 +1,278 @@
+"""Tests of the Encoder contract: a quick probe before every run, and the full check of `zoo-bench check`."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoo.encoder import AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Start, Traits
+from zoo.errors import ContractError, said
+from zoo.labels import PHRASE_LABELS
+from zoo.plugins import METHODS
+
+PROBES = (
+    "A small dog runs across the wet grass.",
+    "The committee postponed its decision until spring.",
+    "Rain.",
+    "Why does bread rise when it is left in a warm place?",
+    "Two women are talking while a third one reads.",
+    "the market fell by 3 % on Monday , its worst day since May",
+    "He did not say that he would not come.",
+    "A recipe for a soup of leeks, potatoes, cream and a little nutmeg.",
+)
+
+SENTENCES = (
+    *PROBES,
+    "The boat left the harbour before the storm came.",
+    "She has played the cello since she was nine.",
+    "There is no evidence that the drug works.",
+    "A man in a red jacket is climbing a steep rock.",
+    "Prices of houses rose faster than wages last year.",
+    "Where can I have my passport renewed?",
+    "The old bridge was closed, so we took the ferry.",
+    "Photosynthesis turns light into chemical energy.",
+)
+"""Texts by whose vectors a plugin is known, and which show how far a fit moved them: eight of any form, eight more."""
+
+_SUBSETS = ((0, 1, 2), (4,), (7, 5, 6, 3))  # rows of PROBES encoded without the others
+
+ODD_TEXTS = (
+    "",
+    "   \t ",
+    "a",
+    "word " * 10_000,
+    "\U0001f600\U0001f468\u200d\U0001f469\u200d\U0001f467 \u2603",
+    "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd \u0645\u0631\u062d\u0628\u0627",
+    "a\x00b",
+    "lone \ud800 surrogate",
+    "line\r\nend",
+    "\ufeffbyte order mark",
+)
+
+# bf16 has a significand of 8 bits, and a batch of another shape may be rounded differently.
+TOLERANCE = {"fp32": 1e-3, "bf16": 5e-2}
+
+
+def check_vectors(vectors: object, texts: Sequence[str], dim: int, name: str) -> None:
+    """Raise ContractError unless `vectors` is a finite float32 array (len(texts), dim)."""
+    wanted = f"encode() must return a float32 numpy array of shape ({len(texts)}, {dim})"
+    if not isinstance(vectors, np.ndarray):
+        raise ContractError(f"{name}: {wanted}, not {type(vectors).__module__}.{type(vectors).__qualname__}.")
+    if vectors.shape != (len(texts), dim):
+        raise ContractError(f"{name}: {wanted}, not of shape {vectors.shape}.")
+    if vectors.dtype != np.float32:
+        raise ContractError(f"{name}: {wanted}, not of dtype {vectors.dtype}.")
+    bad = ~np.isfinite(vectors).all(axis=1)
+    if bad.any():
+        first = texts[int(np.argmax(bad))]
+        raise ContractError(
+            f"{name}: {int(bad.sum())} of {len(texts)} vectors have NaN or infinity, first for {first[:80]!r}."
+        )
+
+
+def deviation(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Return the largest absolute difference between two sets of vectors (n, dim), divided by the mean norm of `b`."""
+    scale = float(np.linalg.norm(b.astype(np.float64), axis=1).mean()) or 1.0
+    return float(np.abs(a.astype(np.float64) - b).max()) / scale
+
+
+def probe(encoder: Encoder, name: str) -> None:
+    """Encode eight sentences, then in another order, then in smaller groups; raise ContractError if vectors differ."""
+    vectors = encoder.encode(list(PROBES))
+    check_vectors(vectors, PROBES, encoder.dim, name)
+    order = [5, 2, 7, 0, 3, 6, 1, 4]
+    again = encoder.encode([PROBES[i] for i in order])
+    check_vectors(again, PROBES, encoder.dim, name)
+    off = deviation(again, vectors[order])
+    if off > TOLERANCE[encoder.runtime.precision]:
+        raise ContractError(
+            f"{name}: vectors depend on the order of the texts (largest deviation {off:.1e}); encode() must"
+            " return one vector per text, in the order given, which its neighbours do not change."
+        )
+    for rows in _SUBSETS:
+        texts = [PROBES[row] for row in rows]
+        fewer = encoder.encode(texts)
+        check_vectors(fewer, texts, encoder.dim, name)
+        off = deviation(fewer, vectors[list(rows)])
+        if off > TOLERANCE[encoder.runtime.precision]:
+            raise ContractError(
+                f"{name}: a text's vector depends on the other texts of the call (largest deviation {off:.1e} with"
+                f" {len(rows)} of {len(PROBES)} texts); encode() must give each text its own. What is to be fitted on"
+                " a task's texts belongs into adapt()."
+            )
+
+
+def check(cls: type[Encoder], recipe: AnyRecipe, runtime: Runtime, name: str) -> Iterator[tuple[str, str | None]]:
+    """Yield (what was checked, None or the problem) for a method on a toy corpus; takes seconds on a small backbone.
+
+    A method that learns is fitted first, as in a run. The problem of a plugin ends with the plugin's own line.
+    """
+
+    def attempt(test: Callable[[], str | None], part: str = "encode") -> str | None:
+        return problem_of(cls, test, part)
+
+    made: list[Encoder] = []
+    problem = attempt(lambda: made.append(cls(recipe, runtime)), "__init__")
+    if problem is not None:
+        yield "made from its recipe", problem
+        return
+    encoder = made[0]
+    found: list[Traits] = []
+    problem = attempt(lambda: found.append(checked_traits(cls, recipe)), "traits")
+    if problem is not None:
+        yield "traits", problem
+    traits = found[0] if found else Traits()
+    corpus = _toy_pairs() if traits.needs_pairs else _toy_corpus() if traits.needs_corpus else None
+    problem = attempt(lambda: _fit(encoder, corpus), "fit")
+    if corpus is not None or problem is not None:
+        without = "fit without a corpus, for which traits() does not ask"
+        yield without if corpus is None else "fit on a toy corpus", problem
+    yield "shape, dtype, order, batch permutation", attempt(lambda: probe(encoder, name))
+    yield (
+        "the same vectors when asked again",
+        attempt(lambda: _same(encoder, encoder, "encode() gives other vectors the second time")),
+    )
+    yield (
+        "odd texts (empty, 10,000 words, NUL, surrogate ...)",
+        attempt(lambda: check_vectors(encoder.encode(list(ODD_TEXTS)), ODD_TEXTS, encoder.dim, name)),
+    )
+    yield "no texts at all", attempt(lambda: check_vectors(encoder.encode([]), [], encoder.dim, name))
+    if traits.transductive:
+        adapted = attempt(lambda: probe(encoder.adapt(_toy_corpus().sentences), name), "adapt")
+        yield "adapt to a task's texts", adapted
+    yield "what records say of it", attempt(lambda: _check_statements(cls, recipe, encoder), "facts")
+    yield "save and load", attempt(lambda: _round_trip(cls, encoder, runtime), "load")
+
+
+def problem_of(cls: type[Any], test: Callable[[], str | None], part: str) -> str | None:
+    """Return what `test` returns, None or a problem, or else what it raised; with the line of `cls` if a plugin's.
+
+    `part` is the function of the class that is tested; a problem may begin with that of another, as in "fit() must".
+    """
+    try:
+        problem = test()
+    except Exception as error:  # whatever a plugin raises is the problem to report
+        return said(error) + own_line(cls, error, part)
+    return None if problem is None else problem + own_line(cls, None, problem.partition("()")[0])
+
+
+def own_line(cls: type[Any], error: BaseException | None, part: str) -> str:
+    """Return " (FILE:LINE, in FUNCTION)": where the code of a plugin raised the error, or where it defines `part`.
+
+    It is empty for a built-in class, and where the plugin inherits the part.
+    """
+    modules = (one.__module__ for one in cls.__mro__ if one.__module__.partition(".")[0] not in _NO_PLUGINS)
+    files = {getattr(sys.modules.get(module), "__file__", None) for module in modules}
+    frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+    own = next((frame for frame in reversed(frames) if frame.filename in files), None)
+    if own is not None:
+        return f" ({_short(own.filename)}:{own.lineno}, in {own.name}: {own.line})"
+    code = getattr(inspect.unwrap(getattr(cls, part, None)), "__code__", None)  # type: ignore[arg-type]
+    if code is None or code.co_filename not in files:
+        return ""
+    return f" ({_short(code.co_filename)}:{code.co_firstlineno}, in {part})"
+
+
+_NO_PLUGINS = ("zoo", "benchmark", "abc", "builtins", "typing", "typing_extensions")
+
+
+def _short(file: str) -> str:
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _check_statements(cls: type[Encoder], recipe: AnyRecipe, encoder: Encoder) -> str | None:
+    covered = encoder.covers(list(PROBES))
+    if not isinstance(covered, np.ndarray) or covered.shape != (len(PROBES),) or covered.dtype != np.bool_:
+        return "covers() must give a numpy array of bool, one per text"
+    cost: object = encoder.encoding_stats()
+    if not isinstance(encoder.facts(), Mapping) or not isinstance(cost, Mapping):
+        return "facts() and encoding_stats() must give names with values"
+    if cost.get("texts") and not cost.get("seconds"):
+        return "encoding_stats() counts texts but no seconds; count both, or neither: then the run counts them"
+    if not isinstance(encoder.parameters(), int | np.integer):
+        return "parameters() must give a whole number"
+    return None
+
+
+def checked_traits(cls: type[Encoder], recipe: AnyRecipe) -> Traits:
+    """Return a method's traits; raises ContractError if they are not a Traits or a value has a wrong type."""
+    traits: object = cls.traits(recipe)
+    if not isinstance(traits, Traits):
+        raise ContractError(f"traits() must return Traits, not {type(traits).__name__}.")
+    for field in dataclasses.fields(Traits):
+        value = getattr(traits, field.name)
+        if field.name == "training_passes":
+            right = isinstance(value, float | int) and math.isfinite(value)
+        elif field.name == "precision":
+            right = value in (None, *TOLERANCE)
+        else:
+            right = isinstance(value, bool)
+        if not right:
+            raise ContractError(f"traits(): {field.name} is {value!r:.60}.")
+    return traits
+
+
+def checked_start(cls: type[Encoder], recipe: AnyRecipe) -> Start | None:
+    """Return the untrained start of a method; raises ContractError if it names no registered method with its recipe."""
+    start: object = cls.start(recipe)
+    if start is None:
+        return None
+    if not isinstance(start, Start) or start.method not in METHODS:
+        raise ContractError(f"start() must return None or a Start that names a registered method, not {start!r:.100}.")
+    if type(start.recipe) is not METHODS.get(start.method).Recipe:
+        raise ContractError(f"start(): the recipe of {start.method} is a {type(start.recipe).__name__}.")
+    return start
+
+
+def _toy_corpus() -> Corpus:
+    words = "river stone lamp garden winter train letter bridge market apple".split()
+    texts = [f"The {a} is near the {b} in the old {c}." for a in words for b in words for c in words[:1]]
+    return Corpus("toy", texts, documents=range(0, len(texts), 10))
+
+
+def _toy_pairs() -> Corpus:
+    premises = _toy_corpus().sentences
+    labels = ["entailment", "contradiction"] * len(premises)
+    hypotheses = [text for premise in premises for text in (premise.lower(), premise.replace("is", "is not"))]
+    sentences = [text for i, hypothesis in enumerate(hypotheses) for text in (premises[i // 2], hypothesis)]
+    phrases = [text for premise in premises for text in (premise, premise.lower())]
+    phrase_labels = [PHRASE_LABELS[i % len(PHRASE_LABELS)] for i in range(len(premises))]
+    return Corpus("toy pairs", sentences + phrases, labels + phrase_labels)
+
+
+def _fit(encoder: Encoder, corpus: Corpus | None) -> str | None:
+    before = None
+    with suppress(Exception):  # it may have none before it is fitted
+        before = encoder.fingerprint()
+    report: object = encoder.fit(corpus, run=Run(seed=0))
+    if not isinstance(report, FitReport):
+        return f"fit() must return a FitReport, not {type(report).__name__}"
+    if report.fitted and encoder.fingerprint() == before:
+        return "fit() reports that it learned, but the fingerprint is unchanged"
+    return None
+
+
+def _same(a: Encoder, b: Encoder, what: str) -> str | None:
+    off = deviation(a.encode(list(PROBES)), b.encode(list(PROBES)))
+    return None if off <= 1e-6 else f"{what} (largest deviation {off:.1e})"
+
+
+def _round_trip(cls: type[Encoder], encoder: Encoder, runtime: Runtime) -> str | None:
+    with tempfile.TemporaryDirectory() as folder:
+        encoder.save(Path(folder))
+        loaded = cls.load(Path(folder), runtime)
+        if loaded.fingerprint() != encoder.fingerprint():
+            return "load() gives an encoder with another fingerprint than the saved one"
+        return _same(loaded, encoder, "load() gives an encoder with other vectors")

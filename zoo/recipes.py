@@ -1,0 +1,299 @@
+"""Typed recipes from YAML: an unknown key, a duplicate key or a value of a wrong type is an error.
+
+A recipe is one published configuration of a method. Its file has the keys `method`, `summary`, `paper` and
+`parameters`; the parameters fill the method's frozen `Recipe` dataclass, whose defaults are the paper's. In place of
+`method`, `extends` may name another recipe: its method and parameters are taken, and the file's own parameters replace
+those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
+`updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
+has what `zoo-bench tune` may change: a list of values, or a text LOW..HIGH or LOW..HIGH:log, for each key. What a
+paper describes first states it as `citation`, with the keys of `zoo.card.Paper`; `paper` of any recipe may name it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from zoo.card import Paper
+from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, said
+from zoo.paths import is_file, resource_folder
+from zoo.plugins import METHODS
+from zoo.yaml_files import one_line, read_yaml
+
+if TYPE_CHECKING:
+    from zoo.encoder import Encoder
+
+R = TypeVar("R")
+
+
+@functools.cache
+def _hints(cls: type[Any]) -> dict[str, object]:
+    return typing.get_type_hints(cls)
+
+
+def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values that the fields of a recipe may have, for those with a fixed set of them."""
+
+    def of(hint: Any) -> tuple[Any, ...]:
+        if get_origin(hint) is Literal:
+            return get_args(hint)
+        return tuple(value for argument in get_args(hint) for value in of(argument))
+
+    return {name: values for name, hint in _hints(cls).items() if (values := of(hint))}  # type: ignore[arg-type]
+
+
+def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
+    """Make the dataclass `cls` from plain values, converting and checking every type; raises UsageError."""
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{where}: expected a mapping of names to values, got {values!r:.80}.")
+    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    hints = _hints(cls)  # type: ignore[arg-type]
+    converted = {}
+    for key, value in values.items():
+        if key not in fields:
+            known = ", ".join(fields) or "none"
+            raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)} Known keys: {known}.")
+        converted[key] = _convert(value, hints[key], f"{where}: {key}")
+    try:
+        return cls(**converted)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"{where}: {one_line(error)}.") from error
+
+
+def _convert(value: Any, hint: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        if value is None and type(None) in arguments:
+            return None
+        (hint,) = (a for a in arguments if a is not type(None))
+        return _convert(value, hint, where)
+    if origin is Literal:
+        if value in arguments and type(value) in {type(a) for a in arguments}:
+            return value
+        raise UsageError(f"{where}: {value!r} is not one of {', '.join(map(repr, arguments))}.")
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UsageError(f"{where}: expected a list, got {value!r}.")
+        return tuple(_convert(item, arguments[0], where) for item in value)
+    if hint is float and isinstance(value, str):
+        # YAML 1.1 reads `3e-5` (no dot) as text.
+        try:
+            value = float(value)
+        except ValueError:
+            raise UsageError(f"{where}: expected a number, got {value!r}.") from None
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except OverflowError:
+            raise UsageError(f"{where}: expected a finite number, got a whole number beyond all of them.") from None
+    if type(value) is not hint:
+        hint_name = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
+        quote = " (put it in quotes)" if hint is str else ""
+        raise UsageError(f"{where}: expected {hint_name.get(hint.__name__, hint.__name__)}, got {value!r}{quote}.")
+    if hint is float and not math.isfinite(value):
+        raise UsageError(f"{where}: expected a finite number, got {'NaN' if value != value else value}.")
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RecipeFile:
+    summary: str
+    method: str = ""
+    extends: str = ""
+    paper: str = ""
+    control: bool = False
+    updates: int | None = None
+
+
+_RECIPE_KEYS = tuple("method extends summary paper citation control updates parameters space tuned".split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuned:
+    """How the settings of a tuned recipe were chosen; `zoo-bench tune` writes it."""
+
+    trials: int
+    dev: str  # the task that scored the trials
+    backbone: str
+    corpus: str
+    sentences: int
+    study: str  # sha256 of the trials' settings and scores
+
+
+OVERRIDE = "command line"
+
+
+@dataclass(frozen=True)
+class RecipeSpec:
+    """A named configuration before its method is loaded: reading and listing these imports no torch."""
+
+    name: str
+    method: str
+    summary: str
+    paper: str
+    origin: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # its own and those of the recipes it extends
+    control: bool = False
+    extends: str = ""
+    stated_by: Mapping[str, str] = field(default_factory=dict)  # parameter -> the recipe that states it, or OVERRIDE
+    citation: Paper | None = None  # of the paper that describes it first
+    updates: int | None = None  # of the published training: its corpus, batch size and epochs; None: not stated
+    space: Mapping[str, Any] = field(default_factory=dict)  # what `tune` may change, and between which bounds
+    tuned: Tuned | None = None  # None: the settings are the paper's, or were chosen by hand
+
+    def resolve(self, defaults: Mapping[str, Any] | None = None) -> tuple[type[Encoder], Any]:
+        """Load the method and build its frozen recipe; `defaults` give values to keys that the spec does not state.
+
+        Raises UsageError for a wrong value, and for a stated key that has no effect: a recipe class may have a static
+        method `without_effect`, which takes the parameters and returns what is wrong, or None. Raises ContractError for
+        a class whose Recipe is no dataclass or raises an error.
+        """
+        cls, place = METHODS.get(self.method), METHODS.origin(self.method)
+        if not dataclasses.is_dataclass(getattr(cls, "Recipe", None)):
+            raise ContractError(
+                f"method {self.method!r} ({place}): Recipe is no dataclass; decorate it with @dataclass."
+            )
+        known = {f.name for f in dataclasses.fields(cls.Recipe)}
+        base = {k: v for k, v in (defaults or {}).items() if k in known}
+        try:
+            if problem := getattr(cls.Recipe, "without_effect", lambda _: None)(self.parameters):
+                raise UsageError(f"recipe {self.name} ({self.origin}): {problem}.")
+            return cls, build(cls.Recipe, {**base, **self.parameters}, f"recipe {self.name} ({self.origin})")
+        except ZooError:
+            raise
+        except Exception as error:  # of a plugin's own class
+            raise ContractError(f"method {self.method!r} ({place}): its Recipe raises {said(error)}") from error
+
+
+def added(default: Any) -> Any:
+    """Return a recipe field that was added after records existed; at its default it is left out of keys."""
+    return field(default=default, metadata={"added": True})
+
+
+def added_at_default(recipe: Any) -> set[str]:
+    """Return the names of the `added` fields that have their default."""
+    every = dataclasses.fields(recipe)
+    return {f.name for f in every if f.metadata.get("added") and getattr(recipe, f.name) == f.default}
+
+
+SOURCES = ("backbone", "model", "path", "frequencies")  # recipe keys whose value is a place: a path, or a name
+
+
+def portable_recipe(recipe: Any, sources: dict[str, Any]) -> dict[str, Any]:
+    """Return the recipe's fields; a path is replaced by its source's name, because paths differ between machines."""
+    fields = dataclasses.asdict(recipe)
+    named = {"model": sources["backbone"], **sources} if "backbone" in sources else sources
+    for key in SOURCES:
+        if key in fields and key in named:
+            fields[key] = named[key]["name"]
+    return fields
+
+
+def read_recipe(path: Path) -> RecipeSpec:
+    """Read a recipe file and the recipes that it extends; the recipe's name is the file's stem. Raises UsageError."""
+    return _read_recipe(path, {})
+
+
+def _recipe_folder() -> Path:
+    return resource_folder("zoo", "configs") / "methods"
+
+
+def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path, ...] = ()) -> RecipeSpec:
+    """Read a recipe; `children` is the chain of files that extend it. Files that are in `known` are not read again."""
+    if path in known:
+        return known[path]
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise UsageError(f"{path}: a recipe is a mapping with the keys {', '.join(_RECIPE_KEYS)}.")
+    unknown = [key for key in content if key not in _RECIPE_KEYS]
+    if unknown:
+        keys = ", ".join(_RECIPE_KEYS)
+        raise UsageError(
+            f"{path}: unknown key {unknown[0]!r}.{did_you_mean(str(unknown[0]), _RECIPE_KEYS)} Known keys: {keys}."
+        )
+    parameters = content.pop("parameters", None) or {}
+    if not isinstance(parameters, dict):
+        raise UsageError(f"{path}: `parameters` must be a mapping.")
+    cited = content.pop("citation", None)
+    citation = None if cited is None else build(Paper, cited, f"{path}: citation")
+    space, study = content.pop("space", None) or {}, content.pop("tuned", None)
+    if not isinstance(space, dict):
+        raise UsageError(f"{path}: `space` must be a mapping of settings to LOW..HIGH, LOW..HIGH:log or a list.")
+    tuned = None if study is None else build(Tuned, study, f"{path}: tuned")
+    head = build(_RecipeFile, content, str(path))
+    if bool(head.method) == bool(head.extends):
+        raise UsageError(
+            f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
+        )
+    method, stated_by, updates = head.method, dict.fromkeys(parameters, path.stem), head.updates
+    if head.extends:
+        parent = _read_recipe(_parent_file(path, head.extends, children), known, (*children, path))
+        method, parameters = parent.method, {**parent.parameters, **parameters}
+        stated_by = {**parent.stated_by, **stated_by}
+        updates = parent.updates if updates is None else updates
+        space = {**parent.space, **space}
+    known[path] = RecipeSpec(
+        path.stem,
+        method,
+        head.summary,
+        head.paper,
+        str(path),
+        parameters,
+        head.control,
+        head.extends,
+        stated_by,
+        citation,
+        updates,
+        space,
+        tuned,
+    )
+    return known[path]
+
+
+def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
+    """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
+    folders = list(dict.fromkeys((path.parent, _recipe_folder())))
+    places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
+    # A recipe may extend a shipped recipe of the same name: then the shipped one is meant, not the file itself.
+    found = next((place for place in places if is_file(place) and (place != path or place == places[-1])), None)
+    if found is None:
+        names = sorted({file.stem for folder in folders for file in folder.glob("*.yaml")} - {path.stem})
+        raise UsageError(
+            f"{path}: extends the unknown recipe {name!r:.100}.{did_you_mean(name[:100], names)} It is looked for"
+            " beside the file and among the recipes of `zoo-bench methods`."
+        )
+    chain = (*children, path, found)
+    if found in chain[:-1]:
+        circle = " > ".join(file.stem for file in chain[chain.index(found) :])
+        raise UsageError(f"{path}: `extends` goes in a circle: {circle}. One of them must state its method.")
+    return found
+
+
+def all_recipes() -> dict[str, RecipeSpec]:
+    """Return every recipe by name: those of the YAML files, and each plugin method under its own name."""
+    known: dict[Path, RecipeSpec] = {}
+    files = sorted(_recipe_folder().glob("*.yaml"), key=lambda p: p.stem)
+    recipes = {path.stem: _read_recipe(path, known) for path in files}
+    methods_with_recipe = {spec.method for spec in recipes.values()}
+    for name in METHODS.names():
+        if name in methods_with_recipe:
+            continue
+        if name in recipes:
+            raise UsageError(
+                f"method {name!r} from {METHODS.origin(name)} has the name of the recipe {recipes[name].origin}."
+                " Rename the method."
+            )
+        recipes[name] = RecipeSpec(name, name, METHODS.summary(name), "plugin", METHODS.origin(name))
+    return recipes
+
+
+def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
+    """Return the recipes that `tune` has written into a results folder, by name."""
+    return {path.stem: read_recipe(path) for path in sorted((results / "tuned").glob("*.yaml"))}
