@@ -78,3 +78,38 @@ def test_what_tuning_changed_is_the_ledgers() -> None:
     for line in shown:
         name, first, second = (cell.strip(" |") for cell in line.split(" | "))
         assert re.search(rf"\| small-scale: {first}\b.* \| small-scale: {second}\b", of_ledger[f"| {name}"])
+
+
+README = {  # a part of the README's paragraph on claims: the ledgers' lines, and the verdict of each
+    "removing biased tokens from static embeddings helps as claimed": [
+        ("zoo-mini", "`removing-biased-tokens-lifts-static-average`", "holds here")
+    ],
+    "an untrained template is not above an average": [
+        ("zoo-mini", "`manual-prompt-above-averages`", "reversed here"),
+    ],
+    "is not told apart from SimCSE": [
+        (folder, "`ptbert-above-simcse-sts` (the released code)", "not told apart")
+        for folder in ("zoo-mini", "zoo-small")
+    ],
+    "nor from two linear maps": [
+        (folder, "`pseudo-tokens-above-linear-control`", "not told apart") for folder in ("zoo-mini", "zoo-small")
+    ],
+    "is below SimCSE on one backbone with the paper's settings": [
+        ("zoo-small", "`ptbert-above-simcse-sts` (the paper's text)", "reversed here")
+    ],
+    "level with it after [twelve trials": [
+        ("zoo-small-tuned", "`ptbert-above-simcse-sts` (the paper's text)", "not told apart")
+    ],
+}
+
+
+def test_the_readmes_verdicts_are_the_ledgers() -> None:
+    """Where a ledger has a line for each setting, the last is that of the tuned rows."""
+    page = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for part, cited in README.items():
+        assert part in page
+        for folder, claim, verdict in cited:
+            text = (ROOT / "leaderboards" / folder / "claims.md").read_text(encoding="utf-8")
+            lines = [line for line in text.splitlines() if line.startswith("| ") and f"{claim} | " in line]
+            found = [line.strip(" |").split(" | ")[-1] for line in lines if not line.startswith("| `")]
+            assert found and found[-1].startswith(f"small-scale: {verdict}"), (part, folder, found)
