@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from benchmark.run.prepare import Inputs, Prepared, prepare
 from benchmark.run.runner import Outcome, Remaining, Runner
 from benchmark.run.stop import Stop
 from benchmark.tasks import TASKS
+from zoo.errors import ZooError
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
 
@@ -54,6 +57,14 @@ def runner_of(prepared: Prepared, job: Job, out: Path | None = None) -> Runner:
         run_file=options.file,
         cache=EmbeddingCache(options.embedding_cache, say) if options.embedding_cache else None,
     )
+
+
+def planned(plans: Mapping[str, EncoderPlan], key: str) -> EncoderPlan:
+    """Return the plan that the command gave a worker; raises ZooError where the worker plans another run."""
+    if key not in plans:
+        place = f"{socket.gethostname()}-{os.getpid()}"
+        raise ZooError(f"{place} plans another run: its data, weights or code differ from those of the command.")
+    return plans[key]
 
 
 def load_plugins(paths: Iterable[Path]) -> dict[Path, str]:

@@ -20,7 +20,7 @@ REASONS = {
     "zoo/machine.py": "a setting of the system",
     "benchmark/data/sources.py": "inside atomic_path; the catalog holds its sum",
     "benchmark/records/mirror.py": "inside atomic_path; the record or the state of the mirror holds its sum",
-    "benchmark/run/executors.py": "plugins, into a temporary folder that is read once",
+    "benchmark/run/on_ray.py": "plugins, into a temporary folder that is read once",
     "benchmark/run/objects.py": "a given model, into a temporary folder that is read once",
     "benchmark/run/cache.py": "inside atomic_path, with a sum in its metadata",
 }

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from fakes import Cli
 
-from benchmark.run.executors import RayJob, keep, measured_on_ray, share_of
 from benchmark.run.job import Job
+from benchmark.run.on_ray import RayJob, keep, measured_there, share_of
 from benchmark.run.options import RunOptions
 from benchmark.run.prepare import Inputs, prepare
 from benchmark.run.runner import Remaining
@@ -133,14 +133,14 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
         )
         for plan in prepare(options, write=False, progress=Progress.silent()).plan.encoders:
             cells = frozenset(cell.key for cell in plan.cells)
-            report = measured_on_ray(job, Inputs(), plan.key, cells, [], 0.0)
+            report = measured_there(job, Inputs(), plan.key, cells, [], 0.0)
             assert report.outcome is not None and report.outcome.measured == 1 and bool(report.records) != marked
             keep(Records(out), report)
             of_fit = Records(out).encoder_folder(plan.name, plan.key) / "fit.json"
             assert of_fit.is_file() == (plan.name == "fitted")  # its weights came back as well
         assert records(out) == records(tmp_path / "one") and len(records(out)) == 2
     with pytest.raises(ZooError, match="plans another run"):
-        measured_on_ray(job, Inputs(), "0" * 64, cells, [], 0.0)
+        measured_there(job, Inputs(), "0" * 64, cells, [], 0.0)
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_a_ray_worker_that_is_killed_is_tried_again(tiny_bert: Path, tmp_path: P
     while time.monotonic() < until and process.poll() is None and not killed:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
             try:
-                mine = "ray::measured_on_ray" in path.read_text("utf-8")
+                mine = "ray::measured_there" in path.read_text("utf-8")
             except OSError:
                 continue
             if mine and (tmp_path / "ray" / "encoders").is_dir() and not killed:
