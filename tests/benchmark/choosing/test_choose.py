@@ -158,9 +158,9 @@ def test_options_name_columns_and_kind(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["score", "binary", "retrieval"])
 def test_a_wrong_winner_is_named_in_at_most_5_percent(kind: str) -> None:
-    assert wrong_winners(kind, draws=200) <= 0.09  # 5 % and three standard errors of 200 draws
+    assert wrong_winners(kind, draws=100) <= 0.11  # 5 % and three standard errors of 100 draws
 
 
 @pytest.mark.slow
 def test_intervals_of_thresholds_cover_the_best_threshold() -> None:
-    assert min(coverage(draws=200).values()) >= 0.90
+    assert min(coverage(draws=50).values()) >= 0.86  # 95 % less three standard errors

@@ -114,14 +114,14 @@ def test_a_new_task_has_a_row_after_three_commands(cli: Cli, here: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["method", "task"])
-def test_the_example_in_the_docstring_is_true(kind: str, cli: Cli, here: Path) -> None:
-    assert cli("new", kind, "word-order").code == 0
-    program = "import doctest, word_order; found = doctest.testmod(word_order); assert found == (0, {})"
-    examples = 5 if kind == "method" else 2
-    done = subprocess.run([sys.executable, "-c", program.format(examples)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "my-" not in Path("word_order.py").read_text(encoding="utf-8").lower()
+def test_the_examples_in_the_docstrings_are_true(cli: Cli, here: Path) -> None:
+    assert cli("new", "method", "word-order").code == cli("new", "task", "word-pairs").code == 0
+    program = "import doctest, word_order, word_pairs; print(*map(doctest.testmod, (word_order, word_pairs)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert re.findall(r"failed=(\d), attempted=(\d)", done.stdout) == [("0", "5"), ("0", "2")], (
+        done.stdout + done.stderr
+    )
+    assert not any("my-" in path.read_text(encoding="utf-8").lower() for path in here.glob("*.py"))
 
 
 @pytest.mark.parametrize("kind", ["method", "task"])

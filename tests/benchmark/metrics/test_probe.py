@@ -97,8 +97,8 @@ def grid(x: np.ndarray, y: np.ndarray, folds: list[Fold], recipe: Recipe) -> tup
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "hidden", "classes"),
-    [(FULL, 0, 2), (FULL, 5, 3), (FAST, 0, 2), (FAST, 0, 3), (FAST, 5, 2), (FAST, 5, 3)],
-    ids=["full-0-2", "full-5-3", "fast-0-2", "fast-0-3", "fast-5-2", "fast-5-3"],
+    [(FULL, 5, 3), (FAST, 0, 2), (FAST, 5, 2)],
+    ids=["full-5-3", "fast-0-2", "fast-5-2"],
 )
 def test_batched_fits_are_the_fits_one_by_one(classes: int, hidden: int, setting: ProbeSetting) -> None:
     """Folds of unequal size, with and without development rows, every penalty: the same stops, weights and scores."""

@@ -139,11 +139,11 @@ def test_methods_without_a_value_are_refused() -> None:
 
 @pytest.mark.slow
 def test_intervals_cover_the_truth() -> None:
-    """95% intervals of differences hold the truth 93-97% of the time; with noise of seeds up to 99.5%.
+    """95% intervals of differences hold the truth 92-98% of the time; with noise of seeds up to 99.5%.
 
     The seeds here share no noise of pairs, which both parts of the variance then count; and few seeds beside pairs have
     fewer degrees of freedom than would do on average.
-    1,000 data sets of 150 pairs; the truth is the rho of the normal distribution they come from: 6/pi arcsin(r/2) for a
+    400 data sets of 150 pairs; the truth is the rho of the normal distribution they come from: 6/pi arcsin(r/2) for a
     Pearson correlation of r. A seed moves a method's r; three of them are measured.
     """
     generator = np.random.default_rng(4)
@@ -151,7 +151,7 @@ def test_intervals_cover_the_truth() -> None:
     truth = 6 / np.pi * np.arcsin(np.array(rhos) / 2)
     between = truth[:, None] - truth
     covered, with_seeds, wrong = [], [], []
-    for _ in range(1000):
+    for _ in range(400):
         predicted, gold = correlated(generator, rhos, 150)
         found = differences(sample_pairs(list(predicted), gold, resamples=200))
         covered.append((found.low <= between) & (between <= found.high))
@@ -160,10 +160,10 @@ def test_intervals_cover_the_truth() -> None:
         predicted, gold = correlated(generator, moved, 150)
         found = differences(sample_pairs(predicted.reshape(3, 3, 150), gold, resamples=200))
         with_seeds.append((found.low <= between) & (between <= found.high))
-    for coverage, most in ((np.mean(covered, axis=0), 0.97), (np.mean(with_seeds, axis=0), 0.995)):
+    for coverage, most in ((np.mean(covered, axis=0), 0.98), (np.mean(with_seeds, axis=0), 0.995)):
         for i, j in ((0, 1), (0, 2), (1, 2)):
-            assert 0.93 <= coverage[i, j] <= most
-    assert 0.03 <= np.mean(wrong) <= 0.07  # two equally good methods are told apart this often
+            assert 0.92 <= coverage[i, j] <= most
+    assert 0.02 <= np.mean(wrong) <= 0.08  # two equally good methods are told apart this often
 
 
 def drawn_scores(
@@ -181,18 +181,18 @@ def drawn_scores(
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds_sd", [0.0, 0.5, 3.0])
 def test_the_set_holds_the_best(seeds_sd: float) -> None:
-    """Twenty equally good methods, 300 draws: each is in the set at least 90% of the time, on average 94%.
+    """Twenty equally good methods, 100 draws: each is in the set at least 88% of the time, on average 94%.
 
     Three seeds each, whose noise is none in some methods and twice `seeds_sd` in others.
     """
     generator = np.random.default_rng(5)
     spread = np.linspace(0, 2, 20) * seeds_sd
     inside = np.zeros(20)
-    for _ in range(300):
+    for _ in range(100):
         by_seed, drawn = drawn_scores(generator, np.full(20, 50.0), spread, 3 if seeds_sd else 1)
         inside += not_told_apart(sample(by_seed, drawn, 5000))
-    assert inside.mean() / 300 >= 0.94
-    assert inside.min() / 300 >= 0.90
+    assert inside.mean() / 100 >= 0.94
+    assert inside.min() / 100 >= 0.88
 
 
 @pytest.mark.slow
