@@ -23,11 +23,10 @@ from benchmark.run.stop import Stop
 from benchmark.run.vectors import VectorStore
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import Interrupted, MissingError, TrainingError, UsageError, ZooError, did_you_mean
-from zoo.files import sha256_json, slug, write_text
+from zoo.files import parse_yaml, sha256_json, slug, write_text
 from zoo.progress import Progress
 from zoo.recipes import OVERRIDE, Tuned, all_recipes, tuned_recipes
 from zoo.selection import parse_methods
-from zoo.yaml_files import parse_yaml
 
 if TYPE_CHECKING:
     from optuna import Study, Trial

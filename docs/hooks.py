@@ -64,8 +64,7 @@ def _table(header: list[str], rows: Iterable[Iterable[Any]]) -> str:
 
 def _pages() -> dict[str, list[str]]:
     """Return the pages of the built-in methods, each with its methods, in the order of the families."""
-    from zoo.card import FAMILIES
-    from zoo.plugins import METHODS
+    from zoo.plugins import FAMILIES, METHODS
 
     builtin = [name for name in METHODS.names() if METHODS.is_builtin(name)]
     pages: dict[str, list[str]] = {}
@@ -76,10 +75,9 @@ def _pages() -> dict[str, list[str]]:
 
 def _of_cards(methods: list[str]) -> str:
     """Return the end of a page: the cards of its methods, their recipes and settings, and the papers to cite."""
-    from zoo.explain import notes
-    from zoo.papers import papers_of
+    from benchmark.analysis.recipe import notes
     from zoo.plugins import METHODS
-    from zoo.recipes import all_recipes
+    from zoo.recipes import all_recipes, papers_of
 
     recipes = all_recipes()
     parts = ["## Recipes"]
@@ -115,7 +113,7 @@ def _differences(paper: str, code: str) -> str:
 
 def _settings(name: str) -> str:
     """Return a table of a recipe's settings: what it resolves to, and where that is stated."""
-    from zoo.explain import reasons
+    from benchmark.analysis.recipe import reasons
     from zoo.recipes import all_recipes
 
     spec = all_recipes()[name]

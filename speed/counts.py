@@ -117,8 +117,8 @@ def counted(method: str, backbone: str, device: str, counting: Counting, steps: 
 
 def encoded(backbone: str, device: str, counting: Counting, batches: int) -> dict[str, Any]:
     """Return the counts of a batch in encoding, as the difference of two texts' lists; 4 texts and padding in each."""
+    from zoo.api import create
     from zoo.encoder import Runtime
-    from zoo.saved import create
 
     encoder: Any = create(f"avg-last:backbone={backbone}")
     encoder = type(encoder)(encoder.recipe, Runtime(device=device, precision="bf16", token_budget=4 * 12))

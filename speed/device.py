@@ -108,9 +108,9 @@ def encode(side: str, backbone: str, device: str, precision: str, *, texts: list
     import torch
 
     if side == "zoo-bench":
+        from zoo.api import create
         from zoo.encoder import Runtime
         from zoo.engine.tokens import MEMORY
-        from zoo.saved import create
 
         encoder: Any = create(f"avg-last:backbone={backbone}")
         encoder = type(encoder)(encoder.recipe, Runtime(device=device, precision=precision))

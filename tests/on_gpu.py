@@ -82,8 +82,8 @@ def mixed(device: str, folder: Path) -> dict[str, Any]:
 def moves(device: str, folder: Path) -> dict[str, Any]:
     """How far vectors are from those on the CPU, for encoders that were made there and moved."""
     import zoo.machine
+    from zoo.api import create
     from zoo.encoder import Run
-    from zoo.saved import create
 
     zoo.machine.choose_device = lambda wanted: wanted  # which refuses a device that is pretended
     model, found = backbone(folder / "bert", 0.1), {}

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from zoo.api import create, encode, fit, load, save
     from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits
     from zoo.plugins import register_method
-    from zoo.saved import create, encode, fit, load, save
 
 _LAZY = {
     "Corpus": "zoo.encoder",
@@ -24,12 +24,12 @@ _LAZY = {
     "Runtime": "zoo.encoder",
     "Start": "zoo.encoder",
     "Traits": "zoo.encoder",
-    "create": "zoo.saved",
-    "encode": "zoo.saved",
-    "fit": "zoo.saved",
-    "load": "zoo.saved",
+    "create": "zoo.api",
+    "encode": "zoo.api",
+    "fit": "zoo.api",
+    "load": "zoo.api",
     "register_method": "zoo.plugins",
-    "save": "zoo.saved",
+    "save": "zoo.api",
 }
 
 __all__ = [

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Start, Traits
+from zoo.encoder import PHRASE_LABELS, AnyRecipe, Corpus, Encoder, FitReport, Run, Runtime, Start, Traits
 from zoo.errors import ContractError, said
-from zoo.labels import PHRASE_LABELS
 from zoo.plugins import METHODS
 
 PROBES = (

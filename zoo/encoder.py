@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self
@@ -13,10 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar  # typing's has no default before Python 3.13
 
-from zoo.encoding import moved, normalised, parts_of, with_options
-from zoo.errors import MissingError
-from zoo.runtime import Runtime as Runtime
-from zoo.runtime import Vectors as Vectors
+from zoo.errors import ContractError, MissingError, UsageError
+from zoo.machine import Runtime as Runtime
+from zoo.machine import choose_device
+from zoo.progress import Progress
+
+Vectors = NDArray[np.float32]
+
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+"""Labels of sentence pairs (natural language inference)."""
+PHRASE_LABELS = ("ppdb:equivalence", "ppdb:entailment", "ppdb:independent")
+"""Labels of phrase pairs (PPDB); the prefix is needed because NLI has "entailment" too."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +187,8 @@ class Encoder(ABC, Generic[RecipeT]):
     def encode(self, texts: Sequence[str], *_: Any, **options: Any) -> Vectors:
         """Return vectors (n, dim), float32, finite, in the order of `texts`; a method defines `encode(self, texts)`.
 
-        Its callers may add `batch_size` (at most so many texts at a time, the longest first), `device` (the encoder is
-        moved there, and stays), `show_progress_bar`, and `normalize_embeddings` (vectors of length 1).
+        Its callers may add `batch_size` (at most so many texts at a time), `device` (the encoder is moved there, and
+        stays), `show_progress_bar`, and `normalize_embeddings` (vectors of length 1).
         """
 
     def similarity(self, first: Vectors, second: Vectors) -> Vectors:
@@ -189,8 +199,6 @@ class Encoder(ABC, Generic[RecipeT]):
         """Move the weights to a device, such as "cuda:1", and return the encoder; raises UsageError without it."""
         for part in parts_of(self):
             if part.runtime.device != device:
-                from zoo.machine import choose_device
-
                 part.runtime = replace(part.runtime, device=choose_device(device))
                 for name, value in vars(part).items():
                     if not isinstance(value, Encoder):
@@ -271,3 +279,93 @@ class Encoder(ABC, Generic[RecipeT]):
     def facts(self) -> dict[str, Any]:
         """Return method-specific facts about the fitted state worth recording."""
         return {}
+
+
+def with_options(own: Callable[..., Vectors]) -> Callable[..., Vectors]:
+    """Return a method's `encode` with the options of `Encoder.encode`, which sentence-transformers names so.
+
+    It raises ContractError for one string.
+    """
+
+    @functools.wraps(own)
+    def encode(
+        self: Any,
+        texts: Sequence[str],
+        *,
+        batch_size: int | None = None,
+        device: str | None = None,
+        show_progress_bar: bool = False,
+        normalize_embeddings: bool = False,
+        **more: Any,
+    ) -> Vectors:
+        if isinstance(texts, str):  # its characters would be taken for texts
+            raise ContractError("encode() takes a list of texts; put the one text into a list: encode([text]).")
+        if device is not None:
+            self.to(device)
+        one = functools.partial(own, self, **more)
+        if batch_size is not None:
+            vectors = _in_batches(one, list(texts), batch_size, Progress(enabled=show_progress_bar))
+        elif show_progress_bar:
+            with runtimes_changed(self, lambda runtime: replace(runtime, progress=Progress())):
+                vectors = one(texts)
+        else:
+            vectors = one(texts)
+        return normalised(vectors) if normalize_embeddings else vectors
+
+    signature = inspect.signature(encode, follow_wrapped=False)
+    shown = [part for name, part in signature.parameters.items() if name != "more"]
+    encode.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    return encode
+
+
+def _in_batches(encode: Callable[[list[str]], Vectors], texts: list[str], size: int, progress: Progress) -> Vectors:
+    if type(size) is not int or size < 1:
+        raise UsageError(f"batch_size is {size!r:.100}; give a whole number of at least 1.")
+    parts = []
+    with progress.bar("encoding", len(texts)) as bar:
+        for start in range(0, max(len(texts), 1), size):
+            parts.append(encode(texts[start : start + size]))
+            bar.update(min(start + size, len(texts)))
+    return np.concatenate(parts)
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Return vectors (n, dim) of length 1; a zero vector stays one."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def parts_of(encoder: object, seen: set[int] | None = None) -> Iterator[Any]:
+    """Yield an encoder and the encoders among its attributes, such as the base of a whitening; each has a runtime."""
+    seen = set() if seen is None else seen
+    if id(encoder) in seen:
+        return
+    seen.add(id(encoder))
+    inside = getattr(encoder, "__dict__", {})
+    if isinstance(inside.get("runtime"), Runtime):  # a plugin may not keep its runtime
+        yield encoder
+    for value in inside.values():
+        if callable(getattr(type(value), "fingerprint", None)):  # an encoder too
+            yield from parts_of(value, seen)
+
+
+@contextmanager
+def runtimes_changed(encoder: object, change: Callable[[Runtime], Runtime]) -> Iterator[None]:
+    """Change the runtime of an encoder, and of the encoders that it contains, inside the block."""
+    before = [(part, part.runtime) for part in parts_of(encoder)]
+    try:
+        for part, own in before:
+            part.runtime = change(own)
+        yield
+    finally:
+        for part, own in before:
+            part.runtime = own
+
+
+def moved(value: Any, device: str) -> Any:
+    """Return an attribute of an encoder on a device: a module, tensor or backbone, or a list of them."""
+    if isinstance(value, list | tuple):
+        return type(value)(moved(one, device) for one in value) if type(value) in (list, tuple) else value
+    if isinstance(value, dict) and type(value) is dict:
+        return {name: moved(one, device) for name, one in value.items()}
+    return value.to(device) if callable(getattr(value, "to", None)) else value

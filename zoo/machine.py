@@ -10,6 +10,8 @@ import platform
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,20 @@ from zoo.errors import UsageError, ZooError
 from zoo.files import read_signed, sha256_json, write_signed
 from zoo.paths import cache_folder
 from zoo.progress import Progress
-from zoo.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Where and how an encoder computes; never part of a recipe."""
+
+    device: str = "cpu"
+    precision: str = "fp32"  # "fp32" or "bf16" (autocast; pooling and scoring stay float32)
+    token_budget: int | None = None  # padded tokens in a batch; None: a default for the device
+    allow_pickle: bool = False
+    progress: Progress = field(default_factory=Progress.silent)
+    # Returns the number of a signal that was received, or None; encoding calls it after each batch and may stop.
+    stop_signal: Callable[[], int | None] = lambda: None
+
 
 # Some virtual machines report AMX but kill a process that uses it; the second value limits oneDNN to AVX-512.
 _ISA_CAPS = (None, "AVX512_CORE_BF16")

@@ -12,6 +12,7 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
+import re
 import sys
 import threading
 import traceback
@@ -21,7 +22,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from zoo.card import FAMILIES, UNSTATED, MethodCard, written_cards
 from zoo.errors import UsageError, did_you_mean, said
 
 if TYPE_CHECKING:
@@ -29,6 +29,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
+
+
+FAMILIES = {
+    "controls": "what every method is measured against",
+    "pooling": "a backbone's states pooled, nothing is trained",
+    "words": "static token embeddings and word vectors, averaged",
+    "transforms": "a linear map or a flow fitted on vectors",
+    "prompts": "a template and its [MASK] state",
+    "contrastive": "trained by contrast of sentences (simcse-sup: with labels)",
+    "siamese": "trained on labelled pairs",
+    "finished": "encoders and vectors made elsewhere, measured as they are",
+    "plugins": "methods of plugins",
+}
+"""The families of methods in the order of lists, each with its description."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodCard:
+    """What is known of a method before it is loaded; `register_method` beside its class states it."""
+
+    family: str = "plugins"  # one of FAMILIES
+    paper: str = ""  # the name of the paper that each of its recipes cites first; "" if they name their own
+    page: str = ""  # the page of the handbook that somebody wrote, docs/methods/PAGE.md; "": it is made from the card
+
+
+UNSTATED = MethodCard()
 
 
 @dataclass(frozen=True)
@@ -223,6 +249,22 @@ def _raised_in(error: BaseException, file: str | None = None) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "no traceback"
 
 
+_STATED = re.compile(r"^@register_method\((.*?)\)(?: *#.*?)?\nclass (\w+)", re.MULTILINE | re.DOTALL)
+
+
+def written_cards(folder: Path) -> Iterator[tuple[str, str, str, MethodCard]]:
+    """Yield (name, module, class, card) of each class below `@register_method(...)` in the files of a folder.
+
+    Only the text is read: no module is imported, and no file is parsed as a whole, which would take ten times as long.
+    """
+    for path in sorted(folder.glob("*.py")):
+        for stated, cls in _STATED.findall(path.read_text(encoding="utf-8")):
+            call = ast.parse(f"card({stated})", str(path), mode="eval").body
+            assert isinstance(call, ast.Call)
+            card = MethodCard(**{str(key.arg): ast.literal_eval(key.value) for key in call.keywords})
+            yield ast.literal_eval(call.args[0]), path.stem, cls, card
+
+
 def _builtin_methods() -> dict[str, Registered]:
     folder = Path(__file__).with_name("methods")
     return {
@@ -237,7 +279,7 @@ METHODS: Registry[type[Encoder]] = Registry(
 
 
 def register_method(name: str, *, family: str = "plugins", paper: str = "", page: str = "") -> Callable[[C], C]:
-    """Class decorator: register an Encoder subclass as a method, with its card (see `zoo.card.MethodCard`).
+    """Class decorator: register an Encoder subclass as a method, with its card (see `MethodCard`).
 
     A method without a recipe file is a recipe of its own name, with its defaults. Raises UsageError for a name that is
     taken, and for an unknown family.

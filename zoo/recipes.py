@@ -6,36 +6,31 @@ A recipe is one published configuration of a method. Its file has the keys `meth
 those of the same name. `control: true` marks a control, which other methods are compared with; tables say so.
 `updates` is the number of updates of the published training, which a row's own number is given as a share of. `space`
 has what `zoo-bench tune` may change: a list of values, or a text LOW..HIGH or LOW..HIGH:log, for each key. What a
-paper describes first states it as `citation`, with the keys of `zoo.card.Paper`; `paper` of any recipe may name it.
+paper describes first states it as `citation`, with the keys of `Paper`; `paper` of any recipe may name it.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
-import types
+import re
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
-from zoo.card import Paper
+import msgspec
+
 from zoo.errors import ContractError, UsageError, ZooError, did_you_mean, said
+from zoo.files import read_yaml
 from zoo.paths import is_file, resource_folder
 from zoo.plugins import METHODS
-from zoo.yaml_files import one_line, read_yaml
 
 if TYPE_CHECKING:
     from zoo.encoder import Encoder
 
 R = TypeVar("R")
-
-
-@functools.cache
-def _hints(cls: type[Any]) -> dict[str, object]:
-    return typing.get_type_hints(cls)
 
 
 def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
@@ -46,73 +41,70 @@ def choices(cls: type[Any]) -> dict[str, tuple[Any, ...]]:
             return get_args(hint)
         return tuple(value for argument in get_args(hint) for value in of(argument))
 
-    return {name: values for name, hint in _hints(cls).items() if (values := of(hint))}  # type: ignore[arg-type]
+    return {name: values for name, hint in typing.get_type_hints(cls).items() if (values := of(hint))}
 
 
 def build(cls: type[R], values: Mapping[str, Any], where: str) -> R:
-    """Make the dataclass `cls` from plain values, converting and checking every type; raises UsageError."""
+    """Make the dataclass `cls` from plain values of its fields' types; raises UsageError, which begins with `where`."""
     if not isinstance(values, Mapping):
         raise UsageError(f"{where}: expected a mapping of names to values, got {values!r:.80}.")
-    fields = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
-    hints = _hints(cls)  # type: ignore[arg-type]
-    converted = {}
-    for key, value in values.items():
-        if key not in fields:
-            known = ", ".join(fields) or "none"
-            raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), fields)} Known keys: {known}.")
-        converted[key] = _convert(value, hints[key], f"{where}: {key}")
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    for key in values:
+        if key not in names:
+            known = ", ".join(names) or "none"
+            raise UsageError(f"{where}: unknown key {key!r}.{did_you_mean(str(key), names)} Known keys: {known}.")
     try:
-        return cls(**converted)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {one_line(error)}.") from error
+        made = msgspec.convert(values, cls)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{where}: {_reason(error, cls, values)}.") from error
+    for name, value in vars(made).items():
+        if any(isinstance(one, float) and not math.isfinite(one) for one in _values(value)):
+            raise UsageError(f"{where}: {name}: expected a finite number, got {value}.")
+    return made
 
 
-def _convert(value: Any, hint: Any, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        (hint,) = (a for a in arguments if a is not type(None))
-        return _convert(value, hint, where)
-    if origin is Literal:
-        if value in arguments and type(value) in {type(a) for a in arguments}:
-            return value
-        raise UsageError(f"{where}: {value!r} is not one of {', '.join(map(repr, arguments))}.")
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise UsageError(f"{where}: expected a list, got {value!r}.")
-        return tuple(_convert(item, arguments[0], where) for item in value)
-    if hint is float and isinstance(value, str):
-        # YAML 1.1 reads `3e-5` (no dot) as text.
-        try:
-            value = float(value)
-        except ValueError:
-            raise UsageError(f"{where}: expected a number, got {value!r}.") from None
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            value = float(value)
-        except OverflowError:
-            raise UsageError(f"{where}: expected a finite number, got a whole number beyond all of them.") from None
-    if type(value) is not hint:
-        hint_name = {"float": "a number", "int": "a whole number", "bool": "true or false", "str": "text"}
-        quote = " (put it in quotes)" if hint is str else ""
-        raise UsageError(f"{where}: expected {hint_name.get(hint.__name__, hint.__name__)}, got {value!r}{quote}.")
-    if hint is float and not math.isfinite(value):
-        raise UsageError(f"{where}: expected a finite number, got {'NaN' if value != value else value}.")
-    return value
+def _values(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _RecipeFile:
-    summary: str
-    method: str = ""
-    extends: str = ""
-    paper: str = ""
-    control: bool = False
-    updates: int | None = None
+_KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "array": "a list",
+    "object": "a mapping",
+}
 
 
-_RECIPE_KEYS = tuple("method extends summary paper citation control updates parameters space tuned".split())
+def _reason(error: msgspec.ValidationError, cls: type[Any], values: Mapping[str, Any]) -> str:
+    """Return the key, what was expected and the value; only the text for an error of the class's own checks."""
+    text, _, place = str(error).partition(" - at `$.")
+    key = re.split(r"\W", place)[0]
+    if not place:
+        return text.removesuffix(" - at `$`").rstrip(".")
+    if allowed := choices(cls).get(key):
+        return f"{key}: {values[key]!r:.80} is not one of {', '.join(map(repr, allowed))}"
+    kind = re.match(r"Expected `(\w+)", text)
+    if kind is None:
+        return f"{key}: {text[0].lower()}{text[1:]}"
+    quotes = " (put it in quotes)" if kind[1] == "str" else ""
+    return f"{key}: expected {_KINDS.get(kind[1], kind[1])}, got {values[key]!r:.80}{quotes}"
+
+
+class Paper(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A paper as it is cited, stated by the recipe of what it describes; `venue` is "" for a preprint."""
+
+    name: str  # as recipes name it
+    title: str
+    authors: str
+    venue: str = ""
+    year: int
+    url: str
+
+    def cited(self) -> str:
+        """Return authors, title, venue and year on one line."""
+        return f"{self.authors}. {self.title}. {f'{self.venue} ' if self.venue else ''}{self.year}."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +117,20 @@ class Tuned:
     corpus: str
     sentences: int
     study: str  # sha256 of the trials' settings and scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class _RecipeFile:
+    summary: str
+    method: str = ""
+    extends: str = ""
+    paper: str = ""
+    control: bool = False
+    citation: Paper | None = None
+    updates: int | None = None
+    parameters: dict[str, Any] | None = None
+    space: dict[str, Any] | None = None
+    tuned: Tuned | None = None
 
 
 OVERRIDE = "command line"
@@ -209,55 +215,41 @@ def _read_recipe(path: Path, known: dict[Path, RecipeSpec], children: tuple[Path
     """Read a recipe; `children` is the chain of files that extend it. Files that are in `known` are not read again."""
     if path in known:
         return known[path]
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise UsageError(f"{path}: a recipe is a mapping with the keys {', '.join(_RECIPE_KEYS)}.")
-    unknown = [key for key in content if key not in _RECIPE_KEYS]
-    if unknown:
-        keys = ", ".join(_RECIPE_KEYS)
-        raise UsageError(
-            f"{path}: unknown key {unknown[0]!r}.{did_you_mean(str(unknown[0]), _RECIPE_KEYS)} Known keys: {keys}."
-        )
-    parameters = content.pop("parameters", None) or {}
-    if not isinstance(parameters, dict):
-        raise UsageError(f"{path}: `parameters` must be a mapping.")
-    cited = content.pop("citation", None)
-    citation = None if cited is None else build(Paper, cited, f"{path}: citation")
-    space, study = content.pop("space", None) or {}, content.pop("tuned", None)
-    if not isinstance(space, dict):
-        raise UsageError(f"{path}: `space` must be a mapping of settings to LOW..HIGH, LOW..HIGH:log or a list.")
-    tuned = None if study is None else build(Tuned, study, f"{path}: tuned")
-    head = build(_RecipeFile, content, str(path))
+    head = build(_RecipeFile, read_yaml(path), str(path))
     if bool(head.method) == bool(head.extends):
         raise UsageError(
             f"{path}: a recipe states either 'method' or 'extends' (the name of a recipe, whose method it takes)."
         )
-    method, stated_by, updates = head.method, dict.fromkeys(parameters, path.stem), head.updates
-    if head.extends:
-        parent = _read_recipe(_parent_file(path, head.extends, children), known, (*children, path))
-        method, parameters = parent.method, {**parent.parameters, **parameters}
-        stated_by = {**parent.stated_by, **stated_by}
-        updates = parent.updates if updates is None else updates
-        space = {**parent.space, **space}
-    known[path] = RecipeSpec(
+    own = RecipeSpec(
         path.stem,
-        method,
+        head.method,
         head.summary,
         head.paper,
         str(path),
-        parameters,
+        head.parameters or {},
         head.control,
         head.extends,
-        stated_by,
-        citation,
-        updates,
-        space,
-        tuned,
+        dict.fromkeys(head.parameters or (), path.stem),
+        head.citation,
+        head.updates,
+        head.space or {},
+        head.tuned,
     )
-    return known[path]
+    if head.extends:
+        parent = _read_recipe(parent_file(path, head.extends, children), known, (*children, path))
+        own = replace(
+            own,
+            method=parent.method,
+            parameters={**parent.parameters, **own.parameters},
+            stated_by={**parent.stated_by, **own.stated_by},
+            updates=parent.updates if own.updates is None else own.updates,
+            space={**parent.space, **own.space},
+        )
+    known[path] = own
+    return own
 
 
-def _parent_file(path: Path, name: str, children: tuple[Path, ...]) -> Path:
+def parent_file(path: Path, name: str, children: tuple[Path, ...] = ()) -> Path:
     """Return the file of the recipe that `path` extends: the one beside it, or else the shipped one."""
     folders = list(dict.fromkeys((path.parent, _recipe_folder())))
     places = [folder / f"{name}.yaml" for folder in folders if Path(name).name == name]
@@ -297,3 +289,12 @@ def all_recipes() -> dict[str, RecipeSpec]:
 def tuned_recipes(results: Path) -> dict[str, RecipeSpec]:
     """Return the recipes that `tune` has written into a results folder, by name."""
     return {path.stem: read_recipe(path) for path in sorted((results / "tuned").glob("*.yaml"))}
+
+
+def papers_of(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> list[Paper]:
+    """Return a recipe's papers: first its method's, if its card names one, then its own, then those that it names."""
+    known = {one.citation.name: one.citation for one in (*recipes.values(), spec) if one.citation is not None}
+    names = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    named = re.findall(rf"(?<![\w-])(?:{names})(?![\w-])", spec.paper)
+    own = [spec.citation.name] if spec.citation is not None else []
+    return [known[name] for name in dict.fromkeys([METHODS.card(spec.method).paper, *own, *named]) if name in known]

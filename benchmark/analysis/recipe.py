@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
+import itertools
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from zoo.encoder import AnyRecipe, Traits
 from zoo.errors import UsageError
-from zoo.explain import notes, reasons
-from zoo.papers import papers_of
 from zoo.plugins import METHODS
-from zoo.recipes import RecipeSpec, choices
+from zoo.recipes import RecipeSpec, choices, papers_of, parent_file, read_recipe
 
 
 def explained(spec: RecipeSpec, recipes: Mapping[str, RecipeSpec]) -> dict[str, object]:
@@ -84,3 +86,47 @@ def conditions_of(traits: Traits) -> list[str]:
         f"It computes in {traits.precision} whatever --precision says.": traits.precision is not None,
     }
     return [sentence for sentence, holds in said.items() if holds]
+
+
+_FIELD = re.compile(r"    (\w+)\s*:(.*)")
+_FOR_LINTERS = ("noqa", "type: ignore")
+
+
+def reasons(recipe: type[Any]) -> dict[str, str]:
+    """Return the comment of each field of a recipe and its bases, behind the field on its line or directly above it."""
+    found: dict[str, str] = {}
+    for cls in reversed(recipe.__mro__):
+        if dataclasses.is_dataclass(cls):
+            found |= _of_class(cls)
+    return {field.name: found[field.name] for field in dataclasses.fields(recipe) if found.get(field.name)}
+
+
+def _of_class(cls: type[Any]) -> dict[str, str]:
+    try:
+        source = inspect.getsource(cls)
+    except (OSError, TypeError):  # a class without a source file, as in a notebook
+        return {}
+    found, above = {}, list[str]()
+    for line in source.splitlines():
+        if line.strip().startswith("# "):
+            above.append(line.strip().removeprefix("# "))
+            continue
+        if field := _FIELD.match(line):
+            behind = [text.strip() for text in field[2].split("  # ")[1:] if not text.startswith(_FOR_LINTERS)]
+            found[field[1]] = " ".join([*above, *behind])
+        above = []
+    return found
+
+
+def notes(spec: RecipeSpec) -> list[tuple[str, str]]:
+    """Return (recipe, text) for the notes at the top of a recipe's file and of the recipes that it extends."""
+    found = []
+    while spec.origin.endswith((".yaml", ".yml")):
+        path = Path(spec.origin)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        head = [line.lstrip("#").strip() for line in itertools.takewhile(lambda line: line.startswith("#"), lines)]
+        found += [(path.stem, " ".join(head))] if head else []
+        if not spec.extends:
+            break
+        spec = read_recipe(parent_file(path, spec.extends))
+    return found

@@ -17,11 +17,11 @@ from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, label, spearman
 from benchmark.records.record import Record, main_score, plain, scores_of
 from benchmark.run.plan import resolve_methods
+from zoo.api import load
 from zoo.encoder import Encoder
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
 from zoo.machine import make_runtime
 from zoo.recipes import all_recipes, portable_recipe
-from zoo.saved import load
 from zoo.selection import parse_methods
 
 SAMPLE = 64  # pairs that are encoded again

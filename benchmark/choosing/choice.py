@@ -17,12 +17,12 @@ from benchmark.data.sources import DataSource
 from benchmark.metrics.significance import Noise, differences, pairs_needed
 from benchmark.records.record import plain
 from benchmark.run.objects import listed, methods_of
+from zoo.api import load
 from zoo.encoder import Encoder, Run, Runtime
 from zoo.errors import MissingError, UsageError, ZooError, said
 from zoo.files import atomic_path
 from zoo.machine import make_runtime
 from zoo.progress import Progress
-from zoo.saved import load
 
 if TYPE_CHECKING:
     import pandas

@@ -22,9 +22,8 @@ from benchmark.cli.options import (
     say_json,
     wrapped,
 )
-from zoo.card import FAMILIES
 from zoo.errors import UsageError, did_you_mean
-from zoo.plugins import METHODS
+from zoo.plugins import FAMILIES, METHODS
 from zoo.recipes import RecipeSpec, all_recipes
 from zoo.selection import parse_methods
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoo.errors import UsageError, did_you_mean
-from zoo.files import sha256_json
-from zoo.yaml_files import read_yaml
+from zoo.files import read_yaml, sha256_json
 
 SETS = Path(__file__).with_name("sets")
 POCKET = Path(__file__).with_name("pocket")

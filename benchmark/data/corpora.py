@@ -15,9 +15,8 @@ from benchmark.data.readers.pairs import Pairs, lines_of, read_hub_rows, read_st
 from benchmark.data.readers.ppdb import PER_CLASS, PPDBReport, human_training_rows, is_pack, ppdb_training_rows
 from benchmark.data.readers.tables import Table, read
 from benchmark.data.sources import DataSource
-from zoo.encoder import Corpus
+from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError, did_you_mean
-from zoo.labels import PHRASE_LABELS
 from zoo.paths import is_dir, is_file, user_path
 from zoo.progress import print_safe
 

@@ -69,9 +69,9 @@ def export_encoder(
         raise MissingError(
             f"{place} is gone, though {results} has scores of it; run {short_name(recipe_name)} again elsewhere."
         )
+    from zoo.api import load
     from zoo.formats.export import modules_of, write_sentence_transformers
     from zoo.formats.sentence_transformers import StockModules
-    from zoo.saved import load
 
     spec = all_recipes().get(split_overrides(mine[0]["method"].get("recipe_name", recipe_name), "export")[0])
     says = (place / "encoder" / "method.json").is_file()
@@ -87,8 +87,6 @@ def export_encoder(
     write_sentence_transformers(encoder, folder, card=export_card(folder.resolve().name, mine, said))
     url = None
     if push_to_hub is not None:
-        from zoo.hub import push_folder
-
         url = push_folder(folder, push_to_hub, private=private)
     return Exported(name, folder, url)
 
@@ -229,3 +227,24 @@ def _trained(training: TrainingPart, backbone: dict[str, object]) -> dict[str, o
         "seconds": training.get("seconds"),
     }
     return {key: value for key, value in said.items() if value}
+
+
+def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
+    """Upload a model's folder to the repository OWNER/NAME, created if needed; returns the commit's URL.
+
+    Raises ZooError if the hub cannot be reached or refuses the upload; the folder is not changed.
+    """
+    from huggingface_hub import HfApi
+
+    try:
+        api = HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        message = f"Upload {folder.resolve().name}, made by zoo-bench"
+        commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message)
+    except Exception as error:  # the hub's client raises many kinds; each means that nothing was published
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ZooError(
+            f"{folder} was not pushed to {repository}: {reason}. It lies there complete; log in with `hf auth login`,"
+            f" then `hf upload {repository} {folder}`."
+        ) from error
+    return str(commit.commit_url)

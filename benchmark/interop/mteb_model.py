@@ -15,11 +15,11 @@ from mteb.models.model_meta import ModelMeta, ScoringFunction
 
 from benchmark.run.objects import method_of
 from benchmark.tasks.mteb_model import TextModel
+from zoo.api import create, load
 from zoo.encoder import Encoder, Runtime
 from zoo.errors import UsageError
 from zoo.methods.base import BackboneEncoder
 from zoo.plugins import METHODS
-from zoo.saved import create, load
 
 
 def for_mteb(encoder: object, *, name: str | None = None, runtime: Runtime | None = None) -> TextModel:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from benchmark.report.published import PublishedRow, published
 from benchmark.tasks.suites import all_suites
+from zoo.files import read_yaml
 from zoo.paths import resource_folder
-from zoo.yaml_files import read_yaml
 
 CODE, TEXT = "the released code", "the paper's text"
 _CELL = ("paper", "table", "row", "backbone", "setting", "metric")  # what names a printed row; the last three may lack

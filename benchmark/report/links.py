@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmark.report.conditions import recipe_of, recipes
-from zoo.papers import papers_of
 from zoo.plugins import METHODS
+from zoo.recipes import papers_of
 
 if TYPE_CHECKING:
     from benchmark.report.rows import Row

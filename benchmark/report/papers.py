@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from benchmark.report.published import PublishedRow, published
 from zoo.errors import UsageError, did_you_mean
+from zoo.files import read_yaml
 from zoo.paths import resource_folder
-from zoo.yaml_files import read_yaml
 
 _EVALUATIONS = 20  # per training, where a figure shows its course and the corpus is smaller than the papers' million
 _BATCH, _EVERY = 64, 125  # batch size and evaluation interval (steps) of the papers' trainings

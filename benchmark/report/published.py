@@ -13,8 +13,8 @@ from benchmark.report.conditions import recipe_of
 from benchmark.report.rows import Aggregation, Row, Table
 from benchmark.report.values import Value
 from benchmark.tasks.suites import Suite
+from zoo.files import read_yaml
 from zoo.paths import resource_folder
-from zoo.yaml_files import read_yaml
 
 FILE = "published.yaml"
 AVERAGE = "Avg"

@@ -15,8 +15,8 @@ from benchmark.report.rows import Row, Table
 from benchmark.report.table import build_tables
 from benchmark.tasks.suites import merged, suites_named
 from zoo.errors import MissingError, UsageError, did_you_mean
+from zoo.files import read_yaml
 from zoo.paths import is_dir, resource_folder, user_path
-from zoo.yaml_files import read_yaml
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

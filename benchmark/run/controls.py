@@ -10,8 +10,8 @@ from benchmark.run.plan import ResolvedMethod, resolve_methods
 from benchmark.tasks.loaded import LoadedTask
 from zoo.encoder import Start
 from zoo.errors import UsageError
+from zoo.files import parse_yaml
 from zoo.recipes import OVERRIDE, RecipeSpec
-from zoo.yaml_files import parse_yaml
 
 
 def controls_for(

@@ -18,6 +18,7 @@ from benchmark.run.tracking import Trackers
 from benchmark.run.vectors import VectorStore
 from benchmark.tasks.loaded import LoadedTask
 from zoo import __version__
+from zoo.api import check_files, save
 from zoo.check import SENTENCES
 from zoo.encoder import DevScore, Encoder, FitReport, Run, Runtime
 from zoo.errors import CorruptError, MissingError
@@ -25,7 +26,6 @@ from zoo.files import hashes_of, read_signed, write_signed
 from zoo.identity import commit
 from zoo.plugins import METHODS
 from zoo.progress import Progress
-from zoo.saved import check_files, save
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,7 @@ from benchmark.run.vectors import Blocks, Timed, VectorStore, facts_of
 from benchmark.tasks.base import PairScores
 from zoo import __version__
 from zoo.check import probe
-from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.encoding import runtimes_changed
+from zoo.encoder import Corpus, Encoder, Run, Runtime, runtimes_changed
 from zoo.errors import Interrupted, MissingError, ZooError, said
 from zoo.files import slug
 from zoo.identity import commit

@@ -11,10 +11,10 @@ from typing import Any
 from benchmark.records.remote import mirrored
 from benchmark.run.options import OPTIONS, NamedRunFile, check_values
 from zoo.errors import UsageError, did_you_mean
+from zoo.files import read_yaml
 from zoo.paths import is_address, is_file, resource_folder, user_path
 from zoo.recipes import all_recipes, build
 from zoo.selection import parts_of
-from zoo.yaml_files import read_yaml
 
 _LISTS = [name for name, one in OPTIONS.items() if one.metadata["several"]]  # a list, or one text with commas
 _PATHS = [name for name, one in OPTIONS.items() if str(one.type).startswith("Path")]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from benchmark.data.sources import DataSource, Located
 from benchmark.tasks.base import Task, TaskData
+from zoo.api import create
 from zoo.check import problem_of
-from zoo.saved import create
 
 
 def check_task(task: Task, data: DataSource) -> Iterator[tuple[str, str | None]]:

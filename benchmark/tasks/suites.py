@@ -10,10 +10,10 @@ from pathlib import Path
 
 from benchmark.tasks import MTEB, TASKS, TaskRow, plain_name
 from zoo.errors import UsageError, did_you_mean
+from zoo.files import read_yaml
 from zoo.paths import resource_folder, user_path
 from zoo.recipes import build
 from zoo.selection import match_names, separated
-from zoo.yaml_files import read_yaml
 
 
 @dataclass(frozen=True, kw_only=True)

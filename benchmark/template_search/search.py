@@ -28,13 +28,12 @@ from benchmark.template_search.table import SearchTable, print_best, write_searc
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
 from zoo.errors import MissingError, UsageError, ZooError
-from zoo.files import check_writable, read_signed, sha256_json, slug, well_formed, write_signed
+from zoo.files import check_writable, read_signed, read_yaml, sha256_json, slug, well_formed, write_signed
 from zoo.machine import environment, make_runtime
 from zoo.modules.templates import Template
 from zoo.paths import resource_folder
 from zoo.progress import clock, print_safe
 from zoo.recipes import build
-from zoo.yaml_files import read_yaml
 
 
 class SearchOptions(TypedDict):

@@ -206,7 +206,7 @@ def _encoders(folder: Path, out: Path, model: Path) -> Kind:
     place = _copy(source, folder / "flip-encoder")
 
     def read() -> Any:
-        from zoo.saved import load
+        from zoo.api import load
 
         return load(place).encode(TEXTS)
 
@@ -221,8 +221,8 @@ def _export(folder: Path, out: Path, model: Path) -> Kind:
     source = next(path for path in (out / "encoders").iterdir() if path.name.startswith("simcse") and path.is_dir())
 
     def write() -> None:
+        from zoo.api import load
         from zoo.formats.export import write_sentence_transformers
-        from zoo.saved import load
 
         write_sentence_transformers(load(source), place)
 

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from zoo.card import FAMILIES
 from zoo.errors import UsageError
-from zoo.papers import papers_of
-from zoo.plugins import METHODS, register_method
-from zoo.recipes import all_recipes
+from zoo.plugins import FAMILIES, METHODS, register_method
+from zoo.recipes import all_recipes, papers_of
 
 ROOT = Path(__file__).parents[2]
 RECIPES = all_recipes()

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 
 from zoo.check import PROBES
-from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.labels import PHRASE_LABELS
+from zoo.encoder import PHRASE_LABELS, Corpus, Encoder, Run, Runtime
 from zoo.plugins import METHODS
 
 BUILT_IN = [name for name in METHODS.names() if METHODS.is_builtin(name)]

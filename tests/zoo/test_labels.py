@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zoo.labels import NLI_LABELS, PHRASE_LABELS, hash_fraction
+from zoo.encoder import NLI_LABELS, PHRASE_LABELS
+from zoo.files import hash_fraction
 
 
 def test_the_fraction_is_that_of_the_digest() -> None:

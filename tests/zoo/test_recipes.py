@@ -13,9 +13,9 @@ from typing import Any, Literal
 import pytest
 
 from zoo.errors import UsageError
+from zoo.files import parse_yaml, read_yaml
 from zoo.recipes import all_recipes, build, read_recipe
 from zoo.selection import parse_methods
-from zoo.yaml_files import parse_yaml, read_yaml
 
 RECIPES = all_recipes()
 LONG = "9" * 20_000
@@ -65,8 +65,8 @@ def test_value_becomes_the_declared_type(text: str, field: str, value: Any) -> N
         ("steps: null", "expected a whole number, got None"),
         ("rate: true", "expected a number"),
         ("rate: fast", "expected a number, got 'fast'"),
-        ("rate: .nan", "got NaN"),
-        ("rate: nan", "got NaN"),
+        ("rate: .nan", "expected a finite number, got nan"),
+        ("rate: nan", "expected a number, got 'nan'"),
         ("switch: 1", "expected true or false"),
         ("label: no", "expected text, got False (put it in quotes)"),
         ("label: 1.0", "expected text, got 1.0 (put it in quotes)"),
@@ -125,9 +125,9 @@ def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
     for name, words in {
         "latin": "cannot be read",
         "absent": "does not exist",
-        "list": "a recipe is a mapping",
+        "list": "expected a mapping",
         "no-method": "'method'",
-        "parameters": "`parameters` must be a mapping",
+        "parameters": "parameters: expected a mapping",
         "key": "Did you mean",
     }.items():
         with pytest.raises(UsageError, match=words) as caught:

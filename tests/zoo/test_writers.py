@@ -13,7 +13,7 @@ _RAW = re.compile(
 REASONS = {
     "zoo/files.py": "the primitive itself",
     "zoo/training/folder.py": "a log for people, appended to while training",
-    "zoo/engine/backbone.py": "into a folder whose files zoo/saved.py sums",
+    "zoo/engine/backbone.py": "into a folder whose files zoo/api.py sums",
     "zoo/methods/textvectors.py": "an example in a docstring",
     "zoo/pretraining/pretrain.py": "into a folder that write_sums sums",
     "zoo/srl/views.py": "inside atomic_path, with a sum in its first line",

@@ -9,8 +9,8 @@ from pathlib import Path
 from zoo.engine.model_folder import check_tokenizer_files, check_weights, module_folders
 from zoo.engine.named import BUNDLED, MADE
 from zoo.errors import MissingError, did_you_mean
-from zoo.model_names import LABELLED_PACKAGES
 from zoo.paths import is_file
+from zoo.selection import LABELLED_PACKAGES
 
 _WANTED = ["*.json", "*.txt", "*.model"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from zoo.errors import MissingError
 from zoo.files import read_mapping
-from zoo.model_names import LABELLED_PACKAGES
 from zoo.paths import cache_folder, resource_folder
+from zoo.selection import LABELLED_PACKAGES
 
 BUNDLED = ("zoo-small",)
 """Backbones that are in the wheel."""

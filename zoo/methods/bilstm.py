@@ -13,9 +13,8 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Traits
+from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Traits
 from zoo.engine.tokens import TokenTable
-from zoo.labels import NLI_LABELS
 from zoo.methods.base import check_positive
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (

@@ -8,9 +8,8 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from zoo.encoder import Corpus, Run, Traits
+from zoo.encoder import NLI_LABELS, PHRASE_LABELS, Corpus, Run, Traits
 from zoo.errors import TrainingError
-from zoo.labels import NLI_LABELS, PHRASE_LABELS
 from zoo.methods.base import check_positive
 from zoo.methods.sbert import SBERT, SBERTRecipe
 from zoo.plugins import register_method

@@ -12,11 +12,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
+from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Runtime, Traits
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.identity import method_identity
-from zoo.labels import NLI_LABELS
 from zoo.methods.twoviews import TwoViews, TwoViewsObjective, TwoViewsRecipe
 from zoo.modules.pooler import Pooler, TrainedPooler
 from zoo.plugins import register_method

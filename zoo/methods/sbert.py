@@ -9,12 +9,11 @@ from typing import ClassVar, Literal
 import torch
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, FitReport, Run, Start, Traits
+from zoo.encoder import NLI_LABELS, Corpus, DevScore, FitReport, Run, Start, Traits
 from zoo.engine.dropout import set_dropout
 from zoo.engine.pooling import Pooling
 from zoo.engine.tokens import tokenise
 from zoo.formats.sentence_transformers import EXPORTED_POOLINGS
-from zoo.labels import NLI_LABELS
 from zoo.methods.base import BackboneEncoder, BackboneRecipe, check_positive
 from zoo.methods.pooled import pooled_start
 from zoo.plugins import register_method

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from zoo.encoder import Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits, Vectors
+from zoo.encoder import NLI_LABELS, Corpus, DevScore, Encoder, FitReport, Run, Runtime, Start, Traits, Vectors
 from zoo.engine.backbone import Backbone
 from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.files import read_json, sha256_json, write_json
 from zoo.identity import method_identity
-from zoo.labels import NLI_LABELS
 from zoo.methods.base import without_places
 from zoo.methods.pooled import Average, AverageRecipe
 from zoo.plugins import METHODS

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from zoo.errors import UsageError, did_you_mean
+from zoo.files import read_yaml
 from zoo.paths import resource_folder
 from zoo.pretraining.starts import StartRecipe
 from zoo.recipes import build
 from zoo.selection import split_overrides
-from zoo.yaml_files import read_yaml
 
 TRAINED_TOKENIZERS = ("byte-level-bpe", "unigram")
 """Values of `tokenizer` for a tokenizer that is trained on the text: RoBERTa's and ALBERT's."""

@@ -19,7 +19,7 @@ from zoo.engine.pooling import Pooling
 from zoo.engine.states import pooled
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, TrainingError
-from zoo.labels import hash_fraction
+from zoo.files import hash_fraction
 from zoo.training.loop import Collate, Objective, Training
 from zoo.training.settings import TrainSettings
 

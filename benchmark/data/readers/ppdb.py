@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmark.data.readers.pairs import Pairs, read_lines
+from zoo.encoder import PHRASE_LABELS
 from zoo.errors import CorruptError, MissingError
-from zoo.files import iterate_bytes
-from zoo.labels import PHRASE_LABELS, hash_fraction
+from zoo.files import hash_fraction, iterate_bytes
 
 RELATIONS = ("Equivalence", "ForwardEntailment", "ReverseEntailment", "Independent", "Exclusion", "OtherRelated")
 

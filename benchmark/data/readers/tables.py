@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmark.data.readers.cells import Cells, is_number, read_cells
+from zoo.encoder import NLI_LABELS
 from zoo.errors import CorruptError, UsageError, did_you_mean
-from zoo.labels import NLI_LABELS
 
 if TYPE_CHECKING:
     import pandas as pd

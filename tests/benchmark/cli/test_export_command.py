@@ -90,7 +90,7 @@ def test_the_command_pushes_what_it_wrote(
         pushed.append((sorted(path.name for path in folder.iterdir()), repository, private))
         return "https://hub/me/mine/commit/abc"
 
-    monkeypatch.setattr("zoo.hub.push_folder", push)
+    monkeypatch.setattr("benchmark.interop.export.push_folder", push)
     words = ("export", NAME, tmp_path / "mine", "--results", results, "--push-to-hub", "me/mine", "--private")
     answer = cli(*words)
     assert answer.code == 0 and "pushed: https://hub/me/mine/commit/abc" in answer.out

@@ -15,9 +15,8 @@ from fakes import Cli
 from tutorial_fresh import commands
 
 from benchmark.cli.main import main_group
-from zoo.papers import papers_of
 from zoo.plugins import METHODS
-from zoo.recipes import all_recipes
+from zoo.recipes import all_recipes, papers_of
 
 pytestmark = pytest.mark.slow
 

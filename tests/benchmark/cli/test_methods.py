@@ -11,9 +11,9 @@ from fakes import Cli
 
 from benchmark.tasks import TASKS
 from benchmark.tasks.suites import all_suites
+from zoo.files import parse_yaml
 from zoo.plugins import METHODS
 from zoo.recipes import all_recipes, build
-from zoo.yaml_files import parse_yaml
 
 
 @pytest.mark.slow

@@ -11,9 +11,8 @@ import pytest
 from benchmark.data.catalog import catalog
 from benchmark.data.corpora import load_corpus, load_pairs, normalised, normalised_texts, overlap
 from benchmark.data.sources import DataSource
-from zoo.encoder import Corpus
+from zoo.encoder import PHRASE_LABELS, Corpus
 from zoo.errors import CorruptError, MissingError, UsageError
-from zoo.labels import PHRASE_LABELS
 
 HERE = DataSource(None, hub=False)
 

@@ -27,8 +27,9 @@ from benchmark.data.readers.ppdb import (
     read_ppdb_human,
     split_ppdb_human,
 )
+from zoo.encoder import PHRASE_LABELS
 from zoo.errors import CorruptError, MissingError
-from zoo.labels import PHRASE_LABELS, hash_fraction
+from zoo.files import hash_fraction
 
 EQUIVALENCE, ENTAILMENT, INDEPENDENT = PHRASE_LABELS
 

@@ -137,7 +137,7 @@ def test_the_handbook_is_found_from_the_pages_folder(tmp_path: Path) -> None:
     page_folder = tmp_path / "clone/leaderboards/mine"
     assert handbook_from(page_folder) == "", "any docs/methods is not zoo-bench's"
     (tmp_path / "clone/zoo").mkdir()
-    (tmp_path / "clone/zoo/papers.py").touch()
+    (tmp_path / "clone/zoo/recipes.py").touch()
     assert handbook_from(page_folder) == "../../docs/methods"
     assert handbook_from(tmp_path / "elsewhere") == ""
 

@@ -13,11 +13,11 @@ from benchmark.data.corpora import load_corpus
 from benchmark.data.sources import DataSource
 from benchmark.run.stop import Stop
 from zoo import machine
+from zoo.api import load, save
 from zoo.encoder import Runtime
 from zoo.errors import CorruptError, Interrupted
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.pooled import Average
-from zoo.saved import load, save
 
 FAST = ("--tasks", "pocket-words", "--seeds", 1, "--precision", "fp32", "--device", "cpu")
 

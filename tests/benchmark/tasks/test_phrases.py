@@ -80,7 +80,7 @@ def test_ppdb_human_is_what_training_leaves(data_dir: Path) -> None:
 def test_ppdb_of_a_user(tmp_path: Path) -> None:
     """The pairs of the pack whose phrase is held out, by its equivalence score; without one pack, the remedy."""
     from benchmark.data.readers.ppdb import TEST_SHARE
-    from zoo.labels import hash_fraction
+    from zoo.files import hash_fraction
 
     folder = tmp_path / PACK
     with pytest.raises(MissingError, match="0 packs in phrases/ppdb"):

@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from zoo.encoder import Corpus, Run, Runtime
+from zoo.encoder import PHRASE_LABELS, Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
 from zoo.errors import ContractError, TrainingError
-from zoo.labels import PHRASE_LABELS
 from zoo.methods.burt import BURT, other_than
 from zoo.methods.sbert import SBERT
 from zoo.recipes import all_recipes

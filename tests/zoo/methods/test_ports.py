@@ -20,8 +20,7 @@ from ports import Pairs, Trained, flow_port, infersent_port, isbert_port, mean_o
 from ten_steps import STEPS, stated
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from zoo.encoder import Corpus, Encoder, Run, Runtime
-from zoo.labels import NLI_LABELS
+from zoo.encoder import NLI_LABELS, Corpus, Encoder, Run, Runtime
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
 from zoo.training.loop import Training

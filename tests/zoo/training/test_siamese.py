@@ -15,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import TokenTable
 from zoo.errors import ContractError, Interrupted, TrainingError
-from zoo.labels import hash_fraction
+from zoo.files import hash_fraction
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
     FastLinear,

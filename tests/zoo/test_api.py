@@ -11,10 +11,10 @@ import pytest
 from one_recipe import has_backbone, one_recipe_a_method
 
 import zoo
+from zoo.api import check_files
 from zoo.check import PROBES
 from zoo.errors import CorruptError, MissingError, UsageError
 from zoo.methods.pooled import Average
-from zoo.saved import check_files
 
 # Those whose settings change what is saved, or that are made small.
 OTHERS = {

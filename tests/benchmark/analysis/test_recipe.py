@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoo.explain import notes, reasons
+from benchmark.analysis.recipe import notes, reasons
 from zoo.methods.ptbert import PTBert
 from zoo.methods.simcse import SimCSE
 from zoo.recipes import all_recipes
