@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from benchmark.analysis.compared import Compared, compare_rows
 from benchmark.data.sources import DataSource
 from benchmark.interop.export import Exported, export_encoder
-from benchmark.records.folder import Records
+from benchmark.records.folder import Records, read_records
 from benchmark.records.query import label
 from benchmark.records.record import Record
 from benchmark.records.remote import mirrored, send_now, sending
-from benchmark.report.files import Leaderboard, tables_of, write_leaderboard
+from benchmark.report.files import Leaderboard, make_leaderboard, tables_of
 from benchmark.report.rows import Table
 from benchmark.report.show import frame_of, html_of
 from benchmark.report.terminal import brief_of, text_of
@@ -98,7 +98,8 @@ def leaderboard(
     """
     folder = _folder_of(results)
     place = folder if out is None else Path(out)
-    made = write_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
+    made = make_leaderboard(folder, place, suites, aggregation, borrow_seed_noise, columns, methods, baseline)
+    made.write()
     if out is None and address_of(folder) is not None:
         try:
             send_now(folder)
@@ -316,12 +317,13 @@ def evaluate(
         raise ZooError(f"{what}: {reason}")
     wanted = {(plan.name, cell.key) for plan in prepared.plan.encoders for cell in plan.cells}
     store = Records(folder)
-    records = [record for record in store.all() if (record["method"]["name"], record["key"]) in wanted]
+    every = read_records(store)
+    records = [record for record in every if (record["method"]["name"], record["key"]) in wanted]
     if not any(record["status"] == "ok" for record in records):
         reasons = [reason for _, reason in outcome.missing]
         raise MissingError(f"nothing was measured: {reasons[0] if reasons else 'no cell was planned'}")
     rows = {(plan.name, plan.row_key) for plan in prepared.plan.encoders}
-    tables = tables_of(store, ",".join(prepared.suites), {record["task"]["name"] for record in records})
+    tables = tables_of(every, store, ",".join(prepared.suites), {record["task"]["name"] for record in records})
     for table in tables:
         table.rows[:] = [row for row in table.rows if (row.identity, row.row_key) in rows]
     return Results([table for table in tables if table.rows], records, outcome, folder, temporary)

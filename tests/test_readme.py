@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from benchmark.report.files import leaderboard_files
+from benchmark.report.files import make_leaderboard
 from benchmark.report.ledger import markdown
 from benchmark.report.rows import Table
-from benchmark.report.table import read_completed
 from benchmark.report.verdicts import verdicts
 
 ROOT = Path(__file__).parent.parent
@@ -110,12 +109,13 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("folder", cases())
 def test_published_files_are_those_of_the_records(folder: Path) -> None:
     """Every file of a folder, whole: Markdown, CSV, the page's data (JSON and LaTeX if there); and no table beside."""
-    _, files, records = leaderboard_files(folder)
+    made = make_leaderboard(folder)
+    files = dict(made.files)
     if (folder / "claims.md").is_file():
-        files["claims.md"] = markdown(verdicts(folder, records, read_completed(records))).replace(
+        files["claims.md"] = markdown(verdicts(folder, made.store, made.records)).replace(
             str(folder), f"leaderboards/{folder.name}"
         )
-    assert records.corrupt == []
+    assert made.corrupt == []
     assert differences(folder, files, REMADE) == []
 
 
@@ -143,14 +143,14 @@ def shipped(tmp_path: Path) -> tuple[Path, dict[str, str]]:
     from fakes import make_record
 
     from benchmark.records.folder import Records
-    from benchmark.report.files import write_leaderboard
     from benchmark.tasks.suites import suite
 
     for name, level in (("first", 0.5), ("second", 0.4)):
         for task in suite("sts").tasks:
             Records(tmp_path).write(make_record(name, task, main=level))
-    write_leaderboard(tmp_path, tmp_path)
-    return tmp_path, leaderboard_files(tmp_path)[1]
+    made = make_leaderboard(tmp_path)
+    made.write()
+    return tmp_path, made.files
 
 
 @pytest.mark.slow
@@ -183,5 +183,5 @@ def test_an_invented_cell_and_a_table_of_no_record_are_found(shipped: tuple[Path
 
 
 def test_the_tables_hold_what_was_measured(shipped: tuple[Path, dict[str, str]]) -> None:
-    tables: list[Table] = leaderboard_files(shipped[0])[0]
+    tables: list[Table] = make_leaderboard(shipped[0]).tables
     assert [(row.name, row.average.text()) for row in tables[0].rows] == [("first", "50.00"), ("second", "40.00")]

@@ -16,24 +16,18 @@ if TYPE_CHECKING:
 
 def show_closing(options: RunOptions, prepared: Prepared, made: Leaderboard) -> None:
     """Print what each table of the run shows, and the command that shows the first difference task by task."""
-    from benchmark.records.folder import Records
     from benchmark.report.learned import learned
-    from benchmark.report.table import read_completed
 
-    store = Records(options.results)
-    records = read_completed(store)
     encoders = prepared.plan.encoders
     keys = {plan.row_key for plan in encoders if not plan.control}
     starts = {plan.row_key: plan.start_key for plan in encoders}
     tasks = {cell.task.name for plan in encoders for cell in plan.cells}
     trial = options.limit is not None
     tables = [table for table in made.tables if table.partial == trial and tasks.intersection(table.suite.tasks)]
-    found = [learned(table, records, store, keys, starts) for table in tables]
-    for table, one in zip(tables, found, strict=True):
+    found = [learned(table, made.store, keys, starts) for table in tables]
+    for table, (text, _) in zip(tables, found, strict=True):
         title = f" ({table.suite.name})" if len(found) > 1 else ""
-        say(f"\nWhat was learned{title}: {' '.join(one.sentences)}")
-    first = next((one for one in found if one.rows and one.tasks), None)
-    other = first and (first.starts.get(first.rows[0]) or next(iter(first.rows[1:]), first.control))
-    if first and other:
+        say(f"\nWhat was learned{title}: {text}")
+    if rows := next((rows for _, rows in found if rows), None):
         where = [] if options.results == RESULTS else ["--results", address_of(options.results) or str(options.results)]
-        say(f"Next, task by task: {shlex.join(['zoo-bench', 'compare', first.rows[0], other, *where])}")
+        say(f"Next, task by task: {shlex.join(['zoo-bench', 'compare', *rows, *where])}")

@@ -20,7 +20,6 @@ from benchmark.cli.options import (
     say,
     say_json,
 )
-from benchmark.records.folder import Records
 from benchmark.report.write import as_dict
 from zoo.files import check_writable
 
@@ -60,9 +59,7 @@ def command(
     load_plugins(plugins)
     made = api.leaderboard(results, **options)
     if strict:
-        store = Records(results)
-        found_now = store.all()
-        damaged = [one for one in store.corrupt if one not in made.corrupt] + store.damaged_pairs(found_now)
+        damaged = made.store.damaged_pairs(made.records)
         made.corrupt.extend(damaged)
         for _, reason in damaged:
             complain(reason)
@@ -76,7 +73,7 @@ def command(
     if mteb is not None:
         from benchmark.interop.mteb import export_results
 
-        found["mteb"] = export_results(results, mteb)
+        found["mteb"] = export_results(made.records, mteb)
         if not as_json:
             say(f"written: {len(found['mteb'])} result files in MTEB's form below {mteb}")
     if as_json:

@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import calendar
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmark.records.folder import Records
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
@@ -39,7 +38,7 @@ TASKS = {
 }
 
 
-def export_results(results: Path, out: Path) -> list[Path]:
+def export_results(records: Sequence[Record], out: Path) -> list[Path]:
     """Write <out>/<model>/<revision>/<task>.json for every finished cell of STS or of mteb; returns the paths.
 
     A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. If MTEB
@@ -48,7 +47,6 @@ def export_results(results: Path, out: Path) -> list[Path]:
     """
     written: list[Path] = []
     by_mteb: set[Path] = set()
-    records = Records(results).all()
     called = printed_names(record["method"]["name"] for record in records)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
         task = name_in_mteb(record)
@@ -61,7 +59,7 @@ def export_results(results: Path, out: Path) -> list[Path]:
             continue
         if folder / f"{task}.json" in written:
             raise UsageError(
-                f"{name} was measured on {record['task']['name']} with two versions of the data in {results}, "
+                f"{name} was measured on {record['task']['name']} with two versions of the data, "
                 "and MTEB's files have room for one; move the records of one into a folder of their own."
             )
         write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmark.records.conflicts import one_digest
 from benchmark.records.folder import Records, pause_garbage_collection
 from benchmark.records.names import printed_names
 from benchmark.records.record import Record, scores_of
@@ -32,17 +33,17 @@ if TYPE_CHECKING:
     import pandas
 
 
-def leaderboard_files(
+def make_leaderboard(
     results: Path,
-    suite_names: str | None = None,
-    aggregation: Aggregation = "all",
     out: Path | None = None,
+    suites: str | None = None,
+    aggregation: Aggregation = "all",
     borrow_seed_noise: bool = False,
     columns: str | None = None,
     methods: str | None = None,
     baseline: str = "",
-) -> tuple[list[Table], dict[str, str], Records]:
-    """Return the tables of a results folder, the content of all their files by name, and the records' store.
+) -> Leaderboard:
+    """Make the tables of a results folder, which is read once, and the content of all their files.
 
     The tables are those of the suites named (comma-separated), by default all. The page, index.html, has the tables of
     all suites, with links relative to `out` (None: the results folder), and the claims where `zoo-bench claims` has
@@ -52,29 +53,24 @@ def leaderboard_files(
     """
     if aggregation not in AGGREGATED:
         raise UsageError(f"aggregation {aggregation!r:.100} is not one of {', '.join(AGGREGATED)}.")
-    records = Records(results)
+    store, place = Records(results), out or results
     with pause_garbage_collection():  # it would traverse a million dictionaries again and again
-        every = read_completed(records)
+        every = read_completed(store)
         found = _of_methods(every, methods, baseline)
-        chosen = suites_of(found, suite_names)
+        chosen = suites_of(found, suites)
         wanted = {one.name for one in chosen}
         tables: list[Table] = []
         named: list[Table] = []
         for suite in {one.name: one for one in (*suites_of(found), *chosen)}.values():  # files of suites come last
             made = build_tables(
-                found,
-                [suite],
-                records,
-                aggregation=aggregation,
-                borrow_seed_noise=borrow_seed_noise,
-                baseline=baseline,
+                found, [suite], store, aggregation=aggregation, borrow_seed_noise=borrow_seed_noise, baseline=baseline
             )
             tables += made
             named += made if suite.name in wanted else []
         if not named:
-            of, suites = ("", "") if suite_names is None else (f" of {suite_names}", f"--suite {suite_names} ")
+            of, option = ("", "") if suites is None else (f" of {suites}", f"--suite {suites} ")
             raise MissingError(
-                f"no scores{of} in {place_of(results)}; make some with `zoo-bench run {suites}--methods ...`, or name"
+                f"no scores{of} in {place_of(results)}; make some with `zoo-bench run {option}--methods ...`, or name"
                 " a folder with --results."
             )
         if columns is not None:
@@ -82,9 +78,9 @@ def leaderboard_files(
             for table in tables:
                 table.chosen = names
         files = {name: text for table in named for name, text in table_files(table).items()}
-        claims = ledger(verdicts(results, records, every)) if (results / "claims.md").is_file() else ()
-        made_page = page(tables, tuple(files), handbook_from(out or results), claims)
-        return named, files | {"index.html": made_page}, records
+        claims = ledger(verdicts(results, store, every)) if (results / "claims.md").is_file() else ()
+        files["index.html"] = page(tables, tuple(files), handbook_from(place), claims)
+        return Leaderboard(named, files, place, store, every)
 
 
 def _of_methods(records: list[Record], methods: str | None, baseline: str) -> list[Record]:
@@ -100,19 +96,36 @@ def _of_methods(records: list[Record], methods: str | None, baseline: str) -> li
     return [record for record in records if record["method"]["name"] in kept]
 
 
-def tables_of(records: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
+def tables_of(records: Sequence[Record], store: Records, suite_names: str, tasks: Collection[str]) -> list[Table]:
     """Return the tables of some suites (comma-separated) with the columns of these tasks alone."""
-    found = read_completed(records)
-    return build_tables(found, [suite.narrowed(tasks) for suite in suites_of(found, suite_names)], records)
+    found = one_digest(records)
+    return build_tables(found, [suite.narrowed(tasks) for suite in suites_of(found, suite_names)], store)
 
 
 @dataclass(frozen=True, repr=False)
 class Leaderboard:
-    """Tables that were made and written; prints as text, shows as HTML in a notebook, `to_frame` gives a DataFrame."""
+    """Tables and their files; prints as text, shows as HTML in a notebook, `to_frame` gives a DataFrame."""
 
     tables: list[Table]
-    written: list[Path]  # the Markdown files; .csv, .json, .tex and index.html are beside them
-    corrupt: list[tuple[Path, str]]  # damaged records, which are left out
+    files: dict[str, str]  # their contents by name
+    place: Path  # the folder of the files
+    store: Records
+    records: list[Record]  # all of the folder, as tables read them
+
+    @property
+    def written(self) -> list[Path]:
+        """The Markdown files; .csv, .json, .tex and index.html are beside them."""
+        return [self.place / name for name in self.files if name.endswith(".md")]
+
+    @property
+    def corrupt(self) -> list[tuple[Path, str]]:
+        """The damaged records, which are left out, each with the reason."""
+        return self.store.corrupt
+
+    def write(self) -> None:
+        """Write the files."""
+        for name, text in self.files.items():
+            write_text(self.place / name, text)
 
     def to_frame(self) -> pandas.DataFrame:
         """Return scores x100: a row per method; columns: each task's mean over seeds, its "sd", seeds, conditions."""
@@ -140,25 +153,6 @@ class Leaderboard:
 
     def _repr_html_(self) -> str:
         return html_of(self.tables)
-
-
-def write_leaderboard(
-    results: Path,
-    out: Path,
-    suite_names: str | None = None,
-    aggregation: Aggregation = "all",
-    borrow_seed_noise: bool = False,
-    columns: str | None = None,
-    methods: str | None = None,
-    baseline: str = "",
-) -> Leaderboard:
-    """Make and write the tables of a results folder (see `leaderboard_files`)."""
-    tables, files, records = leaderboard_files(
-        results, suite_names, aggregation, out, borrow_seed_noise, columns, methods, baseline
-    )
-    for name, text in files.items():
-        write_text(out / name, text)
-    return Leaderboard(tables, [out / name for name in files if name.endswith(".md")], records.corrupt)
 
 
 def suites_of(records: Sequence[Record], names: str | None = None) -> list[Suite]:

@@ -6,57 +6,26 @@ that are only pooled. Imports no torch.
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from benchmark.metrics.significance import differences
+import numpy as np
+
+from benchmark.metrics.significance import Differences, differences
 from benchmark.records.folder import Records
-from benchmark.records.record import Record
-from benchmark.report.conditions import UNTRAINED, role
+from benchmark.report.conditions import role
 from benchmark.report.rows import Row, Table
 from benchmark.report.stats import compared, finished, floor_of, sample_of
 from zoo.errors import ContractError
 
-_NAMED = 3  # rows named in one sentence; the others are counted
-_INTERVALS = "In parentheses: the 95 % interval of each difference by itself, with the noise of pairs and of seeds."
-_ONE_SEED = "Differences of rows with one seed have no interval, because its noise is not known: run --seeds 3."
-
-
-@dataclass(frozen=True)
-class Learned:
-    """Sentences for people, and their subjects: the run's rows, best first, and the best control, if any."""
-
-    sentences: list[str]
-    rows: list[str] = field(default_factory=list)
-    control: str | None = None
-    starts: Mapping[str, str] = field(default_factory=dict)  # row -> the row of its untrained start
-    tasks: tuple[str, ...] = ()  # the tasks of the sentences; (): there are no pair scores
-
-
-@dataclass(frozen=True)
-class _Gap:
-    """One row's score x100 minus another's, with its 95% interval: NaN where one of them has one seed."""
-
-    name: str
-    value: float
-    low: float
-    high: float
-
-    @property
-    def known(self) -> bool:
-        return not math.isnan(self.low)
-
-    @property
-    def side(self) -> int:
-        return 1 if self.low > 0 else -1 if self.high < 0 else 0
+_NAMED = 5  # rows that have a sentence; the others are counted
+_INTERVALS = "In parentheses: the 95% interval of each difference by itself, with the noise of pairs and of seeds."
+_NONE = "Without an interval: a row of one seed (run --seeds 3), or scores of which no pairs are kept."
 
 
 def learned(
-    table: Table, records: Sequence[Record], store: Records, keys: Collection[str], starts: Mapping[str, str | None]
-) -> Learned:
-    """Return sentences on the rows of a run (`keys`: their row keys) against their starts and the best control.
+    table: Table, store: Records, keys: Collection[str], starts: Mapping[str, str | None]
+) -> tuple[str, tuple[str, str] | None]:
+    """Return sentences on the rows of a run (`keys`: their row keys), and two rows to compare task by task.
 
     `starts` has, by row key, the key of the untrained vectors that a row starts from. Scores are compared on the tasks
     for which all rows of the run have pair scores; if there is none, averages are given without an interval.
@@ -66,147 +35,69 @@ def learned(
     by_key = {row.row_key: row for row in reversed(table.rows)}
     begun = {row.name: by_key[key] for row in ours if (key := starts.get(row.row_key)) in by_key}
     controls = [row for row in table.rows if role(row) and row not in ours]
-    beside = [*controls, *(row for row in begun.values() if row not in [*controls, *ours])]
-    of_rows: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        of_rows[record["method"]["name"], record["row_key"]].append(record)
+    tasks, places, found, values = _compared(table, ours, [*controls, *begun.values()], store)
+    if not tasks:
+        values = {row.name: row.average.mean for row in [*ours, *controls, *begun.values()] if row.average.mean}
 
-    def of(name: str, key: str) -> dict[str, list[Record]]:
-        return finished(of_rows[name, key], table.suite.tasks, trial=table.partial)
+    def best_first(rows: Sequence[Row]) -> list[str]:
+        return sorted((row.name for row in rows if row.name in values), key=lambda name: -values[name])
 
-    mine = {row.name: of(row.identity, row.row_key) for row in [*ours, *beside]}
-    scored = [row for row in ours if any(store.has_pairs(r) for of_task in mine[row.name].values() for r in of_task)]
-    tasks = tuple(
-        task
-        for task in table.suite.tasks
-        if scored and all(_whole(mine[row.name].get(task, []), store) for row in scored)
-    )
-    named = [
-        row
-        for row in [*scored, *beside]
-        if tasks
-        and all(_whole(mine[row.name].get(task, []), store) for task in tasks)
-        and len({frozenset(r["seed"] for r in mine[row.name][task]) for task in tasks}) == 1
-    ]
-    if not named:
-        return _without_pairs(ours, controls, begun)
-    every = [{task: mine[row.name][task] for task in tasks} for row in named]
-    try:
-        places, drawn, damaged = compared(every, store)
-        floor = floor_of((of(*key) for key in list(of_rows)), tasks)
-        measured = sample_of([every[i] for i in places], drawn, tasks, floor)
-    except ContractError:  # there are so few pairs that no resample has a correlation
-        return _without_pairs(ours, controls, begun)
-    for i, reasons in damaged.items():
-        named[i].notes += [f"significance: {reason}" for reason in reasons]
-    rows, values, found = [named[i] for i in places], measured.value, differences(measured)
-    at = {row.name: place for place, row in enumerate(rows)}
+    def against(name: str, other: str) -> str:
+        gap = f"{values[name] - values[other]:+.1f}"
+        if found is None or not np.isfinite(found.low[at := (places[name], places[other])]):
+            return f"{gap} against {other}"
+        return f"{gap} ({found.low[at]:+.1f} to {found.high[at]:+.1f}) against {other}"
 
-    def best_first(names: Sequence[Row]) -> list[str]:
-        return sorted((row.name for row in names if row.name in at), key=lambda name: -values[at[name]])
-
-    gaps: list[_Gap] = []
-
-    def gap(name: str, other: str) -> _Gap:
-        i, j = at[name], at[other]
-        gaps.append(_Gap(name, *(float(part[i, j]) for part in (found.value, found.low, found.high))))
-        return gaps[-1]
-
-    best, control = best_first(scored), next(iter(best_first(controls)), None)
+    best, control = best_first(ours), next(iter(best_first(controls)), None)
     if not best:
-        return _without_pairs(ours, controls, begun)
-    from_start = {name: begun[name].name for name in best if name in begun and begun[name].name in at}
-    on = _on(table, tasks)
-    if control is None:
-        one = f"{on}, {best[0]} has {values[at[best[0]]]:.1f}"
-        sentences = [f"{one}, the most of this run." if len(best) > 1 else f"{one}."]
-    else:
-        kind = " (the backbone untrained)" if role(rows[at[control]]) == UNTRAINED else ""
-        sentences = [f"{on}, the best control, {control}{kind}, has {values[at[control]]:.1f}."]
-        sentences += _beside([gap(name, control) for name in best if from_start.get(name) != control])
-    sentences += [_gain(gap(name, start), start) for name, start in from_start.items()]
-    if control is None and all(map(role, scored)):
-        sentences.append("This run has only controls: add a method to see what it gains over them.")
-    elif control is None and not from_start:
-        sentences.append("The table has no control that would show how much of that is easy to have.")
-    if len(best) > 1:
-        first = gap(best[0], best[1])
-        if first.side or not first.known:
-            sentences.append(f"{best[0]} is {_by(first)} above {best[1]}, the next of this run's rows.")
-        else:
-            text = f"{best[0]} and {best[1]}, the two best of this run, are not told apart: the difference is"
-            sentences.append(f"{text} {_by(first)}.")
-    sentences += [_INTERVALS] if any(one.known for one in gaps) else []
-    sentences += [_ONE_SEED] if any(not one.known for one in gaps) else []
-    return Learned(sentences, best, control, from_start, tasks)
+        return "No row of this run has a score on all tasks, so that nothing is compared.", None
+    said = [f"{_on(table, tasks)}, {best[0]} has {values[best[0]]:.1f}."]
+    if control is not None:
+        said = [f"{said[0][:-1]}; the best control, {control}, has {values[control]:.1f}."]
+    for name in best[:_NAMED]:
+        start = begun[name].name if name in begun and begun[name].name in values else None
+        parts = [f"{against(name, start)}, which it starts from"] if start else []
+        parts += [against(name, control)] if control not in (None, start) else []
+        said += [f"{name}: {'; '.join(parts)}."] if parts else []
+    said += [f"{len(best) - _NAMED} more rows are in the table."] if len(best) > _NAMED else []
+    text = " ".join(said)
+    said += [_INTERVALS] if " to " in text else []
+    said += [_NONE] if " against " in text.replace(") against ", "") else []
+    others = [begun[best[0]].name] if best[0] in begun else [*best[1:2], *filter(None, [control])]
+    return " ".join(said), (best[0], others[0]) if tasks and others else None
 
 
-def _gain(one: _Gap, start: str) -> str:
-    """Return the sentence on the gain of a row over its own start."""
-    if not one.known:
-        more = "above" if one.value > 0 else "below"
-        return f"{one.name} is {abs(one.value):.1f} {more} {start}, which it starts from."
-    if one.side:
-        return f"{one.name} is {_by(one)} {'above' if one.side > 0 else 'below'} {start}, which it starts from."
-    return f"{one.name} is not told apart from {start}, which it starts from: the difference is {_by(one)}."
+def _compared(
+    table: Table, ours: Sequence[Row], others: Sequence[Row], store: Records
+) -> tuple[tuple[str, ...], dict[str, int], Differences | None, dict[str, float]]:
+    """Return the tasks of which all of a run's scored rows keep pairs, the places of rows, differences and values."""
+    trial = table.partial
 
+    def whole(row: Row, task: str) -> bool:
+        mine = finished(row.records, [task], trial=trial).get(task, [])
+        return len(mine) == len({r["seed"] for r in row.records}) and all(map(store.has_pairs, mine))
 
-def _beside(gaps: Sequence[_Gap]) -> list[str]:
-    """Return a sentence on the rows above and below the best control, and those not told apart from it."""
-    of_side = {side: [one for one in gaps if one.known and one.side == side] for side in (1, -1, 0)}
-    parts = []
-    for what, some in (
-        ("above it", of_side[1]),
-        ("below it", of_side[-1]),
-        ("not told apart from it", of_side[0]),
-        ("of one seed", [one for one in gaps if not one.known]),
-    ):
-        if some:
-            more = f" and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
-            by = "by" if some[0].side else "with a difference of"
-            parts.append(f"{what}: {', '.join(f'{one.name} {by} {_by(one)}' for one in some[:_NAMED])}{more}")
-    text = "; ".join(parts)
-    return [f"{text[0].upper()}{text[1:]}."] if text else []
-
-
-def _by(one: _Gap) -> str:
-    if not one.known:
-        return f"{one.value:.1f}"
-    if one.side < 0:
-        return f"{-one.value:.1f} ({-one.high:.1f} to {-one.low:.1f})"
-    return f"{one.value:.1f} ({one.low:.1f} to {one.high:.1f})"
-
-
-def _without_pairs(ours: Sequence[Row], controls: Sequence[Row], begun: Mapping[str, Row]) -> Learned:
-    """Return sentences from averages alone, or one that says that there are none."""
-    ranked = [row for row in ours if row.average.mean is not None]
-    if not ranked:
-        return Learned(["No row of this run has a score on all tasks, so that no averages are compared."])
-    sentences = [f"{ranked[0].name} has an average of {ranked[0].average.text()}."]
-    known = [row for row in controls if row.average.mean is not None]
-    if known:
-        sentences = [f"{sentences[0][:-1]}; the best control, {known[0].name}, has {known[0].average.text()}."]
-    for row in ranked:
-        start = begun.get(row.name)
-        if start is not None and start.average.mean is not None:
-            averages = f"{row.average.text()} and {start.average.text()}"
-            sentences.append(f"{row.name} and {start.name}, which it starts from, have {averages}.")
-    sentences.append(
-        "Their pair scores give no interval here: none are kept of accuracies, and few pairs are not enough."
-    )
-    return Learned(sentences, [row.name for row in ranked], known[0].name if known else None)
-
-
-def _whole(records: Sequence[Record], store: Records) -> bool:
-    return bool(records) and all(store.has_pairs(record) for record in records)
+    scored = [row for row in ours if any(whole(row, task) for task in table.suite.tasks)]
+    tasks = tuple(task for task in table.suite.tasks if scored and all(whole(row, task) for row in scored))
+    by_name = {row.name: row for row in [*scored, *others]}
+    named = [name for name, row in by_name.items() if tasks and all(whole(row, task) for task in tasks)]
+    if not named:
+        return (), {}, None, {}
+    every = [finished(by_name[name].records, tasks, trial=trial) for name in named]
+    try:
+        kept, drawn, _ = compared(every, store)
+        floor = floor_of((finished(row.records, tasks, trial=trial) for row in table.rows), tasks)
+        one = sample_of([every[i] for i in kept], drawn, tasks, floor)
+    except ContractError:  # there are so few pairs that no resample has a correlation
+        return (), {}, None, {}
+    places = {named[i]: place for place, i in enumerate(kept)}
+    return tasks, places, differences(one), {name: float(one.value[i]) for name, i in places.items()}
 
 
 def _on(table: Table, tasks: Sequence[str]) -> str:
     names = [column for column, task in zip(table.suite.columns, table.suite.tasks, strict=True) if task in tasks]
-    if len(names) == 1:
-        return f"On {names[0]}"
+    if not tasks or len(names) == len(table.suite.tasks) > 1:
+        return "On the mean of all tasks"
     if len(names) > 4:
-        return (
-            f"On the mean of {len(names)} tasks" if len(names) < len(table.suite.tasks) else "On the mean of all tasks"
-        )
-    return f"On the mean of {', '.join(names[:-1])} and {names[-1]}"
+        return f"On the mean of {len(names)} tasks"
+    return f"On {names[0]}" if len(names) == 1 else f"On the mean of {', '.join(names[:-1])} and {names[-1]}"

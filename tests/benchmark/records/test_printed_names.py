@@ -12,7 +12,7 @@ from page_fakes import method_records
 from benchmark.records.folder import Records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, rows_named
-from benchmark.report.files import leaderboard_files
+from benchmark.report.files import make_leaderboard
 from zoo.errors import UsageError
 
 FOLDERS = ("pretrained:model=/data/run-a/MiniLM", "pretrained:model=/data/run-b/MiniLM")
@@ -62,7 +62,8 @@ def test_tables_have_the_printed_names_and_keep_the_rows_apart(tmp_path: Path) -
     for level, name in ((0.4, FOLDERS[0]), (0.5, FOLDERS[1]), (0.6, "pretrained:model=/other/place/large")):
         for record in method_records(name, level):
             store.write(record)
-    (table,), files, _ = leaderboard_files(tmp_path)
+    made = make_leaderboard(tmp_path)
+    (table,), files = made.tables, made.files
     names = [row.name for row in table.rows]
     assert names == ["pretrained:large", "pretrained:run-b/MiniLM", "pretrained:run-a/MiniLM"]
     assert [row.identity for row in table.rows][1:] == [FOLDERS[1], FOLDERS[0]]

@@ -12,7 +12,7 @@ from fakes import Cli, failed, hexes, make_record
 
 from benchmark.records.folder import Records
 from benchmark.records.record import check_record, plain
-from benchmark.report.files import write_leaderboard
+from benchmark.report.files import make_leaderboard
 from zoo.errors import CorruptError, MissingError
 from zoo.files import write_json
 
@@ -149,7 +149,7 @@ def test_a_damaged_record_is_measured_again(cli: Cli, tmp_path: Path) -> None:
 def test_no_records_at_all_is_said(tmp_path: Path) -> None:
     """An empty folder is an error that names it and the command to run."""
     with pytest.raises(MissingError, match="zoo-bench run") as error:
-        write_leaderboard(tmp_path, tmp_path)
+        make_leaderboard(tmp_path, tmp_path).write()
     assert str(tmp_path) in str(error.value)
 
 

@@ -21,7 +21,7 @@ from benchmark.data.sources import DataSource
 from benchmark.records.folder import Records
 from benchmark.records.query import scored_pairs
 from benchmark.report import stats as row_stats
-from benchmark.report.files import write_leaderboard
+from benchmark.report.files import make_leaderboard
 from benchmark.report.rows import Table
 from benchmark.report.table import build_tables
 from benchmark.report.terminal import print_table
@@ -311,8 +311,8 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
                 other = make_record(record["method"]["name"], task, record["seed"], main=record["scores"]["main"])
                 store.write(other, store.pair_scores(record))
     script = (
-        "import sys; from pathlib import Path; from benchmark.report.files import write_leaderboard\n"
-        "write_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]), 'words'); assert 'torch' not in sys.modules"
+        "import sys; from pathlib import Path; from benchmark.report.files import make_leaderboard\n"
+        "make_leaderboard(Path(sys.argv[1]), Path(sys.argv[2]), 'words').write(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", script, str(store.folder), str(tmp_path)], check=True, capture_output=True)
     lines = (tmp_path / "words.md").read_text(encoding="utf-8").partition("## Cost")[0].splitlines()
@@ -349,7 +349,7 @@ def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:
     for name in ("a", "b"):
         for task in suite("words").tasks:
             store.write(make_record(name, task, main=0.5 if name == "a" else 0.4))
-    write_leaderboard(tmp_path, tmp_path, "words")
+    make_leaderboard(tmp_path, tmp_path, "words").write()
     assert "≈" not in (tmp_path / "words.md").read_text(encoding="utf-8")
     content = json.loads((tmp_path / "words.json").read_text(encoding="utf-8"))
     assert [(row["rank"], row["among_best"]) for row in content["rows"]] == [(1, None), (2, None)]

@@ -14,7 +14,7 @@ from test_leaderboard import SEVEN, complete, table_of
 
 from benchmark.records.folder import Records
 from benchmark.report.conditions import conditions
-from benchmark.report.files import write_leaderboard
+from benchmark.report.files import make_leaderboard
 from benchmark.report.page import page
 from benchmark.report.table import build_tables
 from benchmark.report.terminal import print_table
@@ -76,13 +76,15 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
     store = Records(tmp_path)
     for record in [*complete("m"), make_record("m", "pocket-pairs")]:
         store.write(record)
-    write_leaderboard(tmp_path, tmp_path / "out", "pocket").show()
+    made = make_leaderboard(tmp_path, tmp_path / "out", "pocket")
+    made.write()
+    made.show()
     assert sorted(path.name for path in (tmp_path / "out").glob("*.md")) == ["pocket.md"]
     assert "STS12" not in capsys.readouterr().out
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
     with pytest.raises(MissingError, match="no scores"):
-        write_leaderboard(tmp_path, tmp_path / "out", "words")
+        make_leaderboard(tmp_path, tmp_path / "out", "words").write()
 
 
 def test_times_are_utc_whatever_the_zone() -> None:
@@ -108,7 +110,9 @@ def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
     store = Records(tmp_path / "results")
     for record in complete("m"):
         store.write(record)
-    assert write_leaderboard(tmp_path / "results", tmp_path / "tables", "sts").corrupt == []
+    made = make_leaderboard(tmp_path / "results", tmp_path / "tables", "sts")
+    made.write()
+    assert made.corrupt == []
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}

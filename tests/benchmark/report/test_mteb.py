@@ -35,7 +35,7 @@ def exported(tmp_path: Path, *records: Any) -> dict[str, Any]:
     store = Records(tmp_path / "results")
     for record in records:
         store.write(record)
-    paths = export_results(tmp_path / "results", tmp_path / "mteb")
+    paths = export_results(store.all(), tmp_path / "mteb")
     assert sorted(paths) == sorted(p for p in (tmp_path / "mteb").rglob("*.json") if p.name != "model_meta.json")
     return {p.relative_to(tmp_path / "mteb").as_posix(): read_json(p) for p in paths}
 

@@ -11,7 +11,7 @@ from page_fakes import data_of, method_records
 
 from benchmark.records.folder import Records
 from benchmark.report.claims import all_claims
-from benchmark.report.files import leaderboard_files
+from benchmark.report.files import make_leaderboard
 from benchmark.report.ledger import ledger
 from benchmark.report.page import page
 from benchmark.report.table import build_tables, read_completed
@@ -62,7 +62,7 @@ def test_the_page_has_claims_where_they_were_asked_for(tmp_path: Path) -> None:
         Records(tmp_path).write(record)
     for there in (False, True):
         (tmp_path / "claims.md").write_text("") if there else None
-        data = data_of(leaderboard_files(tmp_path)[1]["index.html"])
+        data = data_of(make_leaderboard(tmp_path).files["index.html"])
         assert bool(data.get("claims")) is there
 
 
