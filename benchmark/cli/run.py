@@ -39,7 +39,27 @@ _COMPLETED: dict[str, dict[str, Any]] = {  # by the shell
 }
 
 
-@click.command("run")
+GROUPS = {
+    "Common": "methods suites tasks seeds backbone corpus data results device dry_run",
+    "What": "label controls revision plugins",
+    "On what": "pairs columns dev train_sentences train_pairs limit",
+    "How": "precision remeasure embedding_cache fail_fast allow_missing allow_pickle tracker tracker_folder as_json",
+    "Where": "workers shard executor gpus_per_encoder",
+}
+
+
+class Grouped(click.Command):
+    """A command whose help lists its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section for each group."""
+        of = {one.name: one.get_help_record(ctx) for one in self.params}
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([line for name in names.split() if (line := of[name])])
+
+
+@click.command("run", cls=Grouped)
 @click.argument("files", nargs=-1, metavar="[FILE]", type=RUN_FILE)
 @options(*(option(name, **_COMPLETED.get(name, {})) for name in OPTIONS))
 @click.option("--dry-run", is_flag=True, help="Print the plan; run nothing.")

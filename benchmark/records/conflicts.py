@@ -15,7 +15,7 @@ from benchmark.identity import without_times
 from benchmark.records.record import Record
 
 Cell = tuple[str, str, str]  # method, task, key
-_Digest = str | tuple[str | None, int]  # sha256 of the gold scores; or of a task's data, with the task's version
+_Digest = str | tuple[str | None, int, int]  # sha256 of gold scores; or of data, with versions of task and protocol
 
 
 class StoredRecord(NamedTuple):
@@ -81,7 +81,7 @@ def settled(found: Iterable[StoredRecord]) -> tuple[list[Record], list[str]]:
 
 
 def _data(record: Record) -> _Digest:
-    return record["task"]["sha256"], record["task"]["version"]
+    return record["task"]["sha256"], record["task"]["version"], record["protocol"]
 
 
 def _gold(record: Record) -> str | None:
@@ -92,9 +92,9 @@ def _gold(record: Record) -> str | None:
 def one_digest(records: Sequence[Record]) -> list[Record]:
     """Return the records; where a task's data differs from that of most rows, a record becomes n/a.
 
-    Compared are the sha256 of the files with the task's version, then the gold scores where they are known. A row that
-    has several digests of its data is returned unchanged; its table has no value for it. Trials (--limit) are compared
-    separately.
+    Compared are the sha256 of the files with the versions of task and protocol, then the gold scores where they are
+    known. A row that has several digests of its data is returned unchanged; its table has no value for it. Trials
+    (--limit) are compared separately.
     """
     by_task: dict[tuple[str, bool], list[Record]] = defaultdict(list)
     for record in records:
@@ -139,5 +139,5 @@ def _others(
 
 def _short(value: _Digest) -> str:
     if isinstance(value, tuple):
-        return f"sha256 {str(value[0])[:8]}, version {value[1]}"
+        return f"sha256 {str(value[0])[:8]}, version {value[1]}, protocol {value[2]}"
     return f"sha256 {value[:8]}"

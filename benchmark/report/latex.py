@@ -146,7 +146,6 @@ def _described(row: Row) -> str:
         chosen_on(about),
         redefined(about),
         row.missing_seeds,
-        f"protocol {about['protocol']}" if about["protocol"] > 1 else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -105,7 +105,7 @@ def _rows(
 def _table(
     suite: Suite, rows: list[Row], by_row: Mapping[tuple[str, str], list[Record]], trial: bool, aggregation: Aggregation
 ) -> Table:
-    set_ranks(rows)
+    _set_ranks(rows)
     shared = {name for name, count in Counter(row.name for row in rows).items() if count > 1}
     for row in rows:
         if row.name in shared:
@@ -115,7 +115,7 @@ def _table(
     return Table(suite, rows, list(map(shlex.join, in_order)), trial, aggregation=aggregation)
 
 
-def set_ranks(rows: Sequence[Row]) -> None:
+def _set_ranks(rows: Sequence[Row]) -> None:
     """Rank sorted rows: equal averages (of the same vectors, for example) share a rank; without an average, no rank."""
     last: Row | None = None
     for rank, row in enumerate(rows, 1):

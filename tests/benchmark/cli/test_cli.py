@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from fakes import FITTED, Cli, make_record
 
@@ -40,6 +41,21 @@ def test_light_commands_import_no_torch(command: str, tmp_path: Path) -> None:
     words = command.format(tmp_path).split()
     child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, cwd=tmp_path)
     assert child.stdout.splitlines()[-1:] == ["0 []"], child.stdout + child.stderr
+
+
+def test_the_help_of_run_has_each_option_once(cli: Cli) -> None:
+    """In groups, ten common ones first; a new option is in a group."""
+    from benchmark.cli.run import GROUPS, command
+
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    assert sorted(" ".join(GROUPS.values()).split()) == sorted(str(one.name) for one in options)
+    assert len(GROUPS["Common"].split()) == 10
+    lines = cli("run", "--help").out.splitlines()
+    assert [line[:-1] for line in lines if line[:-1] in GROUPS] == list(GROUPS)
+    stated = [word for line in lines if line.startswith("  --") for word in line.split()[:1]]
+    assert sorted(word.rstrip(",") for word in stated) == sorted(
+        max(one.opts, key=lambda name: name == "--results") for one in options
+    )
 
 
 def test_a_reader_that_leaves_is_no_mistake() -> None:

@@ -77,7 +77,7 @@ def test_which_record_counts() -> None:
         assert {found.place for found in settle(ordered)} == {"1", "other"}
 
 
-@pytest.mark.parametrize("change", ["sha256", "version"])
+@pytest.mark.parametrize("change", ["sha256", "version", "protocol"])
 def test_a_column_of_two_data_sets_names_the_other(change: str, tmp_path: Path, cli: Cli) -> None:
     """Rows measured on the data of most rows are ranked; another has no score there, and says which data is its own."""
     store = Records(tmp_path)
@@ -85,7 +85,8 @@ def test_a_column_of_two_data_sets_names_the_other(change: str, tmp_path: Path, 
         for task in ("pocket-pairs", "pocket-words", "pocket-phrases", "pocket-topics"):
             record = make_record(name, task, main=0.5 + number / 10)
             if name == "odd" and task == "pocket-words":
-                record["task"][change] = "f" * 64 if change == "sha256" else 2
+                changed = record if change == "protocol" else record["task"]
+                changed[change] = "f" * 64 if change == "sha256" else 2
                 record["key"] = sha256_json(record)
             store.write(record)
     assert cli("leaderboard", "--results", tmp_path).code == 0

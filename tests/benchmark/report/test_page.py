@@ -87,14 +87,12 @@ def test_a_name_that_is_html_stays_text() -> None:
     assert "\u2028" not in page([renamed(table, 0, "a\u2028b")])
 
 
-def test_trials_and_protocols_are_sections_of_their_own() -> None:
+def test_trials_are_sections_of_their_own() -> None:
     """What cannot be compared is never in one table, and its ranks start anew."""
     records = method_records("full", 0.5) + method_records("trial", 0.6, row="t", limit=50)
-    records += method_records("old", 0.7, row="o") + method_records("new", 0.4, row="n", protocol=2)
     sections = data_of(page(build_tables(records, [suite("sts")])))["tables"]
     assert [(s["name"], s["trial"], [(row["method"], row["rank"]) for row in s["rows"]]) for s in sections] == [
-        ("sts-protocol-2", False, [("new", 1)]),
-        ("sts-protocol-1", False, [("old", 1), ("full", 2)]),
+        ("sts", False, [("full", 1)]),
         ("sts-trial", True, [("trial", 1)]),
     ]
 
