@@ -10,19 +10,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmark.analysis.encoders import encoder_of
 from benchmark.data.readers.pairs import Pairs
 from benchmark.data.sources import DataSource
 from benchmark.metrics.correlation import cosine
 from benchmark.records.folder import Records
 from benchmark.records.query import PairTexts, label, spearman
-from benchmark.records.record import Record, main_score, plain, scores_of
-from benchmark.run.plan import resolve_methods
-from zoo.api import load
+from benchmark.records.record import main_score, scores_of
 from zoo.encoder import Encoder
 from zoo.errors import CorruptError, MissingError, UsageError, ZooError, said
-from zoo.machine import make_runtime
-from zoo.recipes import all_recipes, portable_recipe
-from zoo.selection import parse_methods
 
 SAMPLE = 64  # pairs that are encoded again
 SCORE, ORDER = 1e-4, 99.5  # x100: what a score may move, and the least correlation of a sample's cosines
@@ -87,7 +83,10 @@ def verify(folder: Path, data: str | None = None, *, encode: bool = True, device
         found.agree["data"] += 1
         if encode:
             if record["encoder_key"] not in encoders:
-                encoders[record["encoder_key"]] = _encoder(record, store, device)
+                try:
+                    encoders[record["encoder_key"]] = encoder_of(record, store, device)
+                except ZooError as error:
+                    encoders[record["encoder_key"]] = str(error)
             _encoded(found, cell, encoders[record["encoder_key"]], pairs, predicted)
     return found
 
@@ -113,27 +112,3 @@ def _encoded(found: Verified, cell: str, encoder: Encoder | str, pairs: Pairs, p
         return
     agrees = order is not None and order >= ORDER
     _note(found, "encoder", cell, agrees, f"the cosines of {len(rows)} pairs have another order (Spearman {order})")
-
-
-def _encoder(record: Record, store: Records, device: str) -> Encoder | str:
-    """Return the encoder of a record, or why it cannot be had: trained ones lie in the folder, others are made."""
-    method = record["method"]
-    if method["traits"]["transductive"]:
-        return "it is fitted to each task's texts"
-    try:
-        runtime = make_runtime(device, record["precision"])
-        folder = store.encoder_folder(method["name"], record["encoder_key"])
-        if folder.is_dir():
-            return load(folder, runtime)
-        if record["training"] is not None:
-            return "its trained encoder is not in the folder"
-        name, backbone = method.get("recipe_name", method["name"]), method["recipe"].get("backbone")
-        given = {} if backbone is None else {"backbone": backbone}
-        (found,) = resolve_methods(parse_methods(name, all_recipes()), given)
-        cls, recipe = found.cls, found.recipe
-        if plain(portable_recipe(recipe, cls.sources(recipe, runtime))) != method["recipe"]:
-            return "the recipe of its name has other settings here"
-        made: Encoder = cls(recipe, runtime)
-        return made
-    except ZooError as error:
-        return str(error)

@@ -97,8 +97,9 @@ def choose(
         except Exception as error:  # of any encoder's code: the others are ranked without it
             failed[name] = str(error) if isinstance(error, ZooError) else said(error)
         else:
-            for suffix, size, cut, of_units, more in found:
-                rows.append({"name": name + suffix, **more, **cost, "dims": cut.shape[1], "bytes": size})
+            for width, form, size, _, of_units, more in found:
+                suffix = (f" dims={width}" if dims else "") + ("" if form == "float32" else f" {form}")
+                rows.append({"name": name + suffix, **more, **cost, "dims": width, "bytes": size})
                 values.append(of_units)
     if not rows:
         raise ZooError(f"no encoder could be measured: {'; '.join(f'{name}: {why}' for name, why in failed.items())}")

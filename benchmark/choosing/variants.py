@@ -15,12 +15,13 @@ FORMATS = ("float32", "int8", "binary")
 
 def variants(
     vectors: NDArray[Any], dims: Sequence[int] = (), formats: Sequence[str] = ("float32",)
-) -> Iterator[tuple[str, int, NDArray[np.float32]]]:
-    """Yield (suffix of the name, bytes per text, vectors) for each width and number format of vectors (n, dim).
+) -> Iterator[tuple[int, str, int, NDArray[np.float32]]]:
+    """Yield (width, number format, bytes per text, vectors) for each width and number format of vectors (n, dim).
 
     Without `dims` the width is the vectors' own; wider ones are left out. int8 and binary are sentence-transformers'
-    quantisation: the ranges of int8 are those of these vectors, and a bit counts as -1 or 1. Raises UsageError for an
-    unknown format or where no width fits, ZooError for vectors that are not finite.
+    quantisation of vectors of length 1: the ranges of int8 are those of these vectors. A bit counts as -1 or 1, so that
+    cosines have the order of Hamming distances. Raises UsageError for an unknown format or where no width fits,
+    ZooError for vectors that are not finite.
     """
     from sentence_transformers.util.quantization import quantize_embeddings
 
@@ -33,13 +34,13 @@ def variants(
         raise UsageError(f"its vectors have {own} dimensions, and --dims names none up to that.")
     for width in widths:
         cut = np.ascontiguousarray(vectors[:, :width], np.float32)
+        unit = cut / np.maximum(np.linalg.norm(cut, axis=1, keepdims=True), 1e-12)
         for form in formats:
-            suffix = (f" dims={width}" if dims else "") + ("" if form == "float32" else f" {form}")
             if form == "float32":
-                yield suffix, 4 * width, cut
+                yield width, form, 4 * width, cut
             elif form == "int8":
-                yield suffix, width, np.asarray(quantize_embeddings(cut, precision="int8"), np.float32)
+                yield width, form, width, np.asarray(quantize_embeddings(unit, precision="int8"), np.float32)
             else:
-                packed = np.asarray(quantize_embeddings(cut, precision="ubinary"))
+                packed = np.asarray(quantize_embeddings(unit, precision="ubinary"))
                 signs = 2 * np.unpackbits(packed, axis=1, count=width).astype(np.float32) - 1
-                yield suffix, packed.shape[1], signs
+                yield width, form, packed.shape[1], signs

@@ -13,12 +13,15 @@ from benchmark.cli.options import (
     PATH,
     Listed,
     complain,
+    data_option,
+    device_option,
     json_option,
     load_plugins,
     plugin_option,
     results_only_option,
     say,
     say_json,
+    sizes_options,
 )
 from benchmark.report.write import as_dict
 from zoo.files import check_writable
@@ -48,12 +51,27 @@ from zoo.files import check_writable
     is_flag=True,
     help="Check all pair scores too; exit 1 when anything is damaged.",
 )
+@sizes_options
+@data_option
+@device_option
 @plugin_option
 @json_option
 def command(
-    results: Path, mteb: Path | None, strict: bool, plugins: tuple[Path, ...], as_json: bool, **options: Any
+    results: Path,
+    mteb: Path | None,
+    strict: bool,
+    dims: list[int],
+    formats: list[str],
+    data: str | None,
+    device: str,
+    plugins: tuple[Path, ...],
+    as_json: bool,
+    **options: Any,
 ) -> int:
-    """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records."""
+    """Make the tables (md, csv, json, LaTeX, published values beside ours, HTML page) from the records.
+
+    --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
+    """
     if mteb is not None:
         check_writable(mteb)
     load_plugins(plugins)
@@ -70,6 +88,14 @@ def command(
     }
     if not as_json:
         made.show()
+    if dims or formats != ["float32"]:
+        from benchmark.choosing.sizes import write_sizes  # imports torch
+
+        place = options["out"] or results
+        for sizes in write_sizes(made.tables, Records(results), place, data, dims, formats, device):
+            found.setdefault("sizes", []).append(sizes.as_dict())
+            if not as_json:
+                say(str(sizes))
     if mteb is not None:
         from benchmark.interop.mteb import export_results
 

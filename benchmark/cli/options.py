@@ -65,6 +65,34 @@ class Listed(click.Option):
         super().__init__(names, multiple=True, callback=joined, **more)
 
 
+class _Several(click.ParamType[Any]):
+    """A list with commas, of values of another type."""
+
+    name = "list"
+
+    def __init__(self, of: click.ParamType[Any]) -> None:
+        self.of = of
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the values; click reports one that is wrong."""
+        parts = value.split(",") if isinstance(value, str) else value
+        return [self.of.convert(str(part).strip(), param, ctx) for part in parts]
+
+
+sizes_options = options(
+    click.option(
+        "--dims", type=_Several(click.IntRange(1)), default=(), metavar="N,N,...", help="Cut vectors to these widths."
+    ),
+    click.option(
+        "--bytes",
+        "formats",
+        type=_Several(click.Choice(["float32", "int8", "binary"])),
+        default="float32",
+        metavar="FORMAT,...",
+        help="Store the numbers of vectors as float32, int8, binary.",
+    ),
+)
+
 plugin_option = click.option(
     "--plugin",
     "plugins",

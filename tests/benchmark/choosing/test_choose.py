@@ -15,8 +15,13 @@ from sklearn.metrics import ndcg_score, roc_auc_score
 import benchmark
 from benchmark.choosing.data import Texts, measure, read_texts, threshold
 from benchmark.choosing.simulate import coverage, wrong_winners
+from benchmark.choosing.variants import variants
 from benchmark.cli.main import main
 from benchmark.metrics.bootstrap import measured, resample
+from benchmark.metrics.correlation import cosine
+from benchmark.records.folder import Records
+from benchmark.records.query import spearman
+from benchmark.records.record import main_score
 from zoo.errors import CorruptError, UsageError, ZooError
 
 Function = Callable[[list[str]], np.ndarray]
@@ -114,6 +119,57 @@ def test_widths_and_number_formats_are_rows_from_the_same_vectors(tmp_path: Path
         **{"e dims=16": 64, "e dims=16 int8": 16, "e dims=16 binary": 2},
         **{"e dims=64": 256, "e dims=64 int8": 64, "e dims=64 binary": 8},
     }
+
+
+def test_smaller_vectors_score_as_in_sentence_transformers() -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from sentence_transformers.util.quantization import quantize_embeddings
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    generator = np.random.default_rng(0)
+    tokenizer = Tokenizer(WordLevel({f"w{i}": i for i in range(50)}, unk_token="w0"))
+    tokenizer.pre_tokenizer = Whitespace()
+    weights = generator.normal(size=(50, 32)) * generator.uniform(0.2, 2, 32)
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_weights=weights)], device="cpu")
+    first, second = ([" ".join(f"w{i}" for i in generator.integers(50, size=4)) for _ in range(80)] for _ in "ab")
+    gold = generator.random(80)
+    vectors = model.encode([*first, *second])
+    for width, form, size, of in variants(vectors, (8, 32), ("float32", "int8", "binary")):
+        mine = cosine(of[:80], of[80:])
+        if form == "binary":  # cosines of -1 and 1 are Hamming distances
+            packed = np.asarray(quantize_embeddings(vectors[:, :width], "ubinary"))
+            differing = np.unpackbits(packed[:80] ^ packed[80:], axis=1).sum(axis=1)
+            np.testing.assert_allclose(mine, 1 - 2 * differing / width)
+            assert size == packed[0].nbytes
+            continue
+        found = EmbeddingSimilarityEvaluator(first, second, gold, precision=form, truncate_dim=width)(model)
+        expected = next(100 * value for name, value in found.items() if "spearman" in name)
+        assert spearman(mine, gold) == pytest.approx(expected, abs=1e-3)
+
+
+def test_rows_of_a_table_at_smaller_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"tasks": "pocket-words,pocket-phrases", "controls": False, "quiet": True, "results": tmp_path}
+    benchmark.evaluate("static-freq-sub-case-pun", **options)
+    benchmark.evaluate("bag-of-words", **{**options, "tasks": "pocket-phrases"})
+    with pytest.raises(SystemExit) as end:
+        main(["leaderboard", "--results", str(tmp_path), "--dims", "64,9999", "--bytes", "float32,binary", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    (sizes,) = said["sizes"]
+    assert not end.value.code and "pocket-words" in sizes["missing"]["bag-of-words"]
+    whole, *smaller = sizes["lines"]
+    store = Records(tmp_path)
+    scores = {r["task"]["name"]: 100 * main_score(r) for r in store.all() if "static" in r["method"]["name"]}
+    assert {task: whole[task] for task in scores} == pytest.approx(scores)
+    assert whole["score low"] < whole["score"] < whole["score high"] and whole["change"] is None
+    assert [(line["dims"], line["bytes"]) for line in smaller] == [(64, 256), (64, 8)]
+    changes = [line["score"] - whole["score"] for line in smaller]
+    assert [line["change"] for line in smaller] == pytest.approx(changes)
+    assert all(line["change low"] < line["change"] < line["change high"] for line in smaller)
+    assert (tmp_path / "pocket-sizes.csv").read_text(encoding="utf-8").count("\n") == 4
 
 
 def test_measures_are_those_of_scikit_learn() -> None:
