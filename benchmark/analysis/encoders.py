@@ -13,11 +13,11 @@ from benchmark.records.names import printed_names
 from benchmark.records.record import Record, plain
 from benchmark.records.remote import fetch_encoder
 from benchmark.run.plan import resolve_methods
+from zoo.api import load
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.errors import MissingError, UsageError
 from zoo.machine import make_runtime
 from zoo.recipes import RecipeSpec, all_recipes, portable_recipe
-from zoo.api import load
 from zoo.selection import parse_methods
 
 

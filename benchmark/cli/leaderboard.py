@@ -91,8 +91,7 @@ def command(
     if dims or formats != ["float32"]:
         from benchmark.choosing.sizes import write_sizes  # imports torch
 
-        place = options["out"] or results
-        for sizes in write_sizes(made.tables, Records(results), place, data, dims, formats, device):
+        for sizes in write_sizes(made.tables, made.store, made.place, data, dims, formats, device):
             found.setdefault("sizes", []).append(sizes.as_dict())
             if not as_json:
                 say(str(sizes))
