@@ -1,4 +1,4 @@
-"""`zoo-bench export`: writes a trained encoder as a sentence-transformers folder with a model card."""
+"""`zoo-bench export`: a trained encoder for sentence-transformers, or scores for mteb and the hub."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 from benchmark import api
 from benchmark.cli.complete import METHOD
 from benchmark.cli.options import PATH, load_plugins, plugin_option, results_option, say
+from benchmark.interop.results import export_scores
+from zoo.files import check_writable
 
 
 class _Options(TypedDict):
@@ -32,10 +34,21 @@ class _Options(TypedDict):
 @click.option("--language", metavar="CODE", help="For the card [default: the base model's, else en].")
 @click.option("--push-to-hub", metavar="OWNER/NAME", help="Upload the folder to this repository of the hub.")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
+@click.option(
+    "--scores",
+    is_flag=True,
+    help="Write scores instead: mteb's result files and the hub's evaluation results of METHOD, a name or a glob.",
+)
 @plugin_option
-def command(method: str, folder: Path, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
-    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card."""
+def command(method: str, folder: Path, scores: bool, plugins: tuple[Path, ...], **options: Unpack[_Options]) -> None:
+    """Write a trained METHOD as a new sentence-transformers FOLDER with a model card, or its scores (--scores)."""
     load_plugins(plugins)
+    if scores:
+        check_writable(folder)
+        written = export_scores(method, folder, options["results"])
+        cards = sum(path.name == "README.md" for path in written)
+        say(f"written: {len(written) - cards} result files in MTEB's form and {cards} cards for the hub below {folder}")
+        return
     made = api.export(method, folder, **options)
     say(f"written: {made.folder} ({made.name})")
     if made.url is not None:

@@ -24,7 +24,6 @@ from benchmark.cli.options import (
     sizes_options,
 )
 from benchmark.report.write import as_dict
-from zoo.files import check_writable
 
 
 @click.command("leaderboard")
@@ -45,7 +44,6 @@ from zoo.files import check_writable
 @click.option("--methods", cls=Listed, help="Only these rows: names or globs, comma-separated; see --out.")
 @click.option("--baseline", default="", help="Mark the rows that are told apart from this one (Holm over all rows).")
 @click.option("--borrow-seed-noise", is_flag=True, help="For rows of one seed: the pooled noise of their backbone's.")
-@click.option("--mteb", type=PATH, help="Write the STS scores here too, as MTEB's result files.")
 @click.option(
     "--strict",
     is_flag=True,
@@ -58,7 +56,6 @@ from zoo.files import check_writable
 @json_option
 def command(
     results: Path,
-    mteb: Path | None,
     strict: bool,
     dims: list[int],
     formats: list[str],
@@ -72,8 +69,6 @@ def command(
 
     --dims and --bytes add a table of what smaller vectors would cost each row, for which its texts are encoded again.
     """
-    if mteb is not None:
-        check_writable(mteb)
     load_plugins(plugins)
     made = api.leaderboard(results, **options)
     if strict:
@@ -95,12 +90,6 @@ def command(
             found.setdefault("sizes", []).append(sizes.as_dict())
             if not as_json:
                 say(str(sizes))
-    if mteb is not None:
-        from benchmark.interop.mteb import export_results
-
-        found["mteb"] = export_results(made.records, mteb)
-        if not as_json:
-            say(f"written: {len(found['mteb'])} result files in MTEB's form below {mteb}")
     if as_json:
         say_json(found)
     return 1 if made.corrupt and strict else 0

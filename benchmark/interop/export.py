@@ -9,6 +9,7 @@ from pathlib import Path
 import yaml
 
 from benchmark.data.catalog import catalog
+from benchmark.interop.results import card_data
 from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names, short_name
 from benchmark.records.query import label, row_named
@@ -134,7 +135,16 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
     backbone: dict[str, object] = dict(first["method"]["sources"].get("backbone") or {})
     lines = [
         "---",
-        yaml.safe_dump(_front_matter(name, records, said, backbone), sort_keys=False, allow_unicode=True).rstrip(),
+        card_data(
+            name,
+            records,
+            language=said.get("language", "en"),
+            license=said.get("license", "unknown"),
+            library_name="sentence-transformers",
+            pipeline_tag="sentence-similarity",
+            base_model=None if not backbone.get("name") or backbone.get("local") else backbone["name"],
+            tags=["sentence-transformers", "sentence-similarity", "feature-extraction", "zoo-bench"],
+        ).to_yaml(),
         "---",
         f"# {markdown_text(name)}",
         "",
@@ -171,37 +181,6 @@ def export_card(name: str, records: Sequence[Record], said: dict[str, object]) -
         "",
     ]
     return "\n".join(lines)
-
-
-def _front_matter(
-    name: str, records: Sequence[Record], said: dict[str, object], backbone: dict[str, object]
-) -> dict[str, object]:
-    """Return the part of a card that the hub reads: language, licence, base model, tags, and the scores."""
-    base = {} if not backbone.get("name") or backbone.get("local") else {"base_model": backbone["name"]}
-    results = [
-        {
-            "task": {"type": "sentence-similarity", "name": "Sentence similarity"},
-            "dataset": {"type": record["task"]["dataset"], "name": record["task"]["name"]},
-            "metrics": [
-                {
-                    "type": scores_of(record)["main_metric"],
-                    "name": f"{scores_of(record)['main_metric']} (x100)",
-                    "value": round(100 * main_score(record), 2),
-                }
-            ],
-        }
-        for record in records
-        if record["limit"] is None
-    ]
-    return {
-        "language": said.get("language", "en"),
-        "license": said.get("license", "unknown"),
-        "library_name": "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
-        **base,
-        "tags": ["sentence-transformers", "sentence-similarity", "feature-extraction", "zoo-bench"],
-        **({"model-index": [{"name": name, "results": results}]} if results else {}),
-    }
 
 
 def _scored(record: Record) -> str:

@@ -21,7 +21,7 @@ def read(cli: Cli, *words: object, code: int = 0) -> Any:
 def test_leaderboard(cli: Cli, tmp_path: Path) -> None:
     """The tables are those of the JSON files, and those are named."""
     Records(tmp_path).write(make_record())
-    found = read(cli, "leaderboard", "--results", tmp_path, "--out", tmp_path / "tables", "--mteb", tmp_path / "mteb")
+    found = read(cli, "leaderboard", "--results", tmp_path, "--out", tmp_path / "tables")
     written = [Path(path) for path in found["written"]]
     files = [json.loads(path.with_suffix(".json").read_text(encoding="utf-8")) for path in written]
     assert found["tables"] == files != []

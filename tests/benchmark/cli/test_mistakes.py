@@ -147,7 +147,7 @@ MISTAKES = [
     ("leaderboard --results a-file", 2, "give a results folder"),
     ("leaderboard --results kept --suite sts", 1, "no scores of sts in kept; make some with"),
     ("leaderboard --results kept --suite stsb", 2, "It is a task"),
-    ("leaderboard --results kept --mteb a-file", 1, "Choose another folder"),
+    ("export good a-file --scores --results kept", 1, "Choose another folder"),
     ("leaderboard --results kept --aggregation median", 2, "'all', 'mean', 'wmean'"),
     ("check simcs", 2, "Did you mean 'simcse'"),
     ("check half.py", 2, "--plugin half.py"),

@@ -111,7 +111,7 @@ def test_mteb_sts_here_is_our_untokenised_task(hub: Any, data_dir: Path, cli: Cl
     theirs, mine = sorted(records, key=lambda record: record["task"]["name"], reverse=True)
     assert theirs["scores"]["all"] == mine["scores"]["all"]
     assert (theirs["task"]["rows"], theirs["task"]["dataset"]) == (1379, "mteb/stsbenchmark-sts") and theirs["pairs"]
-    assert cli("leaderboard", "--results", tmp_path / "results", "--mteb", tmp_path / "files").code == 0
+    assert cli("export", "*", tmp_path / "files", "--scores", "--results", tmp_path / "results").code == 0
     (path,) = (tmp_path / "files").rglob("STSBenchmark.json")
     read = TaskResult.from_disk(path)
     assert read.get_score() == pytest.approx(mine["scores"]["main"])
@@ -123,7 +123,7 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
     from datasets import Dataset, DatasetDict
     from mteb.results import TaskResult
 
-    from benchmark.interop.mteb import export_results
+    from benchmark.interop.results import export_results
 
     generator = np.random.default_rng(0)
     kinds = [["red rose", "green leaf", "tall tree"], ["fast car", "old bus", "long train"]]
@@ -142,7 +142,7 @@ def test_the_rest_is_scored_by_mteb_itself(hub: Any, tmp_path: Path) -> None:
     assert record["scores"]["main_metric"] == "accuracy" and record["coverage"]["texts"] == 30
     assert record["scores"]["main"] == pytest.approx(wanted["main_score"], abs=1e-6)
     results.save(tmp_path / "results")
-    (path,) = export_results(results.records, tmp_path / "files")
+    path, _ = export_results(results.records, tmp_path / "files")
     read = TaskResult.from_disk(path)
     assert read.get_score() == pytest.approx(wanted["main_score"], abs=1e-6) and read.task_name == path.stem
     assert read.scores["test"][0].keys() >= {"accuracy", "f1", "main_score", "hf_subset"}

@@ -95,7 +95,7 @@ def test_a_task_scores_as_in_mteb_and_goes_back_as_its_file(hub: None, name: str
     texts = 18 if name.startswith("SummEval") else 66  # distinct ones: summaries, or documents and queries
     assert record["coverage"] is not None and record["coverage"]["texts"] == texts
     assert record["task"]["rows"] == (8 if name.startswith("SummEval") else 6)
-    assert cli("leaderboard", "--results", tmp_path / "results", "--mteb", tmp_path / "files").code == 0
+    assert cli("export", "*", tmp_path / "files", "--scores", "--results", tmp_path / "results").code == 0
     (path,) = (tmp_path / "files").rglob(f"{name}.json")
     read = TaskResult.from_disk(path)
     assert read.get_score() == pytest.approx(wanted, abs=1e-6) and read.mteb_version == mteb.__version__

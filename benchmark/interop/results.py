@@ -1,6 +1,6 @@
-"""Writes records as MTEB's result files: one TaskResult JSON per task, in MTEB's folders.
+"""Writes scores in the forms of others: result files of MTEB, and the hub's evaluation results.
 
-What a reader of these files must know:
+What a reader of MTEB's files must know:
 
 - Of our own tasks, only the untokenised ones have MTEB's names. SentEval's tokenised text is another input, and
   SentEval's SICK-R is another test set (4,927 pairs; MTEB's SICK-R has 9,927): both have names that MTEB does not know.
@@ -20,13 +20,19 @@ import calendar
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from benchmark.records.conflicts import one_digest
+from benchmark.records.folder import Records, read_records
 from benchmark.records.names import printed_names
+from benchmark.records.query import rows_named
 from benchmark.records.record import Record, main_score, scores_of
 from benchmark.tasks import MTEB
-from zoo.errors import UsageError
-from zoo.files import slug, write_json
+from zoo.errors import MissingError, UsageError
+from zoo.files import slug, write_json, write_text
+
+if TYPE_CHECKING:
+    from huggingface_hub import ModelCardData
 
 TASKS = {
     **{f"STS{year}-raw": f"STS{year}" for year in range(12, 17)},
@@ -38,35 +44,76 @@ TASKS = {
 }
 
 
-def export_results(records: Sequence[Record], out: Path) -> list[Path]:
-    """Write <out>/<model>/<revision>/<task>.json for every finished cell of STS or of mteb; returns the paths.
+def export_scores(method: str, out: Path, results: Path) -> list[Path]:
+    """Write the scores of the rows of this name (as for `compare`) or glob for MTEB and for the hub; returns the paths.
 
-    A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. If MTEB
-    read a task itself (mteb:NAME), that score is written instead of ours of the same name. Raises UsageError for a cell
-    measured on two versions of its data.
+    Raises UsageError where there is no such row, and the errors of `export_results`.
     """
-    written: list[Path] = []
-    by_mteb: set[Path] = set()
+    found = one_digest(read_records(Records(results)))
+    written = export_results([record for row in rows_named(found, method, results) for record in row], out)
+    if not written:
+        raise MissingError(f"{method!r} has no score of whole data in {results}; run it first.")
+    return written
+
+
+def export_results(records: Sequence[Record], out: Path) -> list[Path]:
+    """Write folders <out>/<model>/<revision> with MTEB's <task>.json and a README.md for the hub; returns the paths.
+
+    A model is a method; each seed under each of its conditions is a revision. Trials (--limit) are left out. MTEB's
+    files are of STS tasks and of MTEB's own; if MTEB read a task itself (mteb:NAME), that score is written instead of
+    ours of the same name. The metadata of README.md has the evaluation results of all tasks, as a model card of the hub
+    has them. Raises UsageError for a cell measured on two versions of its data.
+    """
+    written: dict[Path, Record] = {}
+    of_model: dict[Path, list[Record]] = {}
     called = printed_names(record["method"]["name"] for record in records)
     for record in sorted(records, key=lambda r: not r["task"]["name"].startswith(MTEB)):
-        task = name_in_mteb(record)
-        if task is None or record["status"] != "ok" or record["limit"] is not None:
+        if record["status"] != "ok" or record["limit"] is not None:
             continue
         name, seed = called[record["method"]["name"]], record["seed"]
         revision = record["encoder_key"][:16] + ("" if seed is None else f"-seed{seed}")
         folder = out / f"zoo-bench__{slug(name)}" / revision
-        if folder / f"{task}.json" in by_mteb and not record["task"]["name"].startswith(MTEB):
+        if folder not in of_model:
+            write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})
+        of_model.setdefault(folder, []).append(record)
+        path = folder / f"{name_in_mteb(record)}.json"
+        if name_in_mteb(record) is None or _by_mteb(written.get(path)) > _by_mteb(record):
             continue
-        if folder / f"{task}.json" in written:
+        if path in written:
             raise UsageError(
                 f"{name} was measured on {record['task']['name']} with two versions of the data, "
                 "and MTEB's files have room for one; move the records of one into a folder of their own."
             )
-        write_json(folder / "model_meta.json", {"name": f"zoo-bench/{name}", "revision": revision})
-        written.append(folder / f"{task}.json")
-        write_json(written[-1], task_result(record))
-        by_mteb |= {written[-1]} if record["task"]["name"].startswith(MTEB) else set()
-    return written
+        written[path] = record
+        write_json(path, task_result(record))
+    for folder, mine in of_model.items():
+        write_text(folder / "README.md", f"---\n{card_data(folder.parent.name, mine).to_yaml()}\n---\n")
+    return [*written, *(folder / "README.md" for folder in of_model)]
+
+
+def _by_mteb(record: Record | None) -> bool:
+    return record is not None and record["task"]["name"].startswith(MTEB)
+
+
+def card_data(name: str, records: Sequence[Record], **known: Any) -> ModelCardData:
+    """Return the metadata of a model's card on the hub: what is known of it, and the evaluation results of records."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    found = [
+        EvalResult(
+            task_type="sentence-similarity" if "spearman" in scores_of(one)["main_metric"] else "text-classification",
+            dataset_type=one["task"]["dataset"],
+            dataset_name=one["task"]["name"],
+            dataset_split=str(scores_of(one).get("split", "test")),
+            dataset_revision=f"sha256:{one['task']['sha256']}",
+            metric_type=scores_of(one)["main_metric"],
+            metric_name=f"{scores_of(one)['main_metric']} (x100)",
+            metric_value=round(100 * main_score(one), 2),
+        )
+        for one in records
+        if one["limit"] is None
+    ]
+    return ModelCardData(model_name=name, eval_results=found or None, **known)
 
 
 def name_in_mteb(record: Record) -> str | None:
@@ -79,9 +126,8 @@ def task_result(record: Record) -> dict[str, Any]:
     """Return a finished record as MTEB's TaskResult; scores are fractions in both."""
     scores: Mapping[str, Any] = scores_of(record)
     subsets: Mapping[str, Any] = scores.get("mteb") or {}
-    by_mteb = record["task"]["name"].startswith(MTEB)
     if not subsets:  # pairs, scored here: mteb's own subsets, or ours as one
-        of_subset = scores.get("subsets", {}) if by_mteb else {"default": scores.get("all", {})}
+        of_subset = scores.get("subsets", {}) if _by_mteb(record) else {"default": scores.get("all", {})}
         subsets = {name: _correlation(found) for name, found in of_subset.items()}
         if len(subsets) == 1:
             subsets = {name: {**found, "main_score": main_score(record)} for name, found in subsets.items()}

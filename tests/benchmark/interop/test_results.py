@@ -1,4 +1,4 @@
-"""Records as MTEB's files: MTEB's names only for MTEB's inputs, its shape, nothing that was not measured."""
+"""Scores for others: MTEB's names only for MTEB's inputs, its shape and the hub's, nothing that was not measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fakes import failed, make_record
 
-from benchmark.interop.mteb import TASKS, export_results, task_result
+from benchmark.interop.results import TASKS, export_results, task_result
 from benchmark.records.folder import Records
 from benchmark.tasks.suites import suite
 from zoo.errors import UsageError
@@ -36,8 +36,10 @@ def exported(tmp_path: Path, *records: Any) -> dict[str, Any]:
     for record in records:
         store.write(record)
     paths = export_results(store.all(), tmp_path / "mteb")
-    assert sorted(paths) == sorted(p for p in (tmp_path / "mteb").rglob("*.json") if p.name != "model_meta.json")
-    return {p.relative_to(tmp_path / "mteb").as_posix(): read_json(p) for p in paths}
+    assert sorted(paths) == sorted(
+        p for p in (tmp_path / "mteb").rglob("*.*") if p.is_file() and p.name != "model_meta.json"
+    )
+    return {p.relative_to(tmp_path / "mteb").as_posix(): read_json(p) for p in paths if p.suffix == ".json"}
 
 
 def test_only_untokenised_tasks_have_mtebs_names_and_sick_never() -> None:
@@ -100,6 +102,21 @@ def test_mteb_reads_the_file(tmp_path: Path) -> None:
     assert read.get_score() == pytest.approx(0.71)
 
 
+def test_the_hub_reads_the_card(tmp_path: Path) -> None:
+    """All tasks, those without a name in MTEB too, and no trial."""
+    from huggingface_hub import metadata_load
+    from huggingface_hub.repocard_data import model_index_to_eval_results
+
+    accuracy = make_record("m", "MR", 0, scores={"main": 0.8, "main_metric": "accuracy", "reason": None})
+    exported(tmp_path, sts_record("m", "STS12-raw", 0), accuracy, sts_record("m", "STS13-raw", 0, limit=50))
+    (path,) = (tmp_path / "mteb").rglob("README.md")
+    _, read = model_index_to_eval_results((metadata_load(path) or {})["model-index"])
+    assert {(one.dataset_name, one.task_type, one.metric_type, one.metric_value) for one in read} == {
+        ("STS12-raw", "sentence-similarity", "all_spearman", 71.0),
+        ("MR", "text-classification", "accuracy", 80.0),
+    }
+
+
 @pytest.mark.slow
 def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
     store = Records(tmp_path / "results")
@@ -110,8 +127,8 @@ def test_the_command_writes_them_without_torch(tmp_path: Path) -> None:
         "main_group(sys.argv[1:], standalone_mode=False)\n"
         "assert not {'torch', 'transformers', 'sklearn'} & set(sys.modules)"
     )
-    words = ["leaderboard", "--results", str(tmp_path / "results"), "--mteb", str(tmp_path / "mteb")]
+    words = ["export", "m", str(tmp_path / "mteb"), "--scores", "--results", str(tmp_path / "results")]
     child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
-    assert "7 result files in MTEB's form" in child.stdout
+    assert "7 result files in MTEB's form and 1 cards" in child.stdout
     assert len(list((tmp_path / "mteb").rglob("STS*.json"))) == 6
