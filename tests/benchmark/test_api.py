@@ -15,7 +15,7 @@ from fakes import Cli
 import benchmark
 import zoo
 from zoo.encoder import Runtime
-from zoo.errors import ContractError, UsageError, ZooError
+from zoo.errors import ContractError, UsageError
 
 pytestmark = pytest.mark.slow
 
@@ -113,20 +113,6 @@ def test_an_object_is_refused_where_processes_share_the_plan() -> None:
 def test_names_and_texts_are_escaped_in_a_notebook() -> None:
     shown = benchmark.evaluate(lengths, name="<b>&", quiet=True, **WORDS)._repr_html_()
     assert "&lt;b&gt;&amp;" in shown and "<b>" not in shown
-
-
-@pytest.mark.parametrize(
-    ("encoder", "error", "message"),
-    [
-        (3, UsageError, "int is no encoder"),
-        ("simcze", UsageError, "Did you mean"),
-        (lambda texts: np.zeros(3), ContractError, "one vector per text"),
-        (lambda texts: np.full((len(texts), 2), np.nan), ZooError, "NaN"),
-    ],
-)
-def test_what_cannot_be_measured_is_said(encoder: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        benchmark.evaluate(encoder, **WORDS)
 
 
 def test_one_string_is_refused_with_the_remedy() -> None:

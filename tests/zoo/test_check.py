@@ -197,22 +197,6 @@ class Abstract(Encoder):
         return "x"
 
 
-class NoTraits(Good):
-    """Says what it needs in a word of its own."""
-
-    @classmethod
-    def traits(cls, recipe: Any) -> Traits:
-        return {"needs_corpus": True}  # type: ignore[return-value]
-
-
-class RaisingTraits(Good):
-    """Raises where it should say what it needs."""
-
-    @classmethod
-    def traits(cls, recipe: Any) -> Traits:
-        raise KeyError("needs")
-
-
 class Untimed(Good):
     """Counts its texts and not the time that they take."""
 
@@ -224,8 +208,6 @@ class Untimed(Good):
     ("cls", "where", "words"),
     [
         (Abstract, "made from its recipe", "abstract methods"),
-        (NoTraits, "traits", "must return Traits, not dict"),
-        (RaisingTraits, "traits", "KeyError"),
         (Forgetful, "save and load", "another fingerprint"),
         (Restless, "the same vectors", "deviation"),
         (Fragile, "odd texts", "IndexError"),
@@ -371,16 +353,3 @@ def test_fingerprint_follows_weights_precision_and_recipe(name: str, tiny_bert: 
         made.backbone.model.encoder.layer[1].output.dense.bias[0] += 1e-3  # type: ignore[attr-defined]
     others.add(made.fingerprint())
     assert len(others | {first}) == 4
-
-
-@pytest.mark.slow
-def test_methods_on_one_backbone_have_different_fingerprints(tiny_bert: Path) -> None:
-    names = ["cls", "avg-last", "avg-top2", "avg-first-last", "static-avg", "static-freq", "whitening", "simcse"]
-    prints = {name: (lambda c, r: c(r, Runtime()).fingerprint())(*recipe_for(name, tiny_bert)) for name in names}
-    assert len(set(prints.values())) == len(names)
-
-
-def test_odd_texts_hold_the_faults_they_are_for() -> None:
-    joined = "".join(ODD_TEXTS)
-    assert "" in ODD_TEXTS and all(sign in joined for sign in "\x00\ud800\ufeff\r")
-    assert max(len(t.split()) for t in ODD_TEXTS) == 10_000

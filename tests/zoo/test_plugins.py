@@ -86,31 +86,6 @@ def test_a_clash_names_both_places(registry: Registry[type[Encoder]]) -> None:
     assert registry.get("cls") is Cls
 
 
-def test_two_plugins_of_one_name_clash(registry: Registry[type[Encoder]], tmp_path: Path) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-        code = PLUGIN.format(cls="Mine") + "import builtins\nbuiltins._registry_under_test.register('mine')(Mine)\n"
-        (tmp_path / folder / f"plug_{folder}.py").write_text(code, encoding="utf-8")
-    import builtins
-
-    builtins._registry_under_test = registry  # type: ignore[attr-defined]
-    try:
-        assert load_plugin_file(tmp_path / "a" / "plug_a.py", [registry]) is None
-        with pytest.raises(UsageError) as caught:
-            load_plugin_file(tmp_path / "b" / "plug_b.py", [registry])
-        assert "plug_a.py" in str(caught.value) and "plug_b.py" in str(caught.value)
-        assert "plug_a.py" in registry.origin("mine")
-    finally:
-        del builtins._registry_under_test  # type: ignore[attr-defined]
-
-
-def test_a_class_of_another_base_is_broken_with_the_reason(registry: Registry[type[Encoder]]) -> None:
-    registry.register("odd")(dict)  # type: ignore[type-var]
-    with pytest.raises(UsageError, match=r"'odd' is broken: TypeError.*not a subclass of zoo\.encoder\.Encoder"):
-        registry.get("odd")
-    assert "not a subclass" in registry.broken()["odd"]
-
-
 def test_a_broken_entry_point_is_listed_and_harms_no_other(
     registry: Registry[type[Encoder]], entry_points: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,18 +109,6 @@ def test_a_broken_entry_point_is_listed_and_harms_no_other(
     assert "TypeError" in broken["wrong"]
 
 
-def test_asking_again_for_a_broken_name_gives_the_same_reason(
-    registry: Registry[type[Encoder]], entry_points: dict[str, str]
-) -> None:
-    entry_points["absent"] = "no_such_module_at_all:Thing"
-    reasons = []
-    for _ in range(2):
-        with pytest.raises(UsageError, match="broken") as caught:
-            registry.get("absent")
-        reasons.append(str(caught.value))
-    assert reasons[0] == reasons[1]
-
-
 def test_an_entry_point_with_a_built_in_name_is_an_error(
     registry: Registry[type[Encoder]], entry_points: dict[str, str]
 ) -> None:
@@ -167,18 +130,6 @@ def test_a_class_of_decorator_and_entry_point_is_one(
     assert registry.get("static") is Static
 
 
-def test_a_class_may_be_registered_before_its_entry_point(
-    registry: Registry[type[Encoder]], entry_points: dict[str, str]
-) -> None:
-    """Reading a package's entry point for a method runs its module, which registers its task by decorator."""
-    entry_points["static"] = "zoo.methods.static:Static"
-    from zoo.methods.static import Static
-
-    registry.register("static")(Static)
-    assert registry.names() == ["cls", "simcse", "static"]
-    assert registry.get("static") is Static
-
-
 def test_a_plugin_that_raises_is_rolled_back_and_listed(tmp_path: Path) -> None:
     plugin = tmp_path / "half.py"
     code = "from zoo import register_method\nfrom zoo.methods.pooled import Cls\n"
@@ -194,13 +145,6 @@ def test_a_plugin_that_raises_is_rolled_back_and_listed(tmp_path: Path) -> None:
         assert METHODS.get("cls") is Cls
     finally:
         METHODS._broken.pop(str(plugin), None)
-
-
-def test_a_plugin_file_with_a_syntax_error_names_its_line(registry: Registry[type[Encoder]], tmp_path: Path) -> None:
-    plugin = tmp_path / "typo.py"
-    plugin.write_text("x = 1\ndef f(:\n", encoding="utf-8")
-    reason = load_plugin_file(plugin, [registry])
-    assert reason is not None and "SyntaxError" in reason and "typo.py, line 2" in reason
 
 
 def test_a_plugin_file_registers_a_method_that_loads(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from zoo.progress import Progress, clock, fit_to
+from zoo.progress import Progress, clock
 
 
 class Terminal(io.StringIO):
@@ -48,19 +48,6 @@ def test_a_terminal_gets_a_bar_however_narrow(monkeypatch: pytest.MonkeyPatch, c
     assert stream.getvalue()
 
 
-def test_silence_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress.silent()
-    progress.say("hello")
-    with progress.bar("x", 1) as bar:
-        bar.update(1)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_words_go_to_standard_error_results_to_output(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress().say("hello")
-    assert capsys.readouterr() == ("", "hello\n")
-
-
 def test_an_ascii_stream_gets_ascii() -> None:
     raw, stream = ascii_stream()
     progress = Progress(stream, seconds_between_lines=0)
@@ -71,22 +58,6 @@ def test_an_ascii_stream_gets_ascii() -> None:
     text = raw.getvalue().decode("ascii")
     assert text.splitlines()[0] == "rho 75.4 +- 0.9 -> best ... ! ?? ?"
     assert text.splitlines()[1].startswith("na?ve: 1/2") and text.endswith("x2\n")
-
-
-def test_a_bar_on_an_ascii_terminal_does_not_fail() -> None:
-    class AsciiTerminal(io.TextIOWrapper):
-        def isatty(self) -> bool:
-            return True
-
-    stream = AsciiTerminal(io.BytesIO(), encoding="ascii")
-    with Progress(stream).bar("naïve", 2) as bar:
-        bar.update(1, "ρ ×2 日本")
-        bar.update(2)
-
-
-def test_utf8_is_left_as_it_is() -> None:
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    assert fit_to("ρ ± 日本", stream) == "ρ ± 日本"
 
 
 @pytest.mark.parametrize(

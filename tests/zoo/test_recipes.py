@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,6 @@ from zoo.recipes import all_recipes, build, read_recipe
 from zoo.selection import parse_methods
 
 RECIPES = all_recipes()
-LONG = "9" * 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,16 +104,6 @@ def test_bad_yaml_is_refused_with_file_and_line(tmp_path: Path, text: str, line:
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["? [a, b]\n: 1", "{a: 1}: 2", "a: 2024-13-45", "a: 0b_", "a: \x07", "!!int x", "a: [1] ]"],
-    ids=["list as key", "mapping as key", "13th month", "empty binary number", "bell", "int tag", "bracket"],
-)
-def test_odd_yaml_is_a_usage_error_not_a_traceback(text: str) -> None:
-    with pytest.raises(UsageError, match=r"odd\.yaml"):
-        parse_yaml(text, "odd.yaml")
-
-
 def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("summary: caf\xe9".encode("latin-1"))
     (tmp_path / "list.yaml").write_text("[1, 2]", encoding="utf-8")
@@ -133,15 +121,6 @@ def test_unreadable_recipes_are_usage_errors(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match=words) as caught:
             read_recipe(tmp_path / f"{name}.yaml")
         assert f"{name}.yaml" in str(caught.value)
-
-
-def test_a_bad_parameter_names_recipe_file_and_key(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text("method: simcse\nsummary: x\nparameters: {temprature: 0.1}\n", encoding="utf-8")
-    with pytest.raises(UsageError) as caught:
-        read_recipe(path).resolve()
-    assert "mine" in str(caught.value) and str(path) in str(caught.value)
-    assert "Did you mean 'temperature'?" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))
@@ -183,17 +162,6 @@ def test_no_line_of_a_shipped_recipe_repeats() -> None:
     lines, repeated = (sum(counts) for counts in zip(*((n, len(own)) for n, own in found.values()), strict=True))
     print(f"{len(found)} recipes, {lines} parameter lines, {repeated} of them repeated")
     assert not {name: own for name, (_, own) in found.items() if own}
-
-
-def test_the_count_of_repeated_lines_sees_them(tmp_path: Path) -> None:
-    path = tmp_path / "small.yaml"
-    path.write_text("method: simcse\nsummary: x\nparameters: {temperature: 0.5, batch_size: 64}\n", encoding="utf-8")
-    assert repeated_lines(path) == (2, ["batch_size"])
-    child = tmp_path / "child.yaml"
-    child.write_text("extends: small\nsummary: x\nparameters: {temperature: 0.5, epochs: 3}\n", encoding="utf-8")
-    assert repeated_lines(child) == (2, ["temperature"])
-    child.write_text("extends: small\nsummary: x\nparameters: {temperature: 0.05}\n", encoding="utf-8")
-    assert repeated_lines(child) == (1, [])
 
 
 def write_recipe(folder: Path, name: str, text: str) -> Path:
@@ -258,35 +226,11 @@ def test_defaults_fill_only_keys_that_the_recipe_leaves() -> None:
     assert recipe.temperature == 0.1
 
 
-@pytest.mark.parametrize("text", ["simsce", "simcse,nothing-like-it", "simcse:temperature"])
-def test_an_unknown_method_is_refused_and_nothing_is_chosen(text: str) -> None:
-    with pytest.raises(UsageError, match="unknown method") as caught:
-        parse_methods(text, RECIPES)
-    assert caught.value.exit_code == 2
-
-
-def test_a_misspelt_method_gets_a_suggestion() -> None:
-    with pytest.raises(UsageError, match="Did you mean 'ptbert'"):
-        parse_methods("pt-bert", RECIPES)
-
-
-@pytest.mark.parametrize("text", ["simcse,simcse", "simcse,SimCSE", "simcse,sim*", "cls:max_length=9,cls:max_length=9"])
-def test_a_method_named_twice_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="named twice"):
-        parse_methods(text, RECIPES)
-
-
 def test_globs_choose_in_order_and_an_empty_one_is_refused() -> None:
     names = [spec.name for spec in parse_methods("cls, STATIC-*", RECIPES)]
     assert names == ["cls", *sorted(n for n in RECIPES if n.startswith("static-"))]
     with pytest.raises(UsageError, match=r"matches nothing; known: .*ptbert"):
         parse_methods("zzz*", RECIPES)
-
-
-@pytest.mark.parametrize("text", ["", " , ,"])
-def test_no_method_at_all_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="names no method"):
-        parse_methods(text, RECIPES)
 
 
 def test_overrides_are_typed_named_and_leave_the_recipe_alone() -> None:
@@ -342,24 +286,6 @@ def test_an_override_may_hold_a_path_with_colons() -> None:
     assert (recipe.model, recipe.pooling) == ("C:\\models\\x", "cls")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("simcse:batch_size=many", "expected a whole number"),
-        ("simcse:batch_size=", "expected a whole number"),
-        ("simcse:batchsize=1", "Did you mean 'batch_size'"),
-        ("ptbert:states=words", "'words' is not one of"),
-        ("simcse:temperature=[1", "--methods"),
-        ("simcse:epochs=1:epochs=2", "'epochs' is set twice"),
-        ("burt:concatenation=|u-v|", 'needs quotes: concatenation="|u-v|"'),
-    ],
-)
-def test_a_bad_override_is_refused(text: str, words: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        [spec.resolve() for spec in parse_methods(text, RECIPES)]
-    assert words in str(caught.value)
-
-
 def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
     path = tmp_path / "warm.yaml"
     path.write_text("method: simcse\nsummary: warm\nparameters: {temperature: 1}\n", encoding="utf-8")
@@ -367,86 +293,3 @@ def test_a_recipe_file_is_a_method(tmp_path: Path) -> None:
     assert (plain.name, changed.name) == ("warm", "warm:epochs=3")
     assert plain.resolve()[1].temperature == 1.0
     assert changed.resolve()[1].epochs == 3
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "whitening:k=-1",
-        "whitening:k=0",
-        "simcse:batch_size=0",
-        "simcse:eval_every=0",
-        "cls:max_length=-5",
-        "ptbert:queue_size=4:batch_size=8",
-    ],
-)
-def test_a_value_that_no_run_can_use_is_refused_with_the_recipe(text: str) -> None:
-    """Before any weights are loaded; not as a ZeroDivisionError, IndexError or a width of -1 in the middle of a run."""
-    with pytest.raises(UsageError):
-        parse_methods(text, RECIPES)[0].resolve()
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("a: \0", "here.yaml: unacceptable character #x0000"),
-        ("a: [1,\n  b: {\n  c", "here.yaml:"),
-        ("a: !!bool |\n  x\n  y\n", "here.yaml: a value cannot be read (KeyError: "),
-        (
-            "a: !!float |\n  x\n  y\n",
-            "here.yaml: a value cannot be read (ValueError: could not convert string to float: ",
-        ),
-        ("a: b: c", "here.yaml:1: mapping values are not allowed"),
-        ("? [1,\n 2]\n: 3", "here.yaml"),
-    ],
-)
-def test_what_is_no_yaml_is_told_on_one_line(text: str, words: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse_yaml(text, "here.yaml")
-    assert str(error.value).startswith(words) and len(str(error.value).splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "simcse:batch_size=1\nsimcse\nsimcse:batch_size=2",
-        "simcse:\nlabel=a: b:\nc=[",
-        "simcse:pooling=[\n\n1",
-        "simcse:pooling=\0\n",
-    ],
-)
-def test_methods_of_several_lines_are_told_on_one(text: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse_methods(text, RECIPES)
-    assert len(str(error.value).splitlines()) == 1
-
-
-def test_a_name_with_its_settings_is_one_line() -> None:
-    (spec,) = parse_methods("simcse:batch_size=\n 16:pooling=cls", RECIPES)
-    assert spec.name == "simcse:batch_size= 16:pooling=cls" and spec.parameters["batch_size"] == 16
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"simcse:../x:{LONG}",
-        LONG,
-        f"{LONG}*",
-        f"simcse:a{LONG}=1:a{LONG}=2",
-        f"cls:a{LONG}=[",
-        f"cls:a={LONG},cls:a={LONG}",
-    ],
-)
-def test_a_sentence_does_not_quote_all_of_a_long_name(text: str) -> None:
-    with pytest.raises(UsageError) as error:
-        parse_methods(text, RECIPES)
-    assert len(str(error.value)) < 5000
-
-
-@pytest.mark.parametrize("name", ["9" * 5000, "a/" * 3000, "a\0b"])
-def test_an_extended_name_that_no_file_can_have_is_unknown(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "own.yaml"
-    path.write_text(json.dumps({"extends": name, "summary": "x"}), encoding="utf-8")
-    with pytest.raises(UsageError, match="extends the unknown recipe") as error:
-        read_recipe(path)
-    assert len(str(error.value)) < 500

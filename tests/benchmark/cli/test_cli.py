@@ -80,21 +80,6 @@ def test_the_lists_name_everything(cli: Cli) -> None:
         assert name in answer.out
 
 
-def test_a_recipe_with_a_duplicate_or_unknown_key_is_refused(cli: Cli, tmp_path: Path) -> None:
-    """File and line are named."""
-    for text, parts in (
-        ("method: cls\nsummary: x\nparameters: {max_length: 3, max_length: 4}\n", ("mine.yaml:3", "duplicate")),
-        ("method: cls\nsummary: x\nparametres: {}\n", ("mine.yaml", "Did you mean 'parameters'")),
-        ("method: clss\nsummary: x\n", ("clss", "Did you mean 'cls'")),
-    ):
-        (tmp_path / "mine.yaml").write_text(text)
-        answer = cli("run", "--methods", tmp_path / "mine.yaml", "--results", tmp_path / "out")
-        assert answer.code == 2
-        for part in parts:
-            assert part in answer.err
-        assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_a_dry_run_prints_the_plan_and_writes_nothing(cli: Cli, tmp_path: Path, tiny_bert: Path) -> None:
@@ -149,16 +134,6 @@ def test_several_suites_are_one_run_and_a_table_each(cli: Cli, tmp_path: Path) -
 
 
 # check
-
-
-@pytest.mark.slow
-def test_check_passes_for_a_built_in(cli: Cli, tiny_bert: Path) -> None:
-    """`zoo-bench check avg-last`: every line ok, exit 0."""
-    answer = cli("check", "avg-last", "--backbone", tiny_bert)
-    assert answer.code == 0
-    lines = answer.out.strip().splitlines()
-    assert len(lines) >= 5
-    assert all(line.startswith("ok ") for line in lines)
 
 
 @pytest.mark.slow
@@ -255,21 +230,6 @@ def test_data_list_and_verify(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
     assert answer.code == 1
     assert "WRONG" in answer.out
     assert "STS.gs.MSRvid.txt" in answer.out
-
-
-@pytest.mark.usefixtures("fakes")
-def test_damaged_data_is_never_measured(cli: Cli, data_dir: Path, tmp_path: Path) -> None:
-    """Wrong files end with 1 and a message naming file and checksums; no record is written."""
-    folder = tmp_path / "STS" / "STS12-en-test"
-    folder.mkdir(parents=True)
-    for path in (data_dir / "senteval" / "downstream" / "STS" / "STS12-en-test").iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / "STS.gs.MSRvid.txt").write_text("5.0\n" * 750)
-    common = ("--suite", "sts", "--tasks", "STS12", "--out", tmp_path / "out", *FAST)
-    answer = cli("run", "--methods", "bag", "--data", tmp_path, *common)
-    assert answer.code == 1
-    assert "STS.gs.MSRvid.txt" in answer.err
-    assert not list((tmp_path / "out").rglob("records/*/*.json"))
 
 
 @pytest.mark.slow

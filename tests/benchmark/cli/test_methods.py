@@ -46,11 +46,6 @@ def test_each_setting_says_which_recipe_states_it(cli: Cli, tmp_path: Path) -> N
     assert "temperature: 0.1  # own" in cli("methods", "--show", own).out
 
 
-def test_an_unknown_name_is_refused(cli: Cli) -> None:
-    answer = cli("methods", "--show", "simsce")
-    assert answer.code == 2 and "Did you mean 'simcse'" in answer.err
-
-
 def test_the_list_is_narrow_and_by_family(cli: Cli) -> None:
     """Every recipe on a line of its own, under its family, in 100 columns."""
     lines = cli("methods").out.splitlines()

@@ -66,29 +66,6 @@ def test_what_is_typed_wins_over_the_file(cli: Cli, tmp_path: Path, file: Path) 
     assert record["precision"] == "fp32"
 
 
-WRONG = [
-    ("methdos: [bag]\n", ("mine.yaml", "Did you mean 'methods'")),
-    ("methods: [bag]\nseeds: many\n", ("mine.yaml: seeds", "whole number")),
-    ("methods: [bag]\nseeds: 0\n", ("seeds is 0",)),
-    ("methods: [bag]\nprecision: fp16\n", ("precision", "fp16")),
-    ("methods: [bag]\nmethods: [cls]\n", ("mine.yaml:2", "duplicate")),
-    ("- bag\n", ("mine.yaml", "mapping")),
-    ("suites: [pocket]\n", ("--methods",)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("text", "parts"), WRONG, ids=[text.splitlines()[-1] for text, _ in WRONG])
-@pytest.mark.usefixtures("fakes")
-def test_a_wrong_file_is_refused(text: str, parts: tuple[str, ...], cli: Cli, tmp_path: Path, file: Path) -> None:
-    file.write_text(text, encoding="utf-8")
-    answer = cli("run", file, "--results", tmp_path / "out")
-    assert answer.code == 2
-    for part in parts:
-        assert part in answer.err
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.slow
 def test_shipped_files_name_what_there_is() -> None:
     """By name, with and without folder; their methods and suites exist."""

@@ -182,15 +182,6 @@ def test_hub_rows_are_fetched_once_and_checked_when_read(hub_pairs: Path, tmp_pa
 
 
 @pytest.mark.slow
-def test_other_rows_on_the_hub_have_another_sha256(hub_pairs: Path, tmp_path: Path) -> None:
-    """The identity of hub rows is their content."""
-    first = DataSource(None, cache=tmp_path / "one").locate("tiny", "raw").sha256
-    path = hub_pairs / "test.jsonl"
-    path.write_text(path.read_text().replace('"score": 3', '"score": 4'))
-    assert DataSource(None, cache=tmp_path / "two").locate("tiny", "raw").sha256 != first
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "test"])
 def test_wrong_hub_row_counts_are_refused_and_nothing_kept(split: str, hub_pairs: Path, tmp_path: Path) -> None:
     """The catalog's counts decide; no file of the refused copy stays in the cache."""
@@ -202,17 +193,6 @@ def test_wrong_hub_row_counts_are_refused_and_nothing_kept(split: str, hub_pairs
     with pytest.raises(ZooError):
         DataSource(None, hub=False, cache=cache).locate("tiny", "raw")
     assert [p for p in cache.rglob("*") if p.is_file()] == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("score", ["null", "7"])
-def test_hub_rows_without_a_good_score_are_refused(score: str, hub_pairs: Path, tmp_path: Path) -> None:
-    """What the readers refuse in a file is refused in the hub's rows too."""
-    path = hub_pairs / "test.jsonl"
-    path.write_text(path.read_text().replace('"score": 3', f'"score": {score}'))
-    with pytest.raises(ZooError):
-        located = DataSource(None, cache=tmp_path / "cache").locate("tiny", "raw")
-        read_hub_rows(located.files["test.jsonl"])
 
 
 # Archives.
@@ -285,7 +265,7 @@ def hostile(kind: str, members: list[tuple[str, bytes]], tmp_path: Path) -> Path
     return tar_of(path, [members[0], *members[2:]], (link,))
 
 
-KINDS = ["wrong sha", "file missing", "empty", "html", "cut", "parent", "absolute", "symlink", "hard link", "device"]
+KINDS = ["wrong sha", "file missing", "html", "cut", "parent", "absolute", "symlink", "hard link"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -303,17 +283,3 @@ def test_a_bad_archive_is_refused_and_writes_nothing_outside(
     assert not any((tmp_path / name).is_symlink() for name in new)
     for name in new:
         assert sha256_file(tmp_path / name) == wanted.files[Path(name).name]
-
-
-@pytest.mark.parametrize("kind", ["wrong sha", "cut"])
-def test_after_a_bad_archive_a_good_one_is_fetched(
-    kind: str, members: list[tuple[str, bytes]], tmp_path: Path, online: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a broken download leaves behind does not stand in the way of the next one."""
-    archives = [hostile(kind, members, tmp_path), tar_of(tmp_path / "good.tar", members)]
-    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: None)
-    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: str(archives.pop(0)))
-    source = DataSource(None, cache=tmp_path / "cache")
-    with pytest.raises(ZooError):
-        source.locate("STS12", "tokenised")
-    assert source.locate("STS12", "tokenised").source == "hub"

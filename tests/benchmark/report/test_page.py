@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from page_fakes import EVIL, SEVEN, data_of, method_records, renamed, training, 
 from benchmark.report.links import handbook_from
 from benchmark.report.page import TEMPLATES, page
 from benchmark.report.table import build_tables
-from benchmark.report.write import as_dict, table_files
-from benchmark.tasks.suites import all_suites, suite
+from benchmark.report.write import as_dict
+from benchmark.tasks.suites import suite
 
 
 def test_the_data_block_holds_the_table() -> None:
@@ -148,32 +147,6 @@ def test_60_methods_and_40_tasks_are_small() -> None:
     assert len(section["rows"]) == 60
     assert all(len(cell["by_seed"]) == 3 for row in section["rows"] for cell in row["scores"].values() if cell["seeds"])
     assert len(html.encode()) < 3e6
-
-
-@pytest.mark.slow
-def test_10000_records_become_tables_and_page_quickly(tmp_path: Path) -> None:
-    """All suites, three seeds; in a few times what writing and reading the records' JSON takes, here about three."""
-    tasks = list(dict.fromkeys(task for one in all_suites().values() for task in one.tasks))
-    generator = np.random.default_rng(0)
-    records: list[Any] = []
-    model = make_record()
-    while len(records) < 10_000:
-        name = f"method-{len(records)}"
-        for task in tasks:
-            for seed in range(3):
-                scores = {**model["scores"], "main": float(generator.uniform(0.2, 0.9))}
-                about = {**model["task"], "name": task}
-                method = {**model["method"], "name": name}
-                records.append({**model, "method": method, "task": about, "seed": seed, "scores": scores})
-    started = time.process_time()
-    json.loads(json.dumps(records))
-    between = time.process_time()
-    tables = build_tables(records, all_suites().values())
-    files = [text for table in tables for text in table_files(table).values()]
-    whole = page(tables)
-    assert time.process_time() - between < 15 * (between - started)
-    assert len(tables) == len(all_suites())
-    assert len(files) >= 4 * len(tables) and len(whole.encode()) < 3e6
 
 
 def _luminance(colour: str) -> float:

@@ -15,7 +15,7 @@ from benchmark.report.files import make_leaderboard
 from benchmark.report.ledger import ledger
 from benchmark.report.page import page
 from benchmark.report.table import build_tables, read_completed
-from benchmark.report.verdicts import HOLDS, NOT_TOLD, Verdict, verdicts
+from benchmark.report.verdicts import NOT_TOLD, Verdict, verdicts
 from benchmark.tasks.suites import suite
 
 FOLDER = Path(__file__).parents[3] / "leaderboards" / "zoo-small"
@@ -90,33 +90,3 @@ def test_claims_are_filtered_by_verdict_and_paper(browser: Browser, shown: Path)
     browser.driver.get(shown.as_uri() + address)
     assert [item.text for item in browser.all("li.claim")] == texts
     assert browser.problems() == []
-
-
-@pytest.mark.slow
-def test_claims_on_a_phone_and_on_paper(browser: Browser, shown: Path) -> None:
-    """390 pixels: nothing scrolls sideways, one part below the other. Paper has the claims and not the filters."""
-    browser.open(shown, 390)
-    browser.driver.get("about:blank")
-    browser.driver.get(f"{shown.as_uri()}#suite=claims&verdict={HOLDS}")
-    assert browser.run("return document.documentElement.scrollWidth") <= 390
-    browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    parts = [part.rect for part in browser.all("li.claim dl > div")]
-    assert len(parts) >= 3 and len({part["x"] for part in parts}) == 1
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    assert browser.one("li.claim").is_displayed() and not browser.one(".controls").is_displayed()
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    assert browser.problems() == []
-
-
-@pytest.mark.slow
-def test_claims_have_names_and_roles(browser: Browser, shown: Path) -> None:
-    """A list of claims, each a definition list; every choice has a label; the count is announced."""
-    browser.open(shown)
-    browser.driver.find_element("id", "tab-claims").click()
-    assert [one.accessible_name for one in browser.all("select")] == ["Verdict", "Paper"]
-    assert browser.one(".count").get_attribute("role") == "status"
-    assert browser.run("return [...document.querySelectorAll('ol.claims > *')].every((one) => one.tagName === 'LI')")
-    pairs = "return [...document.querySelectorAll('.claim dl > div')].every((one) => one.children.length === 2)"
-    assert browser.run(pairs)

@@ -110,26 +110,6 @@ def test_a_phone_shows_them_below_the_name(browser: Browser, mixed: Path) -> Non
     assert "Average" in browser.tip().splitlines()[0]
 
 
-def test_a_row_with_a_label_names_its_recipe(browser: Browser, tmp_path: Path) -> None:
-    records = method_records("mine", 0.4)
-    for record in records:
-        record["method"]["recipe_name"] = "simcse:epochs=2"
-    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
-    browser.open(tmp_path / "page.html", 1440)
-    assert browser.one("tbody th .recipe").text == "simcse:epochs=2"
-
-
-def test_the_last_sheet_of_paper_is_not_nearly_empty(browser: Browser, mixed: Path, wide: Path) -> None:
-    """It holds plots, not only titles of what is folded and the last line; that line stands on the first sheet."""
-    for one in (mixed, wide):
-        browser.open(one)
-        sheets = browser.printed()
-        assert len(sheets) > 1
-        assert sheets[-1].count("BT\n") > 50, "the axes, names and legends of all plots stand together"
-        assert browser.run("return document.querySelector('main').nextElementSibling.tagName") == "FOOTER"
-    assert browser.problems() == []
-
-
 def test_scores_are_drawn_against_the_number_of_weights(browser: Browser, mixed: Path) -> None:
     """Beside training time and speed; no weights stand before the axis, rows whose number is unknown are counted."""
     browser.open(mixed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from page_chromium import Browser
@@ -52,41 +51,6 @@ def test_a_plot_zooms_by_keyboard_and_buttons(browser: Browser, wide: Path) -> N
     assert browser.problems() == []
 
 
-def test_a_rectangle_is_zoomed_to(browser: Browser, wide: Path) -> None:
-    """By the mouse; the wheel scrolls the page until the plot was clicked; a double click goes back."""
-    browser.open(wide)
-    every = points(browser)
-    svg = browser.one("figure:first-child svg")
-    browser.run("arguments[0].scrollIntoView({ block: 'center' })", svg)
-    actions = ActionChains(browser.driver).move_to_element_with_offset(svg, 0, -60).click_and_hold()
-    actions.move_by_offset(120, 90).release().perform()
-    box = """
-    const inner = document.querySelector("figure:first-child clipPath rect").getBBox();
-    return [...document.querySelectorAll("figure:first-child .mark")].every((one) => {
-      const at = one.getBBox();
-      return at.x + at.width >= inner.x && at.y >= inner.y - 8 && at.y <= inner.y + inner.height;
-    });"""
-    assert 0 < len(points(browser)) < len(every) and browser.run(box)
-    assert browser.all(".drag") == []
-    browser.run(
-        "arguments[0].dispatchEvent(new MouseEvent('dblclick', { bubbles: true }))",
-        browser.one("figure:first-child svg"),
-    )
-    assert points(browser) == every
-    script = """
-    const svg = document.querySelector("figure:first-child svg");
-    const at = svg.getBoundingClientRect();
-    const event = new WheelEvent("wheel", { deltaY: -100, bubbles: true, cancelable: true,
-      clientX: at.left + at.width / 2, clientY: at.top + at.height / 2 });
-    svg.dispatchEvent(event);
-    return event.defaultPrevented;"""
-    browser.run("document.activeElement.blur()")
-    assert not browser.run(script) and points(browser) == every
-    browser.run("document.querySelector('figure:first-child svg').focus()")
-    assert browser.run(script) and len(points(browser)) < len(every)
-    assert browser.problems() == []
-
-
 def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tmp_path: Path) -> None:
     """One row near 0 does not press forty near 50 into a line; zooming out shows it. Names stay within the axes."""
     records = [record for i in range(40) for record in method_records(f"row-{i}", 0.44 + i / 500)]
@@ -117,17 +81,3 @@ def test_axes_fit_the_rows_and_what_is_far_below_is_counted(browser: Browser, tm
         out.click()
     assert "nothing" in points(browser)
     assert browser.problems() == []
-
-
-def test_rows_of_one_architecture_are_joined_by_no_line(browser: Browser, tmp_path: Path) -> None:
-    """Their measured speeds differ by noise: the best of them alone stands for the architecture."""
-    records: list[Any] = []
-    for name, level, speed in (("good", 0.6, 1000.0), ("bad", 0.4, 1040.0), ("worse", 0.3, 1090.0)):
-        records += method_records(name, level)
-        for record in records[-7:]:
-            record["encoding"] = {"texts_per_second": speed}
-            record["facts"] = {"dimensions": 8, "parameters": 1000}
-    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
-    browser.open(tmp_path / "page.html")
-    assert len(points(browser)) == 3
-    assert "L" not in browser.one(".front").get_attribute("d")

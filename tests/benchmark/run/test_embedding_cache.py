@@ -239,30 +239,6 @@ def test_a_deleted_record_needs_no_training_and_no_weights(
 
 
 @pytest.mark.slow
-def test_each_folder_fits_and_equal_weights_are_encoded_once(
-    fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]
-) -> None:
-    common = ("run", "--methods", "fitted", "--seeds", 2, "--tasks", "pocket-words", *FAST)
-    assert cli(*common, "--out", tmp_path / "a").code == 0
-    encoded.clear()
-    answer = cli(*common, "--out", tmp_path / "b")
-    assert answer.code == 0 and FITTED == ["Fitted"] * 4
-    assert len(encoded) == 2 * 24  # the probes, in both orders and in three parts, of two seeds
-    for path in (tmp_path / "b" / "records").rglob("*.json"):
-        assert json.loads(path.read_text(encoding="utf-8"))["encoding"]["cached"] > 0
-
-
-@pytest.mark.slow
-def test_without_the_cache_everything_is_encoded(fakes: None, cli: Cli, tmp_path: Path, encoded: list[str]) -> None:
-    common = ("run", "--methods", "bag", "--tasks", "pocket-words", *FAST)
-    for out in ("a", "b"):
-        encoded.clear()
-        assert cli(*common, "--out", tmp_path / out, "--embedding-cache", 0).code == 0
-        assert len(set(encoded)) > 20
-    assert cache_bytes() == 0
-
-
-@pytest.mark.slow
 def test_transductive_encoders_are_not_read_from_the_cache(
     fakes: None, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path
 ) -> None:

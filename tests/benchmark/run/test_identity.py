@@ -17,7 +17,6 @@ from benchmark.identity import ingredients
 from zoo import identity as provenance
 from zoo.encoder import Encoder, Runtime, Traits
 from zoo.engine.backbone import find_backbone
-from zoo.errors import CorruptError, UsageError
 from zoo.identity import method_identity
 from zoo.methods.pooled import Average
 from zoo.plugins import METHODS
@@ -181,24 +180,6 @@ def test_weights_of_any_named_module_are_in_the_hash(tiny_bert: Path, tmp_path: 
     content[-1] ^= 1
     (folder / "dense/inner/model.safetensors").write_bytes(content)
     assert find_backbone(str(folder)).sha256 != before
-
-
-@pytest.mark.parametrize(
-    ("listed", "error", "message"),
-    [
-        ([{"path": "../outside", "type": KIND}], UsageError, "outside its folder"),
-        (None, CorruptError, "does not list the modules"),
-        ([{"path": 3, "type": KIND}], CorruptError, "does not list the modules"),
-    ],
-)
-def test_modules_outside_or_unreadable_are_refused(
-    listed: Any, error: type[Exception], message: str, tiny_bert: Path, tmp_path: Path
-) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(tiny_bert, folder)
-    (folder / "modules.json").write_text(json.dumps(listed))
-    with pytest.raises(error, match=message):
-        find_backbone(str(folder))
 
 
 def test_keys_of_published_cells_stand() -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import FAKES, Bag, hexes
+from fakes import hexes
 
 from benchmark.data.sources import DataSource
 from benchmark.identity import PROTOCOL_VERSION
 from benchmark.run.plan import EncoderPlan, Plan, Setting, TrainingTexts, make_plan, resolve_methods
 from benchmark.tasks.loaded import LoadedTask, load_tasks
-from zoo.encoder import Corpus, Encoder, Runtime, Traits
+from zoo.encoder import Corpus, Runtime, Traits
 from zoo.errors import UsageError
 from zoo.plugins import METHODS, load_plugin_file
 from zoo.progress import Progress
@@ -257,28 +257,6 @@ def test_a_task_without_data_keeps_its_place_and_reason() -> None:
     plan = plan_of("bag", tasks=[loaded])
     assert plan.cells() == 1
     assert loaded.identity()["sha256"] is None
-
-
-def test_a_wrong_recipe_stops_the_plan_before_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every recipe is checked first: the second one's typo is found before the first one's files are read."""
-    read: list[str] = []
-
-    class Reading(Bag):
-        @classmethod
-        def sources(cls, recipe: Any, runtime: Runtime) -> dict[str, Any]:
-            read.append("sources")
-            return {}
-
-    METHODS.register("reading")(Reading)
-    specs = [RecipeSpec("reading", "reading", "", "", ""), RecipeSpec("bag", "bag", "", "", "", {"widht": 3})]
-    with pytest.raises(UsageError, match="Did you mean 'width'"):
-        resolve_methods(specs, {})
-    assert read == []
-
-
-def test_fakes_are_encoders() -> None:
-    """The fakes keep to the interface that they fake."""
-    assert all(issubclass(cls, Encoder) for cls in FAKES.values())
 
 
 def test_a_method_is_given_and_keyed_by_the_pairs_that_it_reads() -> None:

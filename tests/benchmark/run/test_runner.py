@@ -16,7 +16,6 @@ from fakes import FAKES, FITTED, Cli
 
 from benchmark.data.corpora import normalised_texts, overlap
 from benchmark.data.sources import DataSource
-from benchmark.records.folder import Records
 from benchmark.records.record import check_record
 from benchmark.run.plan import Setting, make_plan, resolve_methods
 from benchmark.run.runner import Runner, exit_code
@@ -92,15 +91,6 @@ def test_constant_vectors_have_a_null_score_and_a_reason(cli: Cli, tmp_path: Pat
         assert record["scores"]["all"] == {"spearman": None, "pearson": None}
     assert found["constant", "pocket-topics", None]["status"] == "failed"
     assert found["constant", "pocket-topics", None]["scores"]["main"] is None
-
-
-def test_a_reason_of_invalid_unicode_does_not_stop_the_sweep(cli: Cli, tmp_path: Path) -> None:
-    """A file name of other bytes in an error message (a lone surrogate in Python) must not end the run."""
-    answer = cli("run", "--methods", "crash-surrogate,bag", "--tasks", "pocket-words", "--results", tmp_path, *FAST)
-    assert answer.code == 1
-    found = records(tmp_path)
-    assert found["bag", "pocket-words", None]["status"] == "ok"
-    assert found["crash-surrogate", "pocket-words", None]["status"] == "failed"
 
 
 def test_a_task_that_returns_nan_is_a_failed_cell(cli: Cli, tmp_path: Path) -> None:
@@ -227,36 +217,6 @@ def test_a_damaged_fit_file_means_training_again(content: str, cli: Cli, tmp_pat
     assert answer.code == 0
     assert "warning" in answer.err
     assert FITTED == ["Fitted", "Fitted"]
-
-
-def test_an_unwritable_results_folder_is_said_before_any_work(cli: Cli, tmp_path: Path) -> None:
-    """The path and the remedy, at once; nothing is trained."""
-    (tmp_path / "file").write_text("not a folder")
-    out = tmp_path / "file" / "results"
-    answer = cli("run", "--methods", "fitted", "--results", out, *FAST)
-    assert answer.code == 1
-    assert str(out) in answer.err
-    assert "--out" in answer.err
-    assert FITTED == []
-
-
-def test_a_full_disk_leaves_no_partial_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """ENOSPC while a record is written: a clear error, no new file and no temporary one."""
-    from fakes import make_record
-
-    from zoo.errors import ZooError
-
-    def full(*_: Any, **__: Any) -> None:
-        raise OSError(28, "No space left on device")
-
-    store = Records(tmp_path)
-    old = store.write(make_record(main=0.1)).read_bytes()
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ZooError, match="No space left on device"):
-        store.write(make_record(main=0.2))
-    monkeypatch.undo()
-    (path,) = [p for p in tmp_path.rglob("*") if p.is_file()]
-    assert path.read_bytes() == old
 
 
 def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path: Path) -> None:

@@ -19,12 +19,11 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast, T5Co
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from benchmark.template_search import generate as search_generate
-from benchmark.template_search.generate import Definition, GapFiller, generate_templates, load_seq2seq, read_definitions
+from benchmark.template_search.generate import Definition, GapFiller, generate_templates, load_seq2seq
 from benchmark.template_search.scores import DevScorer, Search
 from benchmark.template_search.search import Lists, Parts, greedy, read_lists, read_templates
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, find_backbone
-from zoo.errors import UsageError, ZooError
 from zoo.paths import resource_folder
 from zoo.progress import Bar, Progress
 
@@ -222,30 +221,6 @@ def test_a_killed_search_goes_on(tmp_path: Path) -> None:
     assert asked == templates
 
 
-def test_a_failure_is_recorded_and_tried_again(tmp_path: Path) -> None:
-    """An error and an undefined score have reasons, the others go on; a search where all fail says why."""
-    answers: dict[str, Any] = {"[X] a [MASK]": 0.5, "[X] b [MASK]": None}
-
-    def scorer(template: str) -> Any:
-        if template not in answers:
-            raise UsageError("too long")
-        return answers[template]
-
-    templates = [*answers, "[X] c [MASK]"]
-    results = make_search(tmp_path, scorer).score(templates, Bar())
-    assert [(r["status"], r["reason"]) for r in results] == [
-        ("ok", None),
-        ("failed", "constant_scores"),
-        ("failed", "too long"),
-    ]
-    answers["[X] c [MASK]"] = 0.25
-    search = make_search(tmp_path, scorer)
-    assert [r["spearman"] for r in search.score(templates, Bar())] == [0.5, None, 0.25]
-    assert search.scored == 2
-    with pytest.raises(ZooError, match=r"none of 1 templates.*too long"):
-        greedy(make_search(tmp_path, scorer), Lists(relationships=("z",), prefixes=("",)), 1)
-
-
 def test_shipped_lists() -> None:
     """500 templates with --keep 3; table 4's eight are among those that its greedy choices reach."""
     lists, published = read_lists()
@@ -294,58 +269,6 @@ def test_command_tables_and_second_run(cli: Cli, tiny_bert: Path, tmp_path: Path
     assert "0 scored" in again.err
     assert "7 kept" in again.err
     assert json.loads((folder / "greedy.json").read_text(encoding="utf-8"))["rows"] == table["rows"]
-
-
-def test_listed_templates_one_too_long(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
-    """--templates scores a file's lines; one that leaves no room for a sentence is n/a, and the exit code says so."""
-    lines = ["[X] means [MASK] .", "", "long " * 600 + "[X] [MASK]"]
-    (tmp_path / "mine.txt").write_text("\n".join(lines), encoding="utf-8")
-    arguments = ("--backbone", tiny_bert, "--dev", "pocket-pairs", "--limit-pairs", 4, "--precision", "fp32")
-    answer = cli("search-templates", "--templates", tmp_path / "mine.txt", *arguments, "--out", tmp_path / "out")
-    assert answer.code == 1
-    (folder,) = (tmp_path / "out" / "template-search").iterdir()
-    rows = json.loads((folder / "listed.json").read_text(encoding="utf-8"))["rows"]
-    assert [row["spearman"] is None for row in rows] == [False, True]
-    assert "no room" in rows[1]["reason"]
-
-
-BAD = [
-    ("--lists", "relationships: []", 2, "relationships is empty"),
-    ("--lists", "prefixes: [This, This]", 2, "prefixes has 'This' twice"),
-    ("--lists", "relationship: [is]", 2, "Did you mean 'relationships'"),
-    ("--lists", "relationships: [is, 'or [MASK]']", 2, "[MASK]"),
-    ("--lists", "quotes: ['[X]', '\"\"']", 2, "has 0 times [X]"),
-    ("--lists", "- is", 2, "give a mapping"),
-    ("--templates", "[X] [MASK]\n[X] means\n", 2, "input:2: template '[X] means' has 0 times [MASK]"),
-    ("--templates", "[X] [X] [MASK]\n", 2, "has 2 times [X]"),
-    ("--templates", "\n\n", 2, "has no template"),
-    ("--generate", "word definition\n", 2, "--seq2seq"),
-]
-
-
-@pytest.mark.parametrize(("option", "content", "code", "message"), BAD)
-def test_bad_input_ends_before_any_work(
-    cli: Cli, tmp_path: Path, option: str, content: str, code: int, message: str
-) -> None:
-    """One sentence with the place, exit code 2, nothing written."""
-    (tmp_path / "input").write_text(content, encoding="utf-8")
-    answer = cli("search-templates", option, tmp_path / "input", "--out", tmp_path / "out")
-    assert (answer.code, message in answer.err) == (code, True), answer.err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_backbone_without_mask_token(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
-    """Templates need a [MASK]: a tokenizer without one is refused."""
-    import shutil
-
-    folder = Path(shutil.copytree(tiny_bert, tmp_path / "maskless"))
-    config = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
-    config = {key: value for key, value in config.items() if key not in ("mask_token", "added_tokens_decoder")}
-    config["tokenizer_class"] = "PreTrainedTokenizerFast"
-    (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
-    arguments = ("--backbone", folder, "--dev", "pocket-pairs", "--precision", "fp32", "--out", tmp_path / "out")
-    answer = cli("search-templates", *arguments)
-    assert (answer.code, "no mask token" in answer.err) == (2, True), answer.err
 
 
 WORDS = ["▁also", "▁called", "▁is", ".", "▁a", "▁dog", "▁pet", "▁round", "▁fruit", "▁orange"]
@@ -448,29 +371,3 @@ def test_command_generates_once(
     monkeypatch.setattr("benchmark.template_search.search.generate_templates", None)
     again = cli(*arguments, "--out", tmp_path / "out")
     assert (again.code, "0 scored" in again.err) == (0, True), again.err
-
-
-def test_no_seq2seq_model_here(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
-    """Optional at run time: the message says what is missing and how to get it; a model without gaps is refused."""
-    (tmp_path / "words.tsv").write_text("dog\ta pet\n", encoding="utf-8")
-    arguments = ("search-templates", "--backbone", tiny_bert, "--dev", "pocket-pairs", "--out", tmp_path / "out")
-    arguments += ("--precision", "fp32", "--generate", tmp_path / "words.tsv", "--seq2seq")
-    answer = cli(*arguments, "google-t5/t5-base")
-    assert answer.code == 1
-    assert "--seq2seq 'google-t5/t5-base' is not here" in answer.err
-    assert "hf download google-t5/t5-base" in answer.err
-    assert cli(*arguments, tiny_bert).code == 1
-
-
-def test_definitions(tmp_path: Path) -> None:
-    """The draw is always the same; a bad line is named, and so is an empty file."""
-    path = tmp_path / "words.tsv"
-    path.write_text("".join(f"w{i}\tdefinition {i}\n" for i in range(50)), encoding="utf-8")
-    assert len(read_definitions(path)) == 50
-    drawn = read_definitions(path, 8)
-    assert drawn == read_definitions(path, 8)
-    assert len({d.word for d in drawn}) == 8
-    for content, where in (("dog\ta pet\ncat\n", r"words\.tsv:2"), ("\n", "no definitions"), ("a\tb\tc\n", "tsv:1")):
-        path.write_text(content, encoding="utf-8")
-        with pytest.raises(UsageError, match=where):
-            read_definitions(path)

@@ -15,7 +15,7 @@ from released import consert_losses
 
 from zoo.encoder import Corpus, Encoder, Run, Runtime
 from zoo.engine.dropout import set_dropout
-from zoo.errors import ContractError, Interrupted, TrainingError, UsageError
+from zoo.errors import ContractError, TrainingError, UsageError
 from zoo.methods import twoviews
 from zoo.methods.consert import ConSERTContinued, ConSERTJoint, start_of
 from zoo.methods.twoviews import TwoViews, cut_tokens
@@ -172,17 +172,6 @@ def test_the_second_training_goes_on_from_the_first(tiny_bert: Path, tmp_path: P
     report = encoder.fit(PAIRS, run=Run(tmp_path, seed=2))
     assert encoder.backbone.weights_sha256() == second.backbone.weights_sha256()
     assert (report.steps, report.facts["start_steps"]) == (8, 4) and (tmp_path / "start").is_dir()
-
-
-@pytest.mark.slow
-def test_stopped_in_the_second_training_it_ends_as_unbroken(tiny_bert: Path, tmp_path: Path) -> None:
-    whole, cut, resumed = (continued(tiny_bert) for _ in range(3))
-    whole.fit(PAIRS, run=Run(tmp_path / "whole", seed=1))
-    asked = iter([None] * 9)  # four steps of the first training, five of the second
-    with pytest.raises(Interrupted):
-        cut.fit(PAIRS, run=Run(tmp_path / "cut", seed=1, stop_signal=lambda: next(asked, 15)))
-    resumed.fit(PAIRS, run=Run(tmp_path / "cut", seed=1))
-    assert resumed.backbone.weights_sha256() == whole.backbone.weights_sha256()
 
 
 def test_needs_and_identity_are_those_of_both_trainings(tiny_bert: Path) -> None:

@@ -281,13 +281,3 @@ def test_sentence_transformers_uses_f2_whatever_f1_would_score(tiny_bert: Path, 
     encoder.fit(corpus, dev_score=scripted([2, 1], seen), run=Run(seed=1))
     assert len(seen) == 2 and differences(state(encoder), seen[0]) == 0
     assert encoder.facts() == {"test_encoder": "f2"}
-
-
-@pytest.mark.slow
-def test_the_test_vector_is_the_mean_of_the_last_layer(tiny_bert: Path, corpus: Corpus) -> None:
-    encoder = CT(recipe_of("ct", tiny_bert), Runtime())
-    encoder.fit(corpus, run=Run(seed=1))
-    ids = torch.tensor([encoder.backbone.tokenizer("a small dog")["input_ids"]])
-    with torch.inference_mode():
-        wanted = encoder.backbone.model(ids).last_hidden_state[0].mean(0).numpy()
-    np.testing.assert_allclose(encoder.encode(["a small dog"])[0], wanted, atol=1e-6)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
-from zoo.errors import Interrupted, TrainingError
+from zoo.errors import TrainingError
 from zoo.methods.bilstm import BiLSTMMax
 from zoo.methods.infersent import InferSent
 from zoo.recipes import all_recipes
@@ -185,34 +184,6 @@ def test_the_rate_follows_the_accuracies_and_ends_the_training(
     falling = [0.1, 0.1 * 0.99, 0.1 * 0.99**2, 0.1 * 0.99**3 / 5, 0.1 * 0.99**4 / 25]  # the next, / 125, is too low
     np.testing.assert_allclose(rates, np.repeat(falling, 2), rtol=1e-12)
     assert report.steps == 10 and report.best_step == 4
-
-
-@pytest.mark.slow
-def test_resumed_training_is_bit_equal_around_an_epochs_end(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    recipe, corpus = recipe_of("infersent", tiny_bert, batch_size=60, epochs=4), nli()
-    values = [50.0, 40.0, 30.0, 20.0]
-    rates = scripted(monkeypatch, values)
-    whole = InferSent(recipe, Runtime())
-    wanted = whole.fit(corpus, run=Run(tmp_path / "whole", seed=1))
-    expected = list(rates)
-    rates = scripted(monkeypatch, values)
-    for steps in (3, 1):  # within the second epoch, and at its end
-        asked = iter(range(100))
-        stop = Run(
-            tmp_path / "cut",
-            1,
-            stop_signal=lambda asked=asked, steps=steps: signal.SIGTERM if next(asked) == steps else None,
-        )
-        with pytest.raises(Interrupted):
-            InferSent(recipe, Runtime()).fit(corpus, run=stop)
-    torch.manual_seed(999)
-    resumed = InferSent(recipe, Runtime())
-    report = resumed.fit(corpus, run=Run(tmp_path / "cut", 1))
-    assert rates == expected
-    assert resumed.fingerprint() == whole.fingerprint()
-    assert (report.steps, report.final_loss, report.dev_scores) == (8, wanted.final_loss, wanted.dev_scores)
 
 
 def test_a_corpus_with_one_premise_or_none_is_refused(tiny_bert: Path) -> None:

@@ -15,7 +15,6 @@ from transformers import AutoModel
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.dropout import set_dropout
-from zoo.errors import UsageError
 from zoo.methods.moco import MoCo, MoCoObjective
 from zoo.recipes import all_recipes
 from zoo.selection import parse_methods
@@ -199,9 +198,3 @@ def test_keeps_leave_most_views_as_they_are(tiny_bert: Path) -> None:
         ids, _, view_ids, _ = batch(np.arange(start, min(start + 8, rows)))
         changed += (ids != view_ids).any(1).tolist()
     assert 0.15 < np.mean(changed) < 0.5  # a third
-
-
-def test_an_unknown_augmentation_is_named(tiny_bert: Path) -> None:
-    encoder = MoCo(MoCo.Recipe(backbone=str(tiny_bert), augment=("reoder:0.2",)), Runtime())
-    with pytest.raises(UsageError, match="reorder"):
-        encoder.training_rows(Corpus("toy", SENTENCES), Run())

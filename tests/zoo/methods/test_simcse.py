@@ -13,12 +13,10 @@ from transformers import AutoModel, AutoTokenizer
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.pooling import pool
-from zoo.errors import ContractError, TrainingError, UsageError
-from zoo.methods.promptbert import PromptBERT
+from zoo.errors import ContractError, TrainingError
 from zoo.methods.simcse import SimCSE, SimCSEObjective, triplets
 from zoo.modules.heads import TanhHead
 from zoo.modules.pooler import TrainedPooler
-from zoo.recipes import added_at_default
 from zoo.training.auxiliary import mask_some
 from zoo.training.losses import info_nce
 
@@ -118,18 +116,6 @@ def test_training_cuts_sentences_at_the_training_length_only(tiny_bert: Path) ->
     assert ids[0, 0, -1] == encoder.backbone.tokenizer.sep_token_id
     encoder.encode(["word " * 50])
     assert encoder.encoding_stats()["tokens"] == 52
-
-
-def test_learning_pulls_the_views_together(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    """A few steps on real sentences lower the loss."""
-    encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), batch_size=16, learning_rate=3e-3, epochs=4), Runtime())
-    torch.manual_seed(0)
-    objective = encoder.objective().train()
-    batch = encoder.training_rows(Corpus("p", pocket_sentences[:16]), Run())[0](np.arange(16))
-    with torch.no_grad():
-        first = float(objective(*batch))
-    report = encoder.fit(Corpus("p", pocket_sentences[:64]), run=Run(seed=0))
-    assert report.final_loss < first
 
 
 TRIPLETS = [("a dog runs", "an animal moves", "a dog sleeps"), ("two men talk", "people speak", "nobody speaks")]
@@ -239,13 +225,6 @@ def test_the_mlm_companion_adds_its_weighted_cross_entropy(tiny_mlm: Path) -> No
     assert loss == pytest.approx(wanted, abs=1e-5)
 
 
-def test_the_mlm_companion_refuses_a_checkpoint_without_head(tiny_bert: Path, tmp_path: Path) -> None:
-    AutoModel.from_pretrained(tiny_bert).save_pretrained(tmp_path / "headless")
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "headless")
-    with pytest.raises(UsageError, match="no MLM head"):
-        SimCSE(SimCSE.Recipe(backbone=str(tmp_path / "headless"), mlm_weight=0.1), Runtime()).objective()
-
-
 def test_masking_takes_the_declared_share_and_no_special_token() -> None:
     torch.manual_seed(0)
     ids = torch.randint(1000, 2000, (200, 50))
@@ -299,19 +278,6 @@ def test_the_gradient_cache_gives_the_whole_batchs_gradient(
             torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
-def test_ten_steps_with_the_gradient_cache_have_the_losses_of_whole_batches(
-    tiny_mlm: Path, pocket_sentences: list[str]
-) -> None:
-    corpus = Corpus("p", [f"{text} {i}" for i in range(5) for text in pocket_sentences[:32]])
-    losses = []
-    for chunk_rows in (None, 5):
-        recipe = SimCSE.Recipe(backbone=str(tiny_mlm), batch_size=16, chunk_rows=chunk_rows, dropout=0.0)
-        report = WithEqualViews(recipe, Runtime()).fit(corpus, run=Run(seed=1))
-        assert report.steps == 10
-        losses.append(report.final_loss)
-    assert losses[0] == pytest.approx(losses[1], abs=1e-6)
-
-
 def test_an_augmented_positive_loses_words_and_nothing_else(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     """SimCSE table 1: the second view has int(0.1 N) words less, or is a contiguous 90 %; the first is the sentence."""
     corpus = Corpus("pocket", pocket_sentences[:24])
@@ -338,11 +304,3 @@ def test_an_augmented_positive_loses_words_and_nothing_else(tiny_bert: Path, poc
         assert all(torch.equal(a, b) for a, b in zip(batch(rows), (ids, mask), strict=True))  # a resumed run's draws
     report = encoder.fit(corpus, run=Run(seed=3))
     assert report.steps == 1 and np.isfinite(report.final_loss)
-
-
-def test_augment_is_for_single_sentences_and_keeps_old_keys() -> None:
-    with pytest.raises(ValueError, match="takes them from NLI"):
-        SimCSE.Recipe(supervised=True, augment=("crop:0.1",))
-    with pytest.raises(ValueError, match="the views are templates"):
-        PromptBERT.Recipe(augment=("crop:0.1",))
-    assert "augment" in added_at_default(SimCSE.Recipe())

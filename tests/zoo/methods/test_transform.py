@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime, Traits
-from zoo.errors import ContractError, TrainingError, UsageError
+from zoo.errors import TrainingError, UsageError
 from zoo.files import read_tensors
 from zoo.methods.flow import Flow
 from zoo.methods.simcse import SimCSE
@@ -85,21 +85,6 @@ def test_a_base_that_cannot_be_is_told_with_the_recipe(recipe: dict[str, Any], w
         build(Whitening.Recipe, recipe, "recipe x")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sbert-whitening:layers=first-last-h1",
-        "sbert-flow:max_length=64",
-        "whitening-nli-h0:base=sbert",
-        "whitening:layers=last:base=cls",
-    ],
-)
-def test_a_key_of_the_average_beside_a_base_is_refused(text: str) -> None:
-    spec = parse_methods(text, all_recipes())[0]
-    with pytest.raises(UsageError, match=r"is for the plain average; the base '.*' has its own settings"):
-        spec.resolve()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "first"), [("sbert-whitening", 1), ("sbert-whitening-h0", 0)])
 def test_whitened_sbert_is_the_released_codes_arithmetic(name: str, first: int, tiny_bert: Path, pairs: Corpus) -> None:
@@ -136,13 +121,6 @@ def test_the_base_is_trained_as_ever_and_pooled_as_it_states(tiny_bert: Path, pa
     assert one.backbone.weights_sha256() == two.backbone.weights_sha256()
     assert (one.pooling, two.pooling) == ("mean", "first-last-h1")
     assert plain[0].traits(plain[1]).exports and not other[0].traits(other[1]).exports
-
-
-def test_a_recipe_built_on_itself_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "loop.yaml"
-    path.write_text(f"method: whitening\nsummary: x\nparameters: {{base: '{path.as_posix()}'}}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="one other method"):
-        parse_methods(str(path), all_recipes())[0].resolve()
 
 
 def test_the_command_line_names_a_base_given_the_backbone(tiny_bert: Path) -> None:
@@ -232,12 +210,6 @@ def test_a_base_trained_on_pairs_is_whitened_on_their_texts(tiny_bert: Path, pai
     mean, _, _ = whitening(encoder.base.encode(pairs.sentences), 6, 1e-6)
     np.testing.assert_allclose(encoder.mean, mean, atol=1e-7)
     assert report.steps == 2 and report.facts["k"] == 6
-
-
-def test_a_fit_on_pairs_wants_pairs(tiny_bert: Path, pocket_sentences: list[str]) -> None:
-    encoder = make(Whitening, tiny_bert, fit_on="pairs")
-    with pytest.raises(ContractError, match="--pairs"):
-        encoder.fit(Corpus("unlabelled", pocket_sentences[:20]), run=Run())
 
 
 def test_a_target_fit_adapts_the_base_too(tiny_bert: Path, pocket_sentences: list[str]) -> None:

@@ -113,17 +113,6 @@ def test_words_already_split_are_kept_as_they_are(labeller: SpacyLabeller) -> No
     assert frame.words(frame.arg1) == ["e-books"]
 
 
-@pytest.mark.parametrize("sentence", ["", "   ", "...", "\ud800", "\t\n", "🙂", "a" * 5000])
-def test_odd_texts_have_no_frames_and_no_errors(labeller: SpacyLabeller, sentence: str) -> None:
-    assert labeller.label([sentence, "The dogs barked loudly."])[1]
-    assert all(frame.predicate for frame in labeller.label([sentence])[0])
-
-
-def test_no_sentence_and_no_word(labeller: SpacyLabeller) -> None:
-    assert labeller.label([]) == []
-    assert labeller.label([[]]) == [[]]
-
-
 # Parses by hand: word/lemma/tag/relation/head, heads counted from 0. They run without spaCy.
 
 
@@ -181,15 +170,6 @@ def test_punctuation_at_the_ends_is_no_part_of_an_argument() -> None:
     )
     [frame] = find_frames(parse, VerbTable({}))
     assert frame.words(frame.arg1) == ["dogs", ",", "cats"]
-
-
-@pytest.mark.slow
-def test_long_chains_of_verbs_are_no_deep_recursion() -> None:
-    chain = " ".join(f"sold/sell/VBN/conj/{i}" for i in range(1, 1200))
-    parse = parsed(f"goods/good/NNS/nsubjpass/1 sold/sell/VBN/ROOT/1 {chain}")
-    frames = find_frames(parse, VerbTable({}))
-    assert len(frames) == 1200
-    assert all(frame.arg1 == (0,) for frame in frames)
 
 
 def test_the_package_s_table_knows_its_classics() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.tokens import TokenTable
-from zoo.errors import ContractError, Interrupted, TrainingError
+from zoo.errors import ContractError, TrainingError
 from zoo.files import hash_fraction
 from zoo.training.settings import TrainSettings
 from zoo.training.siamese import (
@@ -208,19 +206,6 @@ def test_adam_is_the_papers_with_its_warm_up(monkeypatch: pytest.MonkeyPatch) ->
         assert (group["betas"], group["eps"], group["weight_decay"]) == ((0.9, 0.98), 1e-9, 0.0)
         wanted = 0.1 * (step / 4 if step < 4 else (24 - step) / 20)
         assert group["lr"] == pytest.approx(wanted, abs=1e-12)
-
-
-def test_resumed_training_is_bit_equal_and_keeps_its_turn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (_, whole), spy = trained(monkeypatch, adam_betas=(0.9, 0.98))
-    asked = iter(range(100))
-    with pytest.raises(Interrupted):
-        trained(monkeypatch, run=Run(tmp_path, 5, stop_signal=lambda: signal.SIGTERM if next(asked) == 9 else None),
-                adam_betas=(0.9, 0.98))  # fmt: skip
-    (_, again), rest = trained(monkeypatch, run=Run(tmp_path, 5), adam_betas=(0.9, 0.98))
-    assert rest.steps == spy.steps[9:]
-    assert rest.groups == spy.groups[9:]
-    for a, b in zip(whole.parameters(), again.parameters(), strict=True):
-        assert torch.equal(a, b)
 
 
 def test_a_task_is_made_of_the_pairs_with_its_labels() -> None:
