@@ -109,52 +109,56 @@ def works(folder: Path, model: Path) -> dict[str, Work]:
     }
 
 
-def kills(count: int, seed: int, what: str = "run") -> int:
-    """Kill `count` times; what then ends must have the results of the unbroken one."""
-    verdict = Verdict(f"kills of {what}")
-    rng = random.Random(seed)
+def kills(counts: dict[str, int], seed: int) -> int:
+    """Kill each work so many times; what then ends must have the results of the unbroken one."""
     sys.path.insert(0, str(ROOT / "tests" / "zoo" / "pretraining"))
     with workplace() as folder:
         preload(folder / "first")
         model = tiny_bert(folder / "model")
         preload(folder / "first", command(*training_run(model, folder / "rehearsal")))
-        work = works(folder, model)[what]
-        logs, whole, cut = folder / "logs", folder / "whole", folder / "cut"
-        tell = folder / "operations"
+        every = works(folder, model)
+        return max(_kill(what, every[what], count, seed, folder / what) for what, count in counts.items())
 
-        def run(out: Path, kill_before: int | None = None, kill_after: float | None = None):  # type: ignore[no-untyped-def]
-            if work.before is not None and not out.exists():
-                shutil.copytree(work.before, out)
-            watched = file_operations(out, work.do(out), kill_before=kill_before, tell=tell)
-            return forked(watched, logs, kill_after=kill_after)
 
-        first = run(whole)
-        if first.code != 0:
-            verdict.fault(f"the unbroken run failed: {first.err[-1000:]}")
-            return verdict.end()
-        wanted, operations = work.results(whole), int(tell.read_text(encoding="utf-8"))
-        print(f"unbroken: {operations} file operations in its folder, {first.seconds:.1f} s", flush=True)
-        rounds, seconds = 0, first.seconds
-        while verdict.tried < count:
-            by_time = rng.random() < 0.3
-            ended = (
-                run(cut, kill_after=rng.uniform(0.05, 1.1) * seconds)
-                if by_time
-                else run(cut, kill_before=rng.randint(1, operations))
-            )
-            for fault in ended.faults():
-                verdict.fault(f"after {verdict.tried} kills: {fault}")
-            if ended.code == -signal.SIGKILL:
-                verdict.tried += 1
-                verdict.count("at a random instant" if by_time else "before a file operation")
-                continue
-            rounds += 1
-            seconds = min(seconds, ended.seconds)  # the first is slow where it imports, or beside other work
-            _compare(verdict, cut, wanted, work, ended.code, ended.err)
-            shutil.rmtree(cut, ignore_errors=True)
-        last = run(cut)
-        _compare(verdict, cut, wanted, work, last.code, last.err)
-        verdict.notes["runs ended and compared"] = rounds + 1
+def _kill(what: str, work: Work, count: int, seed: int, folder: Path) -> int:
+    verdict, rng = Verdict(f"kills of {what}"), random.Random(seed)
+    logs, whole, cut = folder / "logs", folder / "whole", folder / "cut"
+    folder.mkdir()
+    tell = folder / "operations"
+
+    def run(out: Path, kill_before: int | None = None, kill_after: float | None = None):  # type: ignore[no-untyped-def]
+        if work.before is not None and not out.exists():
+            shutil.copytree(work.before, out)
+        watched = file_operations(out, work.do(out), kill_before=kill_before, tell=tell)
+        return forked(watched, logs, kill_after=kill_after)
+
+    first = run(whole)
+    if first.code != 0:
+        verdict.fault(f"the unbroken run failed: {first.err[-1000:]}")
+        return verdict.end()
+    wanted, operations = work.results(whole), int(tell.read_text(encoding="utf-8"))
+    print(f"unbroken: {operations} file operations in its folder, {first.seconds:.1f} s", flush=True)
+    rounds, seconds = 0, first.seconds
+    while verdict.tried < count:
+        by_time = rng.random() < 0.3
+        ended = (
+            run(cut, kill_after=rng.uniform(0.05, 1.1) * seconds)
+            if by_time
+            else run(cut, kill_before=rng.randint(1, operations))
+        )
+        for fault in ended.faults():
+            verdict.fault(f"after {verdict.tried} kills: {fault}")
+        if ended.code == -signal.SIGKILL:
+            verdict.tried += 1
+            verdict.count("at a random instant" if by_time else "before a file operation")
+            continue
+        rounds += 1
+        seconds = min(seconds, ended.seconds)  # the first is slow where it imports, or beside other work
+        _compare(verdict, cut, wanted, work, ended.code, ended.err)
+        shutil.rmtree(cut, ignore_errors=True)
+    last = run(cut)
+    _compare(verdict, cut, wanted, work, last.code, last.err)
+    verdict.notes["runs ended and compared"] = rounds + 1
     return verdict.end()
 
 

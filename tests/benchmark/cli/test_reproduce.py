@@ -54,7 +54,7 @@ def test_missing_optional_things_are_listed(cli: Cli, data_dir: Path, tmp_path: 
     for name, missing in (("ptbert-table3", "spaCy"), ("promptbert-table5", f"word vectors: {GLOVE_PACKAGE}")):
         (line,) = [x for x in cli("reproduce", "--list", name, *choice).out.splitlines() if x.startswith(f"{name} ")]
         assert " partly " in line and missing in line.partition("not here:")[2]
-    rows = ("--methods", "moco-srl,ptbert-repo", "--limit", 20, "--seeds", 1, "--results", tmp_path)
+    rows = ("--methods", "moco-srl,ptbert-repo", "--limit", 5, "--seeds", 1, "--results", tmp_path)
     answer = cli("reproduce", "ptbert-table3", *choice, *rows)
     assert answer.code == 0, answer.err
     assert "n/a: moco-srl" in answer.err and "semantic roles need spaCy" in answer.err
@@ -78,7 +78,7 @@ def test_a_released_checkpoint_stands_beside_its_printed_row(
     cli: Cli, data_dir: Path, tmp_path: Path, released: Path
 ) -> None:
     """The scores are those of its own recipe ([CLS], [CLS] through the pooler, a template with a period)."""
-    line = ("--data", data_dir, "--limit", 20, "--results", tmp_path)
+    line = ("--data", data_dir, "--limit", 10, "--results", tmp_path)
     weights = [word for name in ("simcse", "simcse-sup", "promptbert") for word in ("--weights", f"{name}={released}")]
     answer = cli("reproduce", "promptbert-table6", *weights, *line)
     assert answer.code == 0, answer.err
