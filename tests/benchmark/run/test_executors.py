@@ -25,7 +25,7 @@ from zoo.errors import UsageError, ZooError
 from zoo.progress import Progress
 
 MAIN = "from benchmark.cli.main import main; main()"
-ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "ZOO_BENCH_EMBEDDING_CACHE": "0"}
 
 
 def words(tiny_bert: Path, out: Path, *more: object) -> list[str]:
@@ -48,7 +48,7 @@ def loop(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The records of a run in one process, on one thread as a worker is."""
     folder = tmp_path_factory.mktemp("loop")
     command = [sys.executable, "-c", MAIN, *words(tiny_bert, folder)]
-    done = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True)
+    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
     assert done.returncode == 0 and "3 cells measured, 0 kept" in done.stderr, done.stderr
     yield records(folder)
 
@@ -56,7 +56,7 @@ def loop(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.mark.slow
 def test_processes_measure_what_a_loop_measures(tiny_bert: Path, tmp_path: Path, cli: Cli, loop: Any) -> None:
     command = [sys.executable, "-c", MAIN, *words(tiny_bert, tmp_path / "shared", "--workers", "2")]
-    done = subprocess.run(command, env=ONE_THREAD, capture_output=True, text=True)
+    done = subprocess.run(command, env={**os.environ, **ONE_THREAD}, capture_output=True, text=True)
     assert done.returncode == 0 and "3 cells measured, 0 kept" in done.stderr, done.stderr
     assert "worker 1: " in done.stderr and "[3/3]" in done.stderr
     assert records(tmp_path / "shared") == loop and len(loop) == 3
@@ -152,7 +152,9 @@ def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: Non
 def test_a_ray_worker_that_is_killed_is_tried_again(tiny_bert: Path, tmp_path: Path, loop: Any) -> None:
     pytest.importorskip("ray")
     line = [sys.executable, "-c", MAIN, *words(tiny_bert, tmp_path / "ray", "--executor", "ray")]
-    process = subprocess.Popen(line, env=ONE_THREAD, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        line, env={**os.environ, **ONE_THREAD}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     until, killed = time.monotonic() + 240, False
     while time.monotonic() < until and process.poll() is None and not killed:
         for path in Path("/proc").glob("[0-9]*/cmdline"):
