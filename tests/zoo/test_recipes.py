@@ -134,7 +134,7 @@ def test_every_shipped_recipe_resolves(name: str) -> None:
     assert all(not (isinstance(v, float) and math.isnan(v)) for v in dataclasses.asdict(recipe).values())
 
 
-@pytest.mark.parametrize("name", ["simcse", "ptbert", "whitening"])
+@pytest.mark.parametrize("name", ["simcse", "ptbert", "whitening", "flow"])
 def test_the_paper_recipe_equals_the_dataclass_defaults(name: str) -> None:
     """The defaults are the paper's, so the recipe of the plain name may not differ from them."""
     cls, recipe = RECIPES[name].resolve()

@@ -7,12 +7,12 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from fakes import Cli
-from tutorial_fresh import commands
 
 from benchmark.cli.main import main_group
 from zoo.plugins import METHODS
@@ -22,6 +22,16 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"
+BLOCK = re.compile(r'^```(\w+)(?: title="(.+?)")?\n(.*?)^```', re.DOTALL | re.MULTILINE)
+
+
+def commands(page: Path, folder: Path) -> Iterator[str]:
+    """Yield the command lines of a page in their order; a file that it shows before one is written into the folder."""
+    for language, title, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if title:
+            (folder / title).write_text(body, encoding="utf-8")
+        elif language == "sh":
+            yield from (line for line in body.splitlines() if line and not line.startswith("#"))
 
 
 def found_in_pages(pattern: str) -> list[str]:

@@ -28,7 +28,6 @@ from benchmark.data.readers.ppdb import (
     split_ppdb_human,
 )
 from zoo.encoder import PHRASE_LABELS
-from zoo.errors import CorruptError, MissingError
 from zoo.files import hash_fraction
 
 EQUIVALENCE, ENTAILMENT, INDEPENDENT = PHRASE_LABELS
@@ -81,32 +80,12 @@ def test_a_malformed_line_is_counted_and_named_and_never_fatal(tmp_path: Path, s
     assert "12 lines of PPDB: 9 malformed" in str(report) and str(report).count(str(path)) == 5
 
 
-@pytest.mark.parametrize("number", BAD)
-def test_each_kind_of_broken_line_says_what_is_wrong(tmp_path: Path, number: int) -> None:
-    path, report = tmp_path / "pack", PPDBReport()
-    path.write_text(f"{BAD[number][0]}\n{GOOD[0]}\n", encoding="utf-8")
-    assert len(list(read_ppdb(path, report))) == 1
-    assert report.malformed == 1 and BAD[number][1] in report.named[0]
-
-
 def test_a_pack_is_read_as_a_stream(tmp_path: Path) -> None:
     path, report = tmp_path / "pack.gz", PPDBReport()
     path.write_bytes(gzip.compress("\n".join(GOOD * 50_000).encode()))
     stream = read_ppdb(path, report)
     next(stream)
     assert report.lines == 1
-
-
-def test_a_missing_or_cut_pack_is_told(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match="nowhere"):
-        list(read_ppdb(tmp_path / "nowhere.gz", PPDBReport()))
-    for suffix, pack in ((".gz", gzip.compress), (".xz", lzma.compress)):
-        path = tmp_path / f"cut{suffix}"
-        path.write_bytes(pack("\n".join(f"{text} {i}" for i in range(3000) for text in GOOD).encode())[:-400])
-        with pytest.raises(CorruptError, match="cut"):
-            list(read_ppdb(path, PPDBReport()))
-    (tmp_path / "plain.txt").write_text("a\tb\tneutral\n", encoding="utf-8")
-    assert not is_pack(tmp_path / "plain.txt") and not is_pack(tmp_path / "nowhere") and not is_pack(tmp_path)
 
 
 def test_filters_leave_out_what_the_paper_does_and_count_why() -> None:
@@ -160,14 +139,6 @@ def test_classes_are_balanced_to_the_number_or_to_the_rarest() -> None:
     assert balanced(rows[:1], 5) == []
 
 
-def test_the_sample_of_a_class_is_even() -> None:
-    """Each of 60 pairs is among the 15 drawn in a quarter of the draws."""
-    rows = [(str(i), "x", label) for label in PHRASE_LABELS for i in range(60)]
-    counts = Counter(row[0] for seed in range(300) for row in balanced(rows, 15, seed) if row[2] == EQUIVALENCE)
-    assert len(counts) == 60 and abs(statistics.fmean(counts.values()) - 75) < 1e-9
-    assert max(abs(count - 75) for count in counts.values()) < 5 * np.sqrt(300 * 0.25 * 0.75)
-
-
 def test_training_and_test_of_a_pack_share_no_test_target(tmp_path: Path) -> None:
     relations = ["Equivalence", "ForwardEntailment", "ReverseEntailment", "Independent", "Exclusion"]
     lines = [
@@ -208,14 +179,6 @@ def test_the_split_shares_no_phrase_on_either_side() -> None:
     assert train and not phrases[0] & phrases[1]
     left = [p for p in pairs if p not in set(test) and p not in set(train)]
     assert all({p.phrase, p.paraphrase} & phrases[1] for p in left)
-
-
-@pytest.mark.parametrize("bad", ["4.0\t[NP]\ta\tb", "x\t[NP]\ta\tb\t4.0", "5.5\t[NP]\ta\tb\t5.5"])
-def test_a_line_of_scores_that_is_wrong_is_named(tmp_path: Path, bad: str) -> None:
-    path = tmp_path / "scores.tsv"
-    path.write_text(f"4.0\t[NP]\tred boat\tboat\t4.0,4.0\n{bad}\n", encoding="utf-8")
-    with pytest.raises(CorruptError, match=r"scores\.tsv:2"):
-        read_ppdb_human(path)
 
 
 @pytest.mark.slow

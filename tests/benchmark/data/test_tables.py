@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import pandas as pd
@@ -13,7 +12,7 @@ from benchmark.data.corpora import load_corpus, load_pairs
 from benchmark.data.readers.pairs import read_pairs
 from benchmark.data.readers.tables import read
 from benchmark.data.sources import DataSource
-from zoo.errors import CorruptError, MissingError, UsageError, ZooError
+from zoo.errors import CorruptError, UsageError
 
 HERE = DataSource(None, hub=False)
 SCORED = "0.5\tA man, who waits.\tHe sings.\n4\tB is here.\tC is there.\n"
@@ -178,15 +177,3 @@ def test_a_corpus_is_the_texts_of_a_table(tmp_path: Path) -> None:
     assert len(digests) == 1
     with pytest.raises(UsageError, match=r"b\.txt is plain text"):
         load_corpus(str(written(tmp_path, "b.txt", "a\tb\n")), HERE, None, columns="a")
-
-
-def test_archives_and_pipes_are_named(tmp_path: Path) -> None:
-    """An archive is no text, and a pipe without a writer is not waited for."""
-    for load in (load_corpus, load_pairs):
-        with pytest.raises(ZooError, match=r"a\.txt is a zip archive"):
-            load(str(written(tmp_path, "a.txt", b"PK\x03\x04 and so on")), HERE, None)
-    if hasattr(os, "mkfifo"):
-        os.mkfifo(tmp_path / "pipe")
-        for load in (load_corpus, load_pairs):
-            with pytest.raises(MissingError, match="named pipe"):
-                load(str(tmp_path / "pipe"), HERE, None)

@@ -139,23 +139,6 @@ def test_a_finished_encoder_is_sent_without_temporary_files(machine: Machine, me
     assert (b.folder / "encoders" / folder.name / "encoder" / "weights").read_text() == "encoder/weights"
 
 
-def test_damage_is_not_sent_and_a_lost_state_is_made_again(machine: Machine, memory: Any) -> None:
-    a = machine("a")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("benchmark.records.remote.send_written", lambda *_: None)
-        path = Records(a.folder).write(make_record(main=0.1), PAIRS)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-9])
-    a.send()
-    assert not memory.find("/bucket")
-    path.write_bytes(whole)
-    a.send()
-    (a.folder / ".mirror.json").write_text("{")
-    a.fetch()
-    a.send()
-    assert scores(a) == {"pocket-pairs": 0.1}
-
-
 def test_what_was_not_sent_is_sent_by_the_next_run(machine: Machine, memory: Any, monkeypatch: Any) -> None:
     a, said = machine("a"), list[str]()
     monkeypatch.setenv("ZOO_BENCH_WAIT", "0.2")

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 from fakes import FITTED, Cli
 
-from benchmark.records.folder import Records
-from benchmark.run.runner import Runner
-
 moto_server = pytest.importorskip("moto.server", reason="pip install 'moto[s3]' flask flask-cors")
 pytest.importorskip("s3fs", reason="pip install s3fs")
 
@@ -69,51 +66,6 @@ def at(store: Any, address: str) -> dict[str, float]:
     found = [json.loads(store.cat_file(path)) for path in paths]
     assert len(store.glob(f"{address}/records/*/*.gz")) == len(found)
     return {record["key"]: record["scores"]["main"] for record in found}
-
-
-def in_folder(folder: Path) -> dict[str, float]:
-    """The score of each cell in a folder, by its key."""
-    return {record["key"]: record["scores"]["main"] for record in Records(folder).all()}
-
-
-@pytest.mark.flaky(reruns=2)
-@pytest.mark.usefixtures("fakes")
-def test_a_stopped_and_started_server_has_a_folders_records(
-    cli: Cli, one_server: Server, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    words = ("run", "--methods", ",".join(f"bag:salt={salt}" for salt in range(4)), *FAST, "--results")
-    assert cli(*words, tmp_path / "folder").code == 0
-    keep, kept = Runner._keep, []
-
-    def stopping(*arguments: Any) -> None:
-        keep(*arguments)
-        kept.append(arguments)
-        if len(kept) in (3, 7):
-            (one_server.stop if len(kept) == 3 else one_server.start)()
-
-    monkeypatch.setattr(Runner, "_keep", stopping)
-    answer = cli(*words, "s3://zoo/study")
-    assert answer.code == 0, answer.err
-    assert "8 cells measured, 0 kept from before, 0 failed, 0 n/a" in answer.err
-    assert at(store, "zoo/study") == in_folder(tmp_path / "folder") and store.glob("zoo/study/*.md")
-    assert "--results s3://zoo/study" in answer.out
-
-
-@pytest.mark.usefixtures("fakes")
-def test_a_server_that_stays_away_loses_nothing(
-    cli: Cli, one_server: Server, store: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ZOO_BENCH_WAIT", "0.3")
-    words = ("run", "--methods", "bag", *FAST, "--results", "s3://zoo/study")
-    keep = Runner._keep
-    with monkeypatch.context() as patch:
-        patch.setattr(Runner, "_keep", lambda *arguments: (one_server.stop(), keep(*arguments)))
-        answer = cli(*words)
-    one_server.start()
-    assert answer.code == 1 and "2 cells measured" in answer.err and "bag" in answer.out
-    assert "s3://zoo/study: 2 files could not be sent (" in answer.err
-    assert not store.glob("zoo/study/records/*/*")
-    assert "0 cells measured, 2 kept" in cli(*words).err and len(at(store, "zoo/study")) == 2
 
 
 @pytest.mark.usefixtures("fakes")

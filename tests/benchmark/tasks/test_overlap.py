@@ -204,17 +204,3 @@ def test_a_run_by_another_development_set(data_dir: Path, cli: Cli, fakes: None,
         assert whole[key] != disjoint[key]  # type: ignore[literal-required]
     for record in found.values():
         parse_record(json.dumps(record).encode(), "here")
-
-
-@pytest.mark.slow
-def test_a_development_set_that_is_none(cli: Cli, fakes: None, tmp_path: Path) -> None:
-    """A wrong name, a task without development pairs, and data that is not here: nothing takes their place."""
-    run = ("run", "--methods", "picking", "--tasks", "pocket-pairs", "--results", tmp_path)
-    for name, code, text in (
-        ("stsb-dev-disjont", 2, "Did you mean 'stsb-dev-disjoint'"),
-        ("pocket-topics", 2, "has no development pairs"),
-        ("stsb-dev-disjoint", 1, "--dev stsb-dev-disjoint: "),
-    ):
-        answer = cli(*run, "--dev", name)
-        assert (answer.code, text in answer.err) == (code, True), answer.err
-    assert not list(tmp_path.glob("records/*/*"))

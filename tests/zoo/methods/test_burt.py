@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,6 @@ import torch
 
 from zoo.encoder import PHRASE_LABELS, Corpus, Run, Runtime
 from zoo.engine.tokens import tokenise
-from zoo.errors import ContractError, TrainingError
 from zoo.methods.burt import BURT, other_than
 from zoo.methods.sbert import SBERT
 from zoo.recipes import all_recipes
@@ -150,16 +148,6 @@ def test_classification_takes_all_classes_not_nlis_entailment(tiny_bert: Path) -
     assert np.bincount(ptc.labels).tolist() == np.bincount(nli.labels).tolist() == [10, 10, 10]
 
 
-def test_a_corpus_without_phrases_or_with_too_few_is_refused(tiny_bert: Path) -> None:
-    encoder = BURT(BURT.Recipe(backbone=str(tiny_bert)), Runtime())
-    with pytest.raises(TrainingError, match=r"nli is labelled .*ppdb2-human"):
-        encoder.fit(Corpus("nli", list("abac"), ["neutral", "entailment"]), run=Run())
-    with pytest.raises(TrainingError, match="too few phrases"):
-        encoder.fit(Corpus("two", ["a", "b"] * 3, ["neutral", "entailment", EQUIVALENCE]), run=Run())
-    with pytest.raises(ContractError, match="--pairs"):
-        encoder.fit(None, run=Run())
-
-
 # Training.
 
 
@@ -199,34 +187,3 @@ def test_training_lowers_every_loss_and_tells_paraphrases_apart(
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = vectors[::2] @ vectors[1::2].T
     assert np.diag(cosines).mean() > cosines.mean() + 0.02
-
-
-@pytest.fixture(scope="session")
-def tiny_albert(tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random ALBERT: embeddings of 16, one shared layer used twice, dropout 0 as released."""
-    from transformers import AlbertConfig, AlbertModel
-
-    folder = tmp_path_factory.mktemp("albert") / "tiny-albert"
-    torch.manual_seed(0)
-    config = AlbertConfig(
-        vocab_size=30522, embedding_size=16, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=64, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    AlbertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    for name in ("tokenizer.json", "tokenizer_config.json"):
-        shutil.copy(tiny_bert / name, folder)
-    return folder
-
-
-def test_albert_trains_with_dropout_and_is_saved_whole(tiny_albert: Path, tmp_path: Path) -> None:
-    encoder = BURT(recipe_of("burt-albert", tiny_albert, learning_rate=1e-3), Runtime())
-    before = encoder.backbone.weights_sha256()
-    report = encoder.fit(pairs(), run=Run(seed=1))
-    rates = {m.p for m in encoder.backbone.model.modules() if isinstance(m, torch.nn.Dropout)}
-    assert rates == {0.1}
-    assert report.steps == 4 and encoder.backbone.weights_sha256() != before
-    encoder.save(tmp_path / "saved")
-    again = BURT.load(tmp_path / "saved")
-    assert again.backbone.model.config.model_type == "albert"
-    np.testing.assert_array_equal(again.encode(["a dog", "big dog"]), encoder.encode(["a dog", "big dog"]))
-    assert again.fingerprint() == encoder.fingerprint()

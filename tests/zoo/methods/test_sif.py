@@ -11,7 +11,6 @@ from sklearn.decomposition import TruncatedSVD
 from transformers import AutoTokenizer
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import ContractError
 from zoo.methods.sif import SIF
 from zoo.methods.sif_tokens import TokenSIF
 
@@ -144,11 +143,6 @@ def test_adapting_leaves_the_original_untouched(path: Path, corpus: Corpus) -> N
     marks = {mark, encoder.adapt(TEXTS).fingerprint(), encoder.adapt(TEXTS[:3]).fingerprint()}
     np.testing.assert_array_equal(encoder.encode(TEXTS), before)
     assert encoder.fingerprint() == mark and len(marks) == 3
-
-
-def test_a_corpus_is_needed(path: Path) -> None:
-    with pytest.raises(ContractError, match="--corpus"):
-        make(path).fit(None, run=Run())
 
 
 def test_no_component_leaves_the_weighted_mean(path: Path, corpus: Corpus, table: Table) -> None:

@@ -12,8 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import zoo
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import ContractError, UsageError
-from zoo.formats.export import modules_of
+from zoo.errors import ContractError
 from zoo.methods.moco import MoCo
 from zoo.methods.pooled import Average
 from zoo.methods.simcse import SimCSE
@@ -73,10 +72,3 @@ def test_contrastive_methods_train_and_test_with_it(cls: type, tiny_bert: Path, 
     assert np.allclose(cls.load(tmp_path).encode(TEXTS), vectors, atol=1e-6)
     encoder.token_weights.weights.fill_(1)
     assert np.abs(encoder.encode(TEXTS) - vectors).max() > 1e-3  # the weights are read at test
-
-
-def test_it_is_not_exported_and_says_why(tiny_bert: Path) -> None:
-    encoder = SimCSE(SimCSE.Recipe(backbone=str(tiny_bert), pooler="sif"), Runtime())
-    assert not SimCSE.traits(encoder.recipe).exports
-    with pytest.raises(UsageError, match="weighted by SIF is not, for no pooling reads weights of tokens"):
-        modules_of(encoder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.engine.tokens import MEMORY
 from zoo.errors import UsageError
 from zoo.methods.static import STAGES, Static
 from zoo.methods.static_lists import FREQUENT_BERT, FREQUENT_ROBERTA, PUNCTUATION_BERT
@@ -100,19 +98,6 @@ def row(folder: Path, token: str) -> Any:
     return embeddings[AutoTokenizer.from_pretrained(folder).convert_tokens_to_ids(token)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", STAGES)
-def test_encoding_is_timed_with_its_tokenising(tiny_bert: Path, stage: str) -> None:
-    """Also where another encoder has made the tokens before: they are not free for the one that comes second."""
-    texts = [f"{text} {i}" for i in range(40) for text in TEXTS]
-    first, second = (Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime()) for _ in range(2))
-    first.encode(texts)
-    second.encode(texts)
-    assert second.stats.texts == len(texts) and second.stats.seconds > 0
-    if stage == "none":  # the other stages tokenise in their own way and share no tokens
-        assert second.stats.seconds > MEMORY.tokenise(first.backbone.tokenizer, texts, max_length=None).seconds > 0
-
-
 @pytest.mark.parametrize("stage", STAGES[1:])
 def test_a_text_with_nothing_left_is_pad_for_bert(tiny_bert: Path, stage: str) -> None:
     vectors = Static(Static.Recipe(backbone=str(tiny_bert), remove=stage), Runtime()).encode(
@@ -133,14 +118,6 @@ def test_lists_are_those_of_the_released_code() -> None:
     assert set(FREQUENT_ROBERTA) == set(FREQ_R)
     assert set(PUNCTUATION_BERT) == set(PUNCTUATION)
     assert "}" not in PUNCTUATION_BERT and "Ġ," not in FREQUENT_ROBERTA
-
-
-@pytest.mark.slow
-def test_every_stage_removes_something_more(tiny_cased: Path) -> None:
-    text = ["A man said : electroencephalography The street ! £"]
-    vectors = [Static(Static.Recipe(backbone=str(tiny_cased), remove=s), Runtime()).encode(text)[0] for s in STAGES]
-    for before, after in itertools.pairwise(vectors):
-        assert np.abs(before - after).max() > 1e-4
 
 
 @pytest.mark.slow
@@ -176,13 +153,6 @@ def test_the_output_matrix_is_the_mlm_heads_rows(tiny_bert: Path, tmp_path: Path
     assert np.allclose(of["input"], of["output"]) is tied
 
 
-def test_no_mlm_head_is_refused_for_the_output_matrix(tiny_bert: Path, tmp_path: Path) -> None:
-    BertModel(BertConfig.from_pretrained(tiny_bert)).save_pretrained(tmp_path / "m")
-    AutoTokenizer.from_pretrained(tiny_bert).save_pretrained(tmp_path / "m")
-    with pytest.raises(UsageError, match="no MLM head"):
-        Static(Static.Recipe(backbone=str(tmp_path / "m"), matrix="output"), Runtime())
-
-
 def counted(folder: Path, sentences: list[str], number: int) -> list[str]:
     """The most frequent tokens by the tokenizer's own strings; equal counts in the order of the vocabulary."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -205,11 +175,6 @@ def test_a_list_counted_in_a_corpus_stands_for_the_papers(
         for text, vector in zip(TEXTS, encoder.encode(TEXTS), strict=True):
             wanted = slow_vector(folder, text, stage, backbone == "tiny_roberta")
             np.testing.assert_allclose(vector, wanted, atol=1e-6, err_msg=repr(text))
-
-
-def test_frequent_is_for_stages_that_remove_frequent_tokens() -> None:
-    assert Static.traits(Static.Recipe(remove="freq", frequent=36)).needs_corpus
-    assert not Static.traits(Static.Recipe(remove="freq")).needs_corpus
 
 
 def test_a_text_with_nothing_left_is_covered_unless_pad_is_zero(tiny_bert: Path) -> None:

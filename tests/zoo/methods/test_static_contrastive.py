@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from zoo.check import ODD_TEXTS, PROBES
 from zoo.encoder import Corpus, Run, Runtime
 from zoo.engine.backbone import Backbone
-from zoo.errors import ContractError, CorruptError, MissingError, TrainingError
+from zoo.errors import CorruptError
 from zoo.files import read_tensors, write_tensors
 from zoo.formats.export import write_sentence_transformers
 from zoo.methods.static_contrastive import StaticContrastive
@@ -149,15 +149,6 @@ def test_a_table_of_another_vocabulary_is_refused(tiny_bert: Path, tiny_roberta:
     write_tensors(tmp_path / "table.safetensors", {"table": table[:-1]})
     with pytest.raises(CorruptError, match="of another vocabulary"):
         StaticContrastive.load(tmp_path)
-
-
-def test_bad_texts_are_told_in_one_sentence(tiny_bert: Path) -> None:
-    with pytest.raises(MissingError, match=r"^corpus toy does not say which sentences are neighbours"):
-        made(None, tiny_bert).fit(toy(documents=False), run=Run())
-    with pytest.raises(TrainingError, match=r"^no sentence of one has two known tokens"):
-        made(None, tiny_bert, positives="halves").fit(Corpus("one", ["the", "river"]), run=Run())
-    with pytest.raises(ContractError, match="needs a corpus"):
-        made(None, tiny_bert).fit(None, run=Run())
 
 
 def test_texts_without_a_known_token_are_not_covered(tiny_bert: Path) -> None:

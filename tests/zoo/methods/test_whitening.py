@@ -54,11 +54,6 @@ def test_fewer_samples_than_dimensions_stay_finite() -> None:
     assert not kernel[:, 5:].any()
 
 
-def test_identical_vectors_have_rank_zero_and_stay_finite() -> None:
-    _, kernel, rank = whitening(np.ones((9, 4)), None, 1e-6)
-    assert rank == 0 and not kernel.any()
-
-
 @pytest.mark.parametrize("count", [0, 1])
 def test_too_few_vectors_are_told(count: int) -> None:
     with pytest.raises(ContractError, match=f"at least 2 vectors to fit, got {count}"):
@@ -112,31 +107,6 @@ def test_a_corpus_whitening_does_not_look_at_the_target(tiny_bert: Path) -> None
     traits = {on: Whitening.traits(Whitening.Recipe(fit_on=on)) for on in ("corpus", "target")}
     assert traits["corpus"].needs_corpus and not traits["corpus"].transductive
     assert traits["target"].transductive and not traits["target"].needs_corpus
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [None, 32, 500])
-def test_k_is_at_most_the_width(tiny_bert: Path, k: int | None, pocket_sentences: list[str]) -> None:
-    encoder = make(tiny_bert, k=k)
-    encoder.fit(Corpus("pocket", pocket_sentences[:80]), run=Run())
-    assert encoder.dim == 32 and encoder.encode(["a dog"]).shape == (1, 32)
-
-
-def test_a_fit_without_a_corpus_is_told(tiny_bert: Path) -> None:
-    with pytest.raises(ContractError, match="--corpus"):
-        make(tiny_bert).fit(None, run=Run())
-    assert not make(tiny_bert, fit_on="target").fit(None, run=Run()).fitted
-
-
-@pytest.mark.slow
-def test_real_vectors_get_the_identity_covariance_in_float32(pocket_sentences: list[str]) -> None:
-    encoder = make("zoo-mini", k=None)
-    x = encoder.base.encode(pocket_sentences[:900])
-    encoder.learn(x, Run())
-    y = ((x - encoder.mean) @ encoder.kernel).astype(np.float32)
-    assert encoder.rank is not None and 250 < encoder.rank <= 256  # a direction or two lie close to the floor
-    wanted = np.diag((np.arange(256) < encoder.rank).astype(float))
-    np.testing.assert_allclose(np.cov(y, rowvar=False), wanted, atol=1e-3)
 
 
 def test_fewer_texts_than_dimensions_are_fitted_with_their_rank(tiny_bert: Path, pocket_sentences: list[str]) -> None:

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tools.derive_verbs import Example, as_text, count_votes, decide, main, read_frames
-from zoo.errors import CorruptError, MissingError
+from tools.derive_verbs import Example, decide, main, read_frames
+from zoo.errors import MissingError
 from zoo.files import sha256_file
 from zoo.srl import spacy_labeller
-from zoo.srl.parse import Parse
 from zoo.srl.spacy_labeller import SpacyLabeller, make_labeller
 from zoo.srl.verbs import TABLE, own_table, read_verbs
 
@@ -30,21 +29,6 @@ def test_without_spacy_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, "spacy", None)
     with pytest.raises(MissingError, match=r"need spaCy, .*; pip install 'zoo-bench\[srl\]'"):
         make_labeller()
-
-
-@pytest.mark.slow
-def test_without_the_model_the_remedy_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("spacy", reason="pip install 'zoo-bench[srl]'")
-    for model in ("no_such_model", str(tmp_path)):
-        with pytest.raises(MissingError, match=r"is not installed, and no folder; pip install 'zoo-bench\[srl\]'"):
-            make_labeller(model)
-
-
-def test_a_model_without_parser_is_refused(tmp_path: Path) -> None:
-    spacy = pytest.importorskip("spacy", reason="pip install 'zoo-bench[srl]'")
-    spacy.blank("en").to_disk(tmp_path / "blank")
-    with pytest.raises(MissingError, match="has no tagger and parser"):
-        make_labeller(str(tmp_path / "blank"))
 
 
 @pytest.mark.slow
@@ -115,25 +99,6 @@ def test_the_command_writes_a_table(archive: Path, tmp_path: Path, labeller: Spa
     }
 
 
-@pytest.mark.slow
-def test_gold_sentences_do_not_vote(archive: Path, tmp_path: Path, labeller: SpacyLabeller) -> None:
-    gold = tmp_path / "gold.conllu"
-    words = ["They", "praised", "him", "."]
-    gold.write_text("".join(f"{i}\t{w}\t_\tX\tX\t_\t0\troot\t_\t_\t_\n" for i, w in enumerate(words, 1)))
-    assert main([str(archive), "--out", str(tmp_path / "verbs.txt"), "--without", str(gold)]) == 0
-    assert ("praise", "object") not in read_verbs(tmp_path / "verbs.txt").exceptions
-
-
-def test_first_senses_weigh_most() -> None:
-    parse = Parse(("dogs", "bark"), ("dog", "bark"), ("NNS", "VBP"), ("nsubj", "ROOT"), (1, 1))
-    spans = [("ARG0", 0, 0)], [("ARG2", 0, 0)], [("R-ARG1", 0, 0)]
-    examples = [
-        Example(parse.words, 1, sense, tuple(arguments)) for sense, arguments in zip((1, 4, 1), spans, strict=True)
-    ]
-    votes = count_votes(examples, [parse] * 3)
-    assert votes == {("bark", "thing_alone"): {"ARG0": 1.0, "none": 0.5}}
-
-
 def test_votes_are_counted_as_written() -> None:
     votes = {
         ("roll", "thing_alone"): {"ARG1": 2.0, "ARG0": 1.0},  # ARG1 2.2 : ARG0 1.6 (with the default's 0.5)
@@ -151,24 +116,6 @@ def test_votes_are_counted_as_written() -> None:
         ("roll over", "subject"): "ARG1",
         ("roll over", "thing_alone"): "ARG1",
     }
-
-
-def test_a_table_written_is_the_table_read(tmp_path: Path) -> None:
-    exceptions = {(f"verb{i}", place): role for i in range(60) for place, role in (("object", "none"), ("x", "ARG0"))}
-    path = tmp_path / "verbs.txt"
-    path.write_text("# comment\n" + as_text(exceptions))
-    assert read_verbs(path).exceptions == exceptions
-    assert max(map(len, path.read_text().splitlines())) <= 120
-
-
-@pytest.mark.parametrize("line", ["object ARG7: eat", "object ARG1 eat", "object: eat"])
-def test_a_damaged_table_is_named(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "verbs.txt"
-    path.write_text(f"# fine\n{line}\n")
-    with pytest.raises(CorruptError, match=r"verbs\.txt, line 2"):
-        read_verbs(path)
-    with pytest.raises(MissingError, match="does not exist"):
-        read_verbs(tmp_path / "absent.txt")
 
 
 def test_the_package_s_table_comes_from_the_shared_frames(data_dir: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.score_srl import Count, head_word, main, read_conllu, score, table
-from zoo.errors import CorruptError, MissingError
+from tools.score_srl import head_word, main, read_conllu, score, table
 from zoo.srl.labeller import Frame
 from zoo.srl.spacy_labeller import SpacyLabeller
 
@@ -96,35 +95,6 @@ def test_heads_of_spans() -> None:
     assert head_word((), heads) is None
 
 
-def test_precision_recall_and_f1() -> None:
-    count = Count(right=3, labelled=4, gold=6)
-    assert (count.precision, count.recall) == (0.75, 0.5)
-    assert count.f1 == pytest.approx(2 * 0.75 * 0.5 / 1.25)
-    assert (Count().precision, Count().recall, Count().f1, Count(0, 3, 4).f1) == (0, 0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (("\tARG1\tARG0", "\tARG1"), "columns of roles"),
-        (("\t3\tdet", "\tx\tdet"), "invalid literal"),
-        (("1\tHome\thome\tNOUN\tNN\t_\t4\tobj\t_\t_\t_\tARG1\t_", "1\tHome"), "index out of range"),
-    ],
-)
-def test_damaged_gold_is_named(gold_file: Path, damage: tuple[str, str], message: str) -> None:
-    gold_file.write_text(GOLD.replace(*damage, 1), encoding="utf-8")
-    with pytest.raises(CorruptError, match=rf"gold\.conllu, sentence before line \d+: .*{message}"):
-        read_conllu(gold_file)
-
-
-def test_gold_that_is_absent_or_no_text(tmp_path: Path) -> None:
-    with pytest.raises(MissingError, match=r"nothing\.conllu does not exist"):
-        read_conllu(tmp_path / "nothing.conllu")
-    (tmp_path / "latin.conllu").write_bytes(b"1\tcaf\xe9\n")
-    with pytest.raises(CorruptError, match="is not utf-8"):
-        read_conllu(tmp_path / "latin.conllu")
-
-
 @pytest.mark.slow
 def test_the_command_prints_the_table(
     gold_file: Path, labeller: SpacyLabeller, capsys: pytest.CaptureFixture[str]
@@ -134,12 +104,6 @@ def test_the_command_prints_the_table(
     assert output.startswith(labeller.identity())
     assert "gold.conllu: 2 sentences; not scored: 1 unannotated sentences, 1 auxiliaries, 1 nominal" in output
     assert "| ARGM-NEG | 100.0 | 100.0 | 100.0 | 1 |" in output
-
-
-def test_the_command_says_what_is_missing(gold_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("spacy", reason="pip install 'zoo-bench[srl]'")
-    assert main([str(gold_file), "--model", "no_such_model"]) == 1
-    assert "error: spaCy model 'no_such_model' is not installed" in capsys.readouterr().err
 
 
 @pytest.mark.slow

