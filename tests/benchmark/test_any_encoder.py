@@ -89,6 +89,7 @@ def test_what_is_wrong_in_one_batch_is_said_in_a_sentence(encoder: Any, error: A
     assert "mine" in str(caught.value) and len(str(caught.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_hugging_face_model_is_mean_pooled_and_that_is_said(tiny_bert: Path) -> None:
     from transformers import AutoModel, AutoTokenizer, pipeline
 
@@ -136,6 +137,7 @@ def test_a_cross_encoder_has_no_vectors() -> None:
         benchmark.evaluate(cross(), **WORDS)
 
 
+@pytest.mark.slow
 def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:
     results = benchmark.evaluate({"mine": lengths, "its": Holder(), "random": "random:dim=8"}, seeds=2, **WORDS)
     frame = results.to_frame()
@@ -158,6 +160,7 @@ def test_several_encoders_share_a_table(wanted: float, tmp_path: Path) -> None:
             benchmark.evaluate(wrong, **WORDS, **more)
 
 
+@pytest.mark.slow
 def test_only_the_tasks_that_were_asked_for_have_columns(data_dir: Path) -> None:
     asked = {**WORDS, "tasks": "STS-B", "limit": 20, "data": data_dir}
     one = benchmark.evaluate(lengths, **asked)

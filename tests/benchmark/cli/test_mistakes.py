@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,24 +17,31 @@ from benchmark.records.folder import Records
 from zoo.errors import ZooError
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working folder with records of two rows in `kept`, and files of the wrong kinds."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with records of two rows in `kept`, and files of the wrong kinds."""
+    folder = tmp_path_factory.mktemp("files")
     gold = np.arange(280.0)
     for name, noise in (("good", 10), ("bad", 300)):
         shift = np.random.default_rng(noise).normal(0, noise, len(gold))
-        Records(tmp_path / "kept").write(make_record(name), (gold + shift, gold))
-    (tmp_path / "a-folder").mkdir()
-    (tmp_path / "a-file").write_text("a sentence\n")
-    (tmp_path / "broken.yaml").write_text("methods: [cls\nsuites: }\n")
-    (tmp_path / "list.yaml").write_text("- cls\n")
-    (tmp_path / "suite.yaml").write_text("tasks: [pocket-words, pocket-wrods]\n")
-    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
-    (tmp_path / "empty.txt").write_text("")
-    (tmp_path / "two-columns.tsv").write_text("a dog\ta cat\n")
-    (tmp_path / "half.py").write_text("x = 1\nraise ValueError('half written')\n")
-    return tmp_path
+        Records(folder / "kept").write(make_record(name), (gold + shift, gold))
+    (folder / "a-folder").mkdir()
+    (folder / "a-file").write_text("a sentence\n")
+    (folder / "broken.yaml").write_text("methods: [cls\nsuites: }\n")
+    (folder / "list.yaml").write_text("- cls\n")
+    (folder / "suite.yaml").write_text("tasks: [pocket-words, pocket-wrods]\n")
+    (folder / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    (folder / "empty.txt").write_text("")
+    (folder / "two-columns.tsv").write_text("a dog\ta cat\n")
+    (folder / "half.py").write_text("x = 1\nraise ValueError('half written')\n")
+    return folder
+
+
+@pytest.fixture
+def here(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of these files, which is the working folder."""
+    monkeypatch.chdir(shutil.copytree(files, tmp_path / "here"))
+    return tmp_path / "here"
 
 
 MISTAKES = [

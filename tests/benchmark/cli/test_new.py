@@ -84,6 +84,7 @@ def test_a_new_method_has_a_row_after_three_commands(cli: Cli, here: Path) -> No
     assert "Jiaqi Mu" in shown.out and "#   transforms: a linear map" in shown.out
 
 
+@pytest.mark.slow
 def test_a_new_loss_keeps_the_contract_and_is_in_the_gradient(cli: Cli, here: Path) -> None:
     """The file is short, `check` trains it, and the number in it that is its own changes the loss."""
     assert cli("new", "method", "my-own", "--loss").code == 0

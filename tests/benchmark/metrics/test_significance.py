@@ -236,6 +236,7 @@ def test_rows_far_below_do_not_widen_the_set() -> None:
     assert not_told_apart(sample([[3.3], [0.0], *below], drawn, 5000)).tolist() == [True] + 101 * [False]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "seeds"), [(0.0, 1.0), (1.0, 1.0), (2.0, 0.5)])
 def test_power_is_that_of_repetitions(pairs: float, seeds: float) -> None:
     """The noise of a table of 30 rows is recovered, and its detectable difference has p < 0.05 in 75 to 85 of 100."""

@@ -66,6 +66,7 @@ def test_two_packings_at_once_lose_nothing(tmp_path: Path) -> None:
     assert contents(tmp_path) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopped", ["write_packed", "read_packed"])
 def test_a_stopped_packing_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopped: str) -> None:
     """Stopped before the records are written, or before loose files are removed: nothing is lost or doubled."""
@@ -115,6 +116,7 @@ def test_a_damaged_record_stays_where_it_is(tmp_path: Path) -> None:
     assert done.records == len(store.all())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [SUMS, RECORDS, PAIRS])
 def test_a_packing_killed_between_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """Each file is whole, and the sums name what lies there."""
@@ -137,6 +139,7 @@ def test_a_packing_killed_between_two_files(tmp_path: Path, monkeypatch: pytest.
     assert contents(tmp_path) == before and len((tmp_path / SUMS).read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [RECORDS, PAIRS, SUMS])
 def test_a_flipped_byte_is_named(tmp_path: Path, name: str, cli: Cli) -> None:
     """At twelve places of the file, its footer too: an error that names the file whose sum is another."""

@@ -81,6 +81,7 @@ def test_seeds_left_out_are_seen_as_differences(world: World) -> None:
     assert found["p < 0.05 by pairs alone"] > found["p < 0.05"] + 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", EQUAL)
 def test_equal_recipes_differ_seldom(seeds: str) -> None:
     """1,000 comparisons at the noise of pairs where Satterthwaite's degrees of freedom alone err most: at most 7%."""
@@ -89,6 +90,7 @@ def test_equal_recipes_differ_seldom(seeds: str) -> None:
     assert (share == 0) == seeds.startswith("1/")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("other", [0, 1, 3])
 def test_equal_recipes_with_borrowed_noise_differ_seldom(other: int) -> None:
     """One seed against none, one or three, with the noise of five other rows of three seeds: at most 7%."""
@@ -103,6 +105,7 @@ def test_equal_recipes_with_borrowed_noise_differ_seldom(other: int) -> None:
     assert np.mean(found) <= 0.07
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["3 seeds", "3 seeds, half of spread 0.1, half of 1.2"])
 def test_forty_equal_rows_are_in_the_set(rows: str) -> None:
     """In 25 draws; `--part normal` makes a hundred and more."""

@@ -212,6 +212,7 @@ def test_verdicts_are_those_computed_by_hand() -> None:
         assert expected in (by_hand, UNTESTABLE), (one.claim.id, p)
 
 
+@pytest.mark.slow
 def test_holms_procedure_and_the_counts() -> None:
     found = of_published("zoo-small")
     assert {one.claim.id for one in found} == {one.id for one in all_claims()}
@@ -233,6 +234,7 @@ def test_holms_procedure_and_the_counts() -> None:
     assert f"Of {len(all_claims())} claims, {SMALL}: {HOLDS} {by[HOLDS]}, {REVERSED} {by[REVERSED]}, " in counts(found)
 
 
+@pytest.mark.slow
 def test_a_small_scale_verdict_is_never_printed_without_that_word() -> None:
     for one in of_published("zoo-small"):
         if one.verdict in (HOLDS, REVERSED, MIXED, NOT_TOLD):
@@ -250,6 +252,7 @@ def test_contrasts_both_ways_are_mixed(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert "unequal evaluation interval" in verdict.text()
 
 
+@pytest.mark.slow
 def test_tuned_rows_are_compared_with_tuned_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A verdict under each condition; the table of both names what tuning changed."""
     monkeypatch.setattr("benchmark.report.verdicts.all_claims", lambda: (read(tmp_path),))
@@ -278,6 +281,7 @@ def test_pearson_is_the_mean_over_subsets(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert second.compared[0].difference < 0 < first.compared[0].low  # type: ignore[operator]
 
 
+@pytest.mark.slow
 def test_one_seed_is_not_measured() -> None:
     found = {one.claim.id: one for one in of_folder(ROOT / "leaderboards" / "zoo-small", (None, 0))}
     claim = found["unsupervised-bert-above-simcse"]
@@ -291,6 +295,7 @@ def test_one_seed_is_not_measured() -> None:
     assert found["static-average-above-last-layer"].compared[0].difference is not None  # rows without seeds
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
     import shutil
 
@@ -304,6 +309,7 @@ def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
     assert {one["claim"]["id"] for one in written} == {one.id for one in all_claims()}
 
 
+@pytest.mark.slow
 def test_the_forest_plot_has_a_line_for_each_told_claim(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     found = [one for one in of_published("zoo-small") if one.claim.paper == "SIF"]
@@ -413,6 +419,7 @@ def test_a_difference_of_two_differences(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert second.seen(12) / second.seen(1) == pytest.approx(1.67, abs=0.1)  # of twelve claims, by Holm
 
 
+@pytest.mark.slow
 def test_properties_of_zoo_small_have_verdicts_without_p() -> None:
     found = {one.claim.id: one for one in of_published("zoo-small") if one.found}
     assert found["flow-rare-tokens-far-and-sparse"].verdict == UNTESTABLE

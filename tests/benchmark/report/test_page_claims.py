@@ -36,6 +36,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_ledger_holds_every_claim() -> None:
     """What is measured with both sides, its interval and p; what is not with the reason."""
     (part,) = ledger(published())

@@ -68,6 +68,7 @@ def at(store: Any, address: str) -> dict[str, float]:
     return {record["key"]: record["scores"]["main"] for record in found}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_an_address_that_cannot_be_used_is_one_sentence(cli: Cli, one_server: Server, store: Any) -> None:
     def said(address: str, code: int = 1) -> str:
@@ -89,6 +90,7 @@ def test_an_address_that_cannot_be_used_is_one_sentence(cli: Cli, one_server: Se
     assert "ValueError: Protocol not known: nosuch" in said("nosuch://zoo/study", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fakes")
 def test_another_machine_has_the_trained_encoder(
     cli: Cli, store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

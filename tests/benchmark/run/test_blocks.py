@@ -78,6 +78,7 @@ def test_a_signal_is_acted_on_within_blocks(slow: type[Slow], tmp_path: Path) ->
     assert sum(Slow.calls[5:]) == len(texts) - sum(blocks)
 
 
+@pytest.mark.slow
 def test_what_was_encoded_stays_when_a_method_fails(slow: type[Slow], tmp_path: Path) -> None:
     plan = planned()
 
@@ -118,6 +119,7 @@ def sentences(count: int) -> list[str]:
     return [f"{i} " + " ".join(words[: i * 7 % len(words)]) for i in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize("asked", [9, 23])
 def test_a_stop_within_a_block_keeps_its_finished_batches(

@@ -116,6 +116,7 @@ def test_ray_without_a_gpu_or_a_cpu_is_refused() -> None:
         share_of([{}], "auto", 1, 1.0)
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_folder_gives_its_records_back(cli: Cli, fakes: None, tmp_path: Path) -> None:
     """The body of a Ray task, without Ray: first where the mark is found, then where it is not."""
     from benchmark.records.folder import Records

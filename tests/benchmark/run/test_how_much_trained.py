@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fakes import Cli, make_record
 
 from benchmark.data.corpora import target_corpus
@@ -38,6 +39,7 @@ def records_in(folder: Path) -> dict[str, Any]:
     return {record["method"]["name"]: record for record in found}
 
 
+@pytest.mark.slow
 def test_a_row_that_hardly_moved_is_marked(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     names = ["simcse:batch_size=4:learning_rate=1e-12", "simcse:batch_size=4:learning_rate=0.01"]
     line = ("--backbone", tiny_bert, "--corpus", "pocket-text", "--train-sentences", 16, "--results", tmp_path)
@@ -56,6 +58,7 @@ def test_older_records_say_nothing_of_it() -> None:
     assert trained(about([make_record("simcse", "STS12", 0, training=training)], 1)) == ""
 
 
+@pytest.mark.slow
 def test_training_on_the_texts_of_the_tasks_is_transductive(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     names = ["consert-target:batch_size=8:epochs=1", "simcse:batch_size=8", "sif-tokens"]
     line = ("--backbone", tiny_bert, "--corpus", "target", "--train-sentences", 32, "--results", tmp_path)
@@ -68,6 +71,7 @@ def test_training_on_the_texts_of_the_tasks_is_transductive(cli: Cli, tiny_bert:
     assert page.count("32 test texts are in the training text") == len(names)
 
 
+@pytest.mark.slow
 def test_a_recipe_that_reads_the_tasks_reads_no_other_corpus(cli: Cli, tiny_bert: Path, tmp_path: Path) -> None:
     line = ("--backbone", tiny_bert, "--corpus", "pocket-text", "--train-sentences", 16, "--results", tmp_path)
     names = "consert-target:batch_size=8:epochs=1,consert:batch_size=8:epochs=1"

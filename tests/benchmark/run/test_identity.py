@@ -92,6 +92,7 @@ def test_cells_of_another_commit_are_kept_and_counted(cli: Cli, tmp_path: Path, 
     assert "another version or commit" not in cli(*words).err
 
 
+@pytest.mark.slow
 def test_an_encoder_of_another_commit_is_named(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: Any) -> None:
     def run(tasks: str, *more: str) -> str:
         words = ("--seeds", "1", "--precision", "fp32", "--limit", "20", "--no-controls", "--results", tmp_path)
@@ -148,6 +149,7 @@ class LoadsItsOwn(Encoder):
 """
 
 
+@pytest.mark.slow
 def test_a_plugins_swapped_weights_are_another_cell(cli: Cli, tmp_path: Path) -> None:
     weights, plugin = tmp_path / "weights.txt", tmp_path / "plugin.py"
     plugin.write_text(PLUGIN.replace("{path!r}", repr(str(weights))), encoding="utf-8")

@@ -71,6 +71,7 @@ class Unknowing(Sized):
         return Traits(needs_every_text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("cls", "block"), [(Sized, 256), (Asking, None), (Around, None)])
 def test_a_plugin_scores_alike_as_recipe_and_as_object(
     clean_registries: None, cli: Cli, tmp_path: Path, cls: type[Sized], block: int | None

@@ -239,6 +239,7 @@ def test_exact_is_scikit_learn_on_real_vectors(name: str, data_dir: Path, zoo_mi
     assert 100 * scores["main"] == pytest.approx(100 * np.mean(accuracies), abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", ["full", "fast"])
 @pytest.mark.parametrize("name", NAMES)
 def test_every_fit_trains_on_senteval_s_rows(
@@ -273,6 +274,7 @@ def test_every_fit_trains_on_senteval_s_rows(
     assert hashlib.sha256("\n".join(sorted(seen)).encode()).hexdigest()[:16] == expected["sha256"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["TREC-fast", "MRPC-fast", "SICK-E-fast", "CR-exact"])
 def test_scores_say_what_they_are(name: str, data_dir: Path) -> None:
     """Protocol and setting, accuracy above chance as a fraction, F1 for MRPC only."""
