@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fakes import Bag, Cli, Fitted
+from fakes import Bag, Cli
 from scipy.stats import spearmanr
 
 from benchmark.data.readers.pairs import Pairs
@@ -122,17 +120,6 @@ def test_the_map_has_the_cosines_of_the_pairs(cli: Cli, fakes: None, tmp_path: P
     assert {path.name for path in tmp_path.glob("*.png")} == {"map-cosines.png", "map-1.png", "map-2.png"}
 
 
-def test_what_is_trained_must_be_saved(cli: Cli, fakes: None, tmp_path: Path) -> None:
-    words = ("analyze", "alignment", "--methods", "fitted", "--suite", "pocket", "--out", tmp_path / "out", *CPU)
-    answer = cli(*words)
-    assert answer.code == 2
-    assert "zoo-bench run --methods fitted" in answer.err
-    answer = cli(*words, "--results", tmp_path)
-    assert answer.code == 1
-    assert "no trained fitted" in answer.err
-    assert issubclass(Fitted, Bag)
-
-
 def test_splits_and_thresholds(cli: Cli, fakes: None, tmp_path: Path) -> None:
     everything, dev, test = (scored_pairs(pocket(), split) for split in ("all", "dev", "test"))
     assert len(everything) == len(dev) + len(test) == 660
@@ -148,25 +135,3 @@ def test_all_of_stsb_is_its_three_splits(data_dir: Path) -> None:
     (task,) = load_tasks(["STS-B"], DataSource(data_dir, hub=False), None)
     sizes = {split: len(scored_pairs(task, split)) for split in ("train", "dev", "test", "all")}
     assert sizes == {"train": 5749, "dev": 1500, "test": 1379, "all": 8628}
-
-
-def test_plots_without_their_packages(cli: Cli, fakes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    out = tmp_path / "out"
-    words = ("analyze", "alignment", "--methods", "bag", "--suite", "pocket", "--out", out, *CPU)
-    answer = cli(*words)
-    assert answer.code == 1
-    assert "zoo-bench[plots]" in answer.err
-    assert not out.exists()
-
-
-def test_help_is_light() -> None:
-    script = (
-        "import sys\n"
-        "from benchmark.cli.main import main\n"
-        "try: main(['analyze', 'bias', '--help'])\n"
-        "except SystemExit: pass\n"
-        "print(sorted({'torch', 'numpy', 'matplotlib', 'sklearn'} & set(sys.modules)))\n"
-    )
-    child = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert child.stdout.splitlines()[-1] == "[]"

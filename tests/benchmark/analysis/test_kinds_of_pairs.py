@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -253,20 +251,6 @@ def test_the_hard_subset_of_the_years(data_dir: Path) -> None:
     assert counts == {
         "STS12": (99, 184), "STS13": (18, 248), "STS14": (176, 322), "STS15": (31, 296), "STS16": (20, 200),
     }  # fmt: skip
-
-
-def test_neither_command_imports_torch(store: Records) -> None:
-    script = (
-        "import sys\nfrom benchmark.cli.main import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit as leaving: code = leaving.code\n"
-        "print(code, sorted({'torch', 'transformers', 'sklearn', 'scipy'} & set(sys.modules)))"
-    )
-    for name in ("pairs", "worst"):
-        words = ["analyze", name, "--results", str(store.folder), "--methods", "good", *PLAIN]
-        child = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-        loaded = ["scipy"] if name == "pairs" else []  # intervals need the quantiles of t
-        assert child.stdout.splitlines()[-1] == f"0 {loaded}", child.stderr
 
 
 def test_differences_of_rows_have_the_noise_of_pairs_and_seeds(cli: Cli, store: Records) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmark.data.catalog import catalog, dataset
+from benchmark.data.catalog import catalog
 from benchmark.data.readers.pairs import iterate_text
 from benchmark.data.sources import DataSource
 from benchmark.tasks import TASKS
 from benchmark.tasks.base import PairsData
 from benchmark.tasks.suites import all_suites
-from zoo.errors import MissingError, UsageError
+from zoo.errors import MissingError
 
 # Scored test pairs as SentEval and the papers have them (docs/protocol.md; SICK's and STS-B's own papers).
 PAPERS = {"STS12": 3108, "STS13": 1500, "STS14": 3750, "STS15": 3000, "STS16": 1186, "STS-B": 1379, "SICK-R": 4927}
@@ -39,12 +39,6 @@ def test_every_entry_is_complete(name: str) -> None:
             assert Path(file).name == file
         if form.hub is not None and form.hub.get("revision") is not None:
             assert re.fullmatch(r"[0-9a-f]{40}", form.hub["revision"])
-
-
-def test_an_unknown_name_gets_a_suggestion() -> None:
-    """Misspelt data sets are refused with the nearest name."""
-    with pytest.raises(UsageError, match="Did you mean 'STSBenchmark'"):
-        dataset("stsbenchmrk")
 
 
 @pytest.mark.slow

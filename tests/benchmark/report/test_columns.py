@@ -64,18 +64,6 @@ def test_scores_stand_for_all_tasks_and_their_means(results: Path) -> None:
     assert heads == ["Avg.", *SEVEN, *table.suite.means, "Conditions"]
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [("averge", "unknown column 'averge'. Did you mean 'average'"), ("STS-Z", "Did you mean 'STS-B'"), ("x", "scores")],
-)
-def test_an_unknown_column_is_one_sentence(results: Path, cli: Cli, name: str, said: str) -> None:
-    answer = cli("leaderboard", "--results", results, "--columns", f"average,{name}")
-    assert answer.code == 2
-    assert said in answer.err and "texts_per_second" in answer.err
-    assert answer.err.count("\n") == 1
-    assert not (results / "sts.md").exists()
-
-
 def test_the_page_reads_the_json(results: Path, cli: Cli) -> None:
     """What `leaderboard --json` prints is in the file, and on the page, less what is empty or not drawn there."""
     (printed,) = json.loads(cli("leaderboard", "--results", results, "--json").out)["tables"]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -85,37 +82,6 @@ def test_the_page_has_the_tables_of_other_runs_too(tmp_path: Path, capsys: pytes
     assert "Pocket (data" in page and "STS12-16, STS Benchmark" in page
     with pytest.raises(MissingError, match="no scores"):
         make_leaderboard(tmp_path, tmp_path / "out", "words").write()
-
-
-def test_times_are_utc_whatever_the_zone() -> None:
-    """In Tokyo, in the C locale, the time of a record is UTC in ISO 8601."""
-    script = "import calendar, time; from zoo.machine import utc_now; print(utc_now(), time.time(), time.tzname)"
-    child = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    import calendar
-    import time
-
-    stamp, seconds, zones = child.stdout.split(maxsplit=2)
-    assert "JST" in zones
-    assert abs(calendar.timegm(time.strptime(stamp, "%Y-%m-%dT%H:%M:%SZ")) - float(seconds)) < 5
-
-
-def test_tables_go_where_they_are_asked(tmp_path: Path) -> None:
-    """--out is another folder than the records'."""
-    store = Records(tmp_path / "results")
-    for record in complete("m"):
-        store.write(record)
-    made = make_leaderboard(tmp_path / "results", tmp_path / "tables", "sts")
-    made.write()
-    assert made.corrupt == []
-    names = {path.name for path in (tmp_path / "tables").iterdir()}
-    assert names == {"sts.md", "sts.csv", "sts.json", "sts.tex", "index.html"}
-    assert {path.name for path in (tmp_path / "results").iterdir()} == {"records"}
 
 
 def test_labelled_ancestry_stands_in_each_form_of_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -172,11 +172,6 @@ def test_an_item_has_either_steps_or_the_reason_why_there_are_none() -> None:
     assert all(bool(one.none) != bool(one.steps) for one in ITEMS.values())
 
 
-def test_an_unknown_name_is_told_with_what_is_near() -> None:
-    with pytest.raises(UsageError, match="Did you mean 'ptbert-table3'"):
-        item("ptbert-tabel3")
-
-
 def test_the_handbook_has_every_name_and_the_wheel_the_list() -> None:
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
     for name, found in ITEMS.items():

@@ -11,7 +11,6 @@ import torch
 from transformers import AutoModel, AutoModelForMaskedLM
 
 from zoo.encoder import Corpus, Run, Runtime
-from zoo.errors import UsageError
 from zoo.methods.promptbert import PromptBERT
 
 GOLDEN = {"promptbert": {"version": 1, "values": [-1.0, 0.4322, 0.0742, 0.2734, 0.0721, -1.0, -0.9284, 0.9153]}}
@@ -168,8 +167,3 @@ def test_a_kept_mlm_head_is_saved_with_the_encoder(tiny_mlm: Path, tmp_path: Pat
             encoder.backbone.model, HEADS[0], [SENTENCES["rain"]], denoise=True))  # fmt: skip
         wanted = encoder.mlp(h) - encoder.mlp(bias)
     np.testing.assert_allclose(encoder.encode(["rain"]), wanted.numpy(), atol=1e-5)
-
-
-def test_a_backbone_without_an_mlm_head_is_refused(tiny_bert: Path) -> None:
-    with pytest.raises(UsageError, match="no MLM head"):
-        make(tiny_bert, head="mlm").objective()

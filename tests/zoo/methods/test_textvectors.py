@@ -54,14 +54,6 @@ def test_every_form_gives_the_rows_of_the_texts(form: str, tmp_path: Path) -> No
     np.testing.assert_array_equal(again.encode(TEXTS), encoder.encode(TEXTS))
 
 
-def test_another_file_in_its_place_is_told(tmp_path: Path) -> None:
-    path = brought(tmp_path, "npy")
-    TextVectors(TextVectors.Recipe(path=str(path)), Runtime()).save(tmp_path / "saved")
-    np.save(path, VECTORS + 1)
-    with pytest.raises(CorruptError, match="is not the file"):
-        TextVectors.load(tmp_path / "saved")
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

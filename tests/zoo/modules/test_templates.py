@@ -13,7 +13,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokeni
 
 from zoo.encoder import Runtime
 from zoo.engine.backbone import Backbone, mlm_head
-from zoo.errors import ContractError, UsageError
+from zoo.errors import UsageError
 from zoo.modules.templates import MlmTransform, Template, first_position, with_period
 
 OF = 'This sentence of "[X]" means [MASK].'
@@ -157,17 +157,6 @@ def test_the_bias_stands_where_the_template_stands_in_the_row(
         with torch.inference_mode():
             states = model(torch.tensor([prompt.alone]), position_ids=positions[None]).last_hidden_state
         torch.testing.assert_close(bias, states[0, at], atol=1e-5, rtol=1e-5)
-
-
-def test_what_cannot_be_prompted_is_told(bert: Any, tiny_bert: Path) -> None:
-    with pytest.raises(ContractError, match="text 1 is int"):
-        Template.parse(OF).bind(bert).table(["a", 2], 64)  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="no MLM head"):
-        mlm_head(Backbone.load(str(tiny_bert), None, Runtime()).source, Runtime())
-    maskless = AutoTokenizer.from_pretrained(tiny_bert)
-    maskless.mask_token = None
-    with pytest.raises(UsageError, match="no mask token"):
-        Template.parse(OF).bind(maskless)
 
 
 @pytest.mark.parametrize("backbone", ["tiny_bert", "tiny_roberta"])
