@@ -13,7 +13,6 @@ import pytest
 
 from benchmark.report.files import make_leaderboard
 from benchmark.report.ledger import markdown
-from benchmark.report.rows import Table
 from benchmark.report.verdicts import verdicts
 
 ROOT = Path(__file__).parent.parent
@@ -132,56 +131,3 @@ def tracked(folder: str) -> list[Path]:
     if asked.returncode != 0:
         pytest.skip("not a git repository")
     return [ROOT / name for name in asked.stdout.split("\0") if name]
-
-
-@pytest.fixture
-def shipped(tmp_path: Path) -> tuple[Path, dict[str, str]]:
-    """A folder with the tables of two methods, as a command writes them."""
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parent / "benchmark"))
-    from fakes import make_record
-
-    from benchmark.records.folder import Records
-    from benchmark.tasks.suites import suite
-
-    for name, level in (("first", 0.5), ("second", 0.4)):
-        for task in suite("sts").tasks:
-            Records(tmp_path).write(make_record(name, task, main=level))
-    made = make_leaderboard(tmp_path)
-    made.write()
-    return tmp_path, made.files
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["md", "csv", "json", "tex"])
-def test_an_invented_row_is_found(shipped: tuple[Path, dict[str, str]], kind: str) -> None:
-    """A row typed into a published file: a copy of another one under a new name and with a better score."""
-    folder, files = shipped
-    assert differences(folder, files) == []
-    path = folder / f"sts.{kind}"
-    text = path.read_text(encoding="utf-8")
-    if kind == "json":
-        content = json.loads(text)
-        content["rows"].insert(0, {**content["rows"][0], "method": "invented"})
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    else:
-        (line,) = [one for one in text.splitlines() if "first" in one and "0.00" in one][:1]
-        invented = line.replace("first", "invented").replace("50.00", "60.00")
-        path.write_text(text.replace(line, f"{invented}\n{line}"), encoding="utf-8")
-    (found,) = differences(folder, files)
-    assert found.startswith(f"sts.{kind}")
-
-
-def test_an_invented_cell_and_a_table_of_no_record_are_found(shipped: tuple[Path, dict[str, str]]) -> None:
-    folder, files = shipped
-    page = folder / "index.html"
-    page.write_text(page.read_text(encoding="utf-8").replace('"mean":50.0', '"mean":58.0', 1), encoding="utf-8")
-    (folder / "words.tex").write_text("typed by hand\n")
-    first, second = differences(folder, files)
-    assert first.startswith("index.html") and second == "words.tex is made of no record"
-
-
-def test_the_tables_hold_what_was_measured(shipped: tuple[Path, dict[str, str]]) -> None:
-    tables: list[Table] = make_leaderboard(shipped[0]).tables
-    assert [(row.name, row.average.text()) for row in tables[0].rows] == [("first", "50.00"), ("second", "40.00")]

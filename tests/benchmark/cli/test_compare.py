@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,27 +140,6 @@ def test_the_pairs_that_differ_most(cli: Cli, tmp_path: Path) -> None:
     assert all(pairs.first[i] in shown and pairs.first[i] not in bare for i in order)
 
 
-@pytest.mark.slow
-def test_the_table_on_a_terminal_without_torch(store: Records) -> None:
-    """Every task, the average, and what the numbers are; whole in 20 columns."""
-    script = (
-        "import sys\nfrom benchmark.cli.main import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit as leaving: assert leaving.code == 0\n"
-        "assert 'torch' not in sys.modules"
-    )
-    words = ["compare", "good", "bad", "--out", str(store.folder), "--suite", "words"]
-    child = subprocess.run(
-        [sys.executable, "-c", script, *words], capture_output=True, text=True, env={"COLUMNS": "20"}, check=False
-    )
-    assert child.returncode == 0, child.stderr
-    rows = {line.split()[0]: line.split() for line in child.stdout.splitlines() if line.split()[:1]}
-    assert {*TASKS, "Avg.", "A:", "B:"} <= set(rows)
-    assert rows["Avg."][1] == str(sum(SIZES.values()))
-    assert "10,000 resamples" in child.stdout
-    assert "A: good [" in child.stdout and ", 2 seeds\n" in child.stdout and ", no seed\n" in child.stdout
-
-
 def test_one_seed_has_no_p(store: Records, cli: Cli) -> None:
     """Trained once: no interval and no p in any form, and the output says why."""
     _once(store, "once", (0,))
@@ -273,37 +250,6 @@ def test_a_suite_with_an_accuracy_is_compared_on_its_pairs(tmp_path: Path, cli: 
     assert "pocket-topics not compared" in answer.err
 
 
-def test_a_cell_that_had_no_data_at_first_is_no_conflict(store: Records, cli: Cli) -> None:
-    """Its record, of another key, stays beside the one that was measured once the data was there."""
-    words = ("good", "bad", "--results", store.folder, "--tasks", "MEN")
-    before = compared(cli, *words)
-    store.write(failed(make_record("bad", "MEN", data_sha256="0" * 64), "no data for MEN here", "n/a"))
-    assert compared(cli, *words) == before
-    store.write(make_record("bad", "MEN", data_sha256="1" * 64))
-    assert "records of different data" in cli("compare", *words).err
-
-
-def test_a_damaged_record_is_named(store: Records, cli: Cli) -> None:
-    """What it lacks is not only "not run"; looking moves no file."""
-    (path,) = (store.folder / "records" / "bad").glob("men-*.json")
-    path.write_text("{", encoding="utf-8")
-    answer = cli("compare", "good", "bad", "--results", store.folder, "--tasks", "MEN")
-    assert answer.code == 1
-    assert "record left out: " in answer.err and path.name in answer.err
-    assert path.exists()
-
-
-def test_conditions_that_share_a_name_are_told_apart(store: Records, cli: Cli) -> None:
-    """Two rows called alike need the key that the tables show."""
-    store.write(make_record("bad", "MEN", main=0.1, row="other"), (scores_of("bad", "MEN", None), GOLD["MEN"]))
-    answer = cli("compare", "good", "bad", "--results", store.folder, "--tasks", "MEN")
-    assert answer.code == 2
-    key = make_record("bad", "MEN", row="other")["row_key"][:8]
-    assert f"'bad [{key}]'" in answer.err
-    (comparison,) = compared(cli, "good", f"bad [{key}]", "--results", store.folder, "--tasks", "MEN")["comparisons"]
-    assert comparison["lines"][0]["b"] == pytest.approx(10)
-
-
 @pytest.mark.slow
 def test_a_condition_without_the_asked_tasks_is_not_in_the_way(store: Records, cli: Cli) -> None:
     """A row of the same name that has none of them (another suite's checkpoints, say) needs no key."""
@@ -337,19 +283,6 @@ def test_an_ablation_is_compared_seed_by_seed(tmp_path: Path, cli: Cli) -> None:
     assert lines["one"]["seeds_sd"][0] > 1
     said = cli("compare", "base", "two", "--tasks", "MEN", "--results", tmp_path).out
     assert "takes" in said and "seeds" in said.split("takes")[1]
-
-
-def test_a_part_of_a_suite_is_compared(tmp_path: Path, cli: Cli) -> None:
-    """Two of the suite's tasks were run: they are compared, on their mean, also where the suite is named."""
-    store = Records(tmp_path)
-    for name, task in itertools.product(("good", "bad"), ("MEN", "SCWS")):
-        predicted = scores_of(name, task, None)
-        store.write(make_record(name, task, main=rho(predicted, GOLD[task])), (predicted, GOLD[task]))
-    for words in ((), ("--suite", "words")):
-        found = compared(cli, "good", "bad", "--results", tmp_path, *words)["comparisons"][0]
-        assert [line["task"] for line in found["lines"]] == ["MEN", "SCWS"]
-        assert found["title"].startswith("MEN, SCWS (of ")
-        assert found["average"]["difference"] == pytest.approx(np.mean([one["difference"] for one in found["lines"]]))
 
 
 def test_a_tuned_row_beside_an_untuned_one_is_said() -> None:

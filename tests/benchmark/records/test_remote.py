@@ -15,9 +15,7 @@ from fakes import Cli, failed, make_record
 from benchmark.records import mirror
 from benchmark.records.folder import Records
 from benchmark.records.pack import pack
-from benchmark.records.remote import Remote, fetch_encoder, mirrored, remote_of, send_now, sending
-from zoo.errors import MissingError, UsageError, ZooError
-from zoo.paths import address_of, is_address
+from benchmark.records.remote import Remote, fetch_encoder, remote_of, sending
 
 PAIRS = np.linspace(0, 1, 280, dtype="float32"), np.linspace(1, 0, 280, dtype="float32")
 
@@ -182,18 +180,3 @@ def test_a_packed_folder_can_be_read_at_an_address(memory: Any, machine: Machine
     a = machine("a")
     a.fetch()
     assert scores(a) == {"pocket-pairs": 0.5}
-
-
-def test_addresses_and_settings_that_are_none(memory: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert address_of(tmp_path) is None and not is_address("plain/folder") and not is_address("C:\\folder")
-    assert address_of(tmp_path / "addresses" / "s3%3A%2F%2Fb%2Fp") == "s3://b/p"
-    with pytest.raises(UsageError, match="240 characters"):
-        mirrored("memory://" + "a" * 240)
-    with pytest.raises(UsageError, match=r"nosuch://b cannot be opened .*Addresses are s3://BUCKET/PATH"):
-        mirrored("nosuch://b")
-    monkeypatch.setitem(__import__("sys").modules, "gcsfs", None)
-    with pytest.raises(MissingError, match=r"gs:// is missing .*zoo-bench\[cloud\]"):
-        mirrored("gs://b/p")
-    monkeypatch.setenv("ZOO_BENCH_WAIT", "soon")
-    with pytest.raises(ZooError, match="ZOO_BENCH_WAIT is 'soon'; give seconds, such as 300"):
-        send_now(mirrored("memory://never/opened"))

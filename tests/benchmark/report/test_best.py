@@ -142,15 +142,6 @@ def test_one_seed_has_no_mark(store: Records) -> None:
     assert "want of comparable" not in table.legend
 
 
-def test_only_rows_of_one_seed_have_no_marks(tmp_path: Path) -> None:
-    store = Records(tmp_path)
-    for name, noise in (("a", 1.0), ("b", 1.1)):
-        add(store, name, noise, (0,))
-    table = table_of(store)
-    assert among(table) == {"a": None, "b": None}
-    assert table.legend == "One seed, so the noise of seeds is unknown and there is no mark (run --seeds 3): a, b."
-
-
 def test_the_noise_of_a_backbone_s_rows_is_borrowed(store: Records) -> None:
     """Only where it is asked for and another row of the same backbone has seeds; the legend says so."""
     add(store, "once", 1.0, (0,), base=60)
@@ -165,15 +156,6 @@ def test_the_noise_of_a_backbone_s_rows_is_borrowed(store: Records) -> None:
     by_seed = [np.mean([stats.spearmanr(scores_of(t, 1.0, n), GOLD[t]).statistic for t in TASKS]) for n in (10, 11)]
     assert f"once ({100 * np.std(by_seed, ddof=1):.2f}, 1 degrees of freedom)" in table.legend
     assert "has no mark" not in table.legend
-
-
-def test_power_is_below_the_table(store: Records) -> None:
-    """From the spread of the rows with seeds; in every text."""
-    table = table_of(store)
-    (found,) = re.findall(r"with 3 seeds each, a difference of ([\d.]+) between two rows is found", table.legend)
-    assert 5 < float(found) < 40
-    assert "1.0 is not found so often even with 100 seeds." in table.legend
-    assert all("Power: with 3 seeds each" in text for text in (markdown(table), printed(table)))
 
 
 def test_the_best_alone_has_no_mark(tmp_path: Path) -> None:
@@ -328,19 +310,6 @@ def test_files_have_the_mark(store: Records, tmp_path: Path) -> None:
     assert "$\\approx$: may truly be the best (95" in tex
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count('"mark":"\\u2248"') == 2 and '"legend":"\\u2248: may truly be' in page
-
-
-def test_the_terminal_has_the_mark(store: Records) -> None:
-    """With its legend, as ~ where the encoding has no ≈."""
-    table = table_of(store)
-    shown = printed(table)
-    assert [place in shown for place in ("\n≈1 ", "\n≈2 ", "\n 3 ")] == [True, True, True]
-    assert "≈: may truly be the best." in shown
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    print_table(table, stream)
-    stream.seek(0)
-    plain = stream.read()
-    assert "\n~1 " in plain and "~: may truly be the best." in plain
 
 
 def test_records_of_before_make_the_table_they_made(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from benchmark.records.folder import Records
 from benchmark.records.record import scores_of
 from benchmark.report.claims import CODE, TEXT, Claim, all_claims, read_claims
 from benchmark.report.conditions import recipe_of, recipes
-from benchmark.report.ledger import as_dict, changes, counts, forest, markdown, of_claims
+from benchmark.report.ledger import as_dict, changes, counts, markdown, of_claims
 from benchmark.report.properties import RULES, Measured, kept_tables
 from benchmark.report.table import read_completed
 from benchmark.report.verdicts import (
@@ -35,7 +35,7 @@ from benchmark.report.verdicts import (
     verdicts,
 )
 from benchmark.tasks import TASKS
-from zoo.errors import CorruptError, UsageError
+from zoo.errors import CorruptError
 from zoo.files import read_mapping, write_json
 
 ROOT = Path(__file__).parents[3]
@@ -87,22 +87,6 @@ def test_the_printed_difference_is_computed(tmp_path: Path) -> None:
     source = "50 seeds of SimCSE, simple-simcse, results/bert-base-uncased.csv"
     assert cell.spread() == (0.84, source)  # not the ten seeds of PromptBERT's table 10, 0.86
     assert cell.text() == (f"+1.49 (PT-BERT, table 3, Avg: PT-BERT, SimCSE-BERT; 1.8 standard deviations of {source})")
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"published": [{**CELL, "table": "33"}]}, "0 published rows for .*'33'"),
-        ({"published": [{**CELL, "columns": ["Average"]}]}, "column 'Average'"),
-        ({"published": [{"paper": "PromptBERT", "table": "6", "a": "SBERT", "b": "ConSERT", "columns": ["Avg"]}]},
-         "2 published"),
-        ({"kind": "below"}, "Invalid enum value 'below'"),
-        ({"sayz": "x"}, "unknown field `sayz`"),
-    ],
-)  # fmt: skip
-def test_a_wrong_claim_is_refused(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        read(tmp_path, **changes)
 
 
 def test_a_claim_has_the_rows_of_the_released_code_first(tmp_path: Path) -> None:
@@ -307,17 +291,6 @@ def test_the_command_writes_the_tables(tmp_path: Path, cli: Cli) -> None:
     assert "### SimCSE" in (folder / "claims.md").read_text(encoding="utf-8")
     written = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     assert {one["claim"]["id"] for one in written} == {one.id for one in all_claims()}
-
-
-@pytest.mark.slow
-def test_the_forest_plot_has_a_line_for_each_told_claim(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    found = [one for one in of_published("zoo-small") if one.claim.paper == "SIF"]
-    forest(found, tmp_path / "claims.svg")
-    text = (tmp_path / "claims.svg").read_text(encoding="utf-8")
-    assert text.count("<!-- SIF: ") == sum(bool(one.told) for one in found) > 1
-    with pytest.raises(UsageError, match=r"ends with \.svg"):
-        forest(found, tmp_path / "claims.jpg")
 
 
 def kept(folder: Path, **rows: Any) -> Measured:

@@ -7,14 +7,12 @@ import io
 import itertools
 import json
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fakes import Cli, failed, hexes, make_record
+from fakes import failed, hexes, make_record
 
-from benchmark.records.folder import Records
 from benchmark.report.conditions import conditions as markdown_conditions
 from benchmark.report.rows import Table
 from benchmark.report.table import build_tables
@@ -115,18 +113,6 @@ def test_other_conditions_are_other_rows(other: dict[str, Any]) -> None:
     assert names == [f"m [{second[0]['row_key'][:8]}]", f"m [{first[0]['row_key'][:8]}]"]
 
 
-def test_rows_of_different_conditions_say_which() -> None:
-    """The conditions of each row stand in the table."""
-    corpus = {"corpus": {"name": "books", "sentences": 12345}}
-    pairs = {"corpus": {"name": "nli", "pairs": 4321}}
-    records = complete("m") + complete("m", row="2", precision="bf16") + complete("m", row="3", training=corpus)
-    text = markdown(table_of(records + complete("m", row="4", training=pairs)))
-    assert "tiny, fp32" in text
-    assert "tiny, bf16" in text
-    assert "12,345 sentences of books" in text
-    assert "4,321 labelled pairs of nli" in text
-
-
 def test_controls_supervised_and_transductive_rows_say_so() -> None:
     """What a row is may not be guessed from its name: control comes from its recipe, the others from the record."""
     pairs = {"corpus": {"name": "nli", "pairs": 4321}}
@@ -225,13 +211,6 @@ def test_fits_to_the_texts_of_a_task_have_a_cost() -> None:
         record.pop("adapt", None)
     text = markdown(table_of(records)).partition("## Cost")[2]
     assert "| on-test | n/a | 100 |" in text and "| m | – | n/a |" in text
-
-
-def test_a_fit_that_was_not_timed_has_no_time() -> None:
-    records = complete("fitted")
-    for record in records:
-        record["training"] = {"steps": 0, "corpus": {"name": "wiki", "sentences": 10}}
-    assert table_of(records).rows[0].about["train_seconds"] is None
 
 
 def test_a_conflict_of_data_is_shown_and_not_averaged() -> None:
@@ -357,18 +336,6 @@ def test_least_and_largest_seed_stand_beside_the_mean() -> None:
     assert "Min." not in markdown(table_of(complete("one")))
 
 
-def test_the_command_aggregates(tmp_path: Path, cli: Cli) -> None:
-    """Files of their own names, so that the plain tables stay."""
-    store = Records(tmp_path)
-    for record in with_subsets("m") + complete("random"):
-        store.write(record)
-    assert cli("leaderboard", "--results", tmp_path, "--out", tmp_path / "b", "--aggregation", "wmean").code == 0
-    content = json.loads((tmp_path / "b" / "sts-wmean.json").read_text(encoding="utf-8"))
-    assert content["aggregation"] == "wmean"
-    row = next(row for row in content["rows"] if row["method"] == "m")
-    assert row["scores"]["STS12"]["mean"] == pytest.approx(20)
-
-
 @pytest.mark.parametrize(
     ("number", "text"),
     [
@@ -407,14 +374,6 @@ def test_trial_records_have_a_table_of_their_own() -> None:
     assert "TRIAL" in files["sts-trial.md"]
     assert "TRIAL" not in files["sts.md"]
     assert json.loads(files["sts-trial.json"])["trial"] is True
-
-
-def test_the_limits_of_trials_are_not_mixed() -> None:
-    """Trials of different sizes are different rows."""
-    records = complete("m", row="a", limit=50) + complete("m", row="b", limit=60)
-    (table,) = build_tables(records, [suite("sts")])
-    assert len(table.rows) == 2
-    assert len({row.name for row in table.rows}) == 2
 
 
 def test_the_three_files_agree() -> None:

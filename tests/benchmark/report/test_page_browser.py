@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from page_chromium import Browser
-from page_fakes import EVIL, method_records, training
+from page_fakes import EVIL, method_records
 
 from benchmark.report.page import page
 from benchmark.report.table import build_tables
@@ -204,34 +204,6 @@ def test_rows_of_one_condition_stand_together(browser: Browser, wide: Path) -> N
     assert browser.problems() == []
 
 
-def test_paper_holds_the_whole_table(browser: Browser, wide: Path) -> None:
-    """A4, lying: parts as wide as the sheet, every column in one of them, each with the names; dark on white."""
-    browser.open(wide, prefers_color_scheme="dark")
-    browser.one("input[type=search]").send_keys("method-1")
-    heads = browser.run("return [...document.querySelectorAll('thead button')].map((one) => one.textContent)")
-    names = browser.column("Method")
-    scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": scheme})
-    browser.run("dispatchEvent(new Event('beforeprint'))")
-    script = """
-    return [...document.querySelectorAll(".sheet table")].map((part) => [part.getBoundingClientRect().width,
-      parseFloat(getComputedStyle(part).fontSize), [...part.tHead.rows[0].cells].map((cell) => cell.textContent),
-      [...part.tBodies[0].rows].map((row) => row.querySelector(".whole").textContent)]);"""
-    parts = browser.run(script)
-    assert len(parts) > 2
-    for width, size, columns, of_part in parts:
-        assert width <= 1041 and size >= 8.2
-        assert columns[:2] == ["#", "Method"] and of_part == names
-    assert ["#", "Method", *(name for _, _, columns, _ in parts for name in columns[2:])] == heads
-    assert not browser.one(".box").is_displayed()
-    assert browser.run("return document.documentElement.dataset.theme") == "light"
-    browser.run("dispatchEvent(new Event('afterprint'))")
-    browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": scheme})
-    assert browser.all(".sheet") == [] and browser.one(".box").is_displayed()
-    assert browser.run("return document.documentElement.dataset.theme") == "dark"
-    assert browser.problems() == []
-
-
 def test_methods_link_to_their_papers_and_pages(browser: Browser, tmp_path: Path) -> None:
     """A column of papers; names lead to the handbook where it lies near, by Enter on the cell too."""
     records = method_records("simcse:epochs=2", 0.5) + method_records("random", 0.4) + method_records("alpha", 0.3)
@@ -268,25 +240,6 @@ def test_a_table_links_to_its_files(browser: Browser, tmp_path: Path) -> None:
     given = json.loads(browser.driver.execute_async_script("window.given.then(arguments[0])"))
     assert [row["method"] for row in given["rows"]] == ["alpha"] and given["rows"][0]["average"]["mean"] == 43.0
     assert browser.problems() == []
-
-
-def test_the_seven_tasks_fit_a_laptop_beside_a_long_name(browser: Browser, tmp_path: Path) -> None:
-    """1440 pixels: a name with settings and its flag wrap, so that no score is out of sight; a phone breaks no word."""
-    wordy = "promptbert-sup-repo:template_length=256:epochs=4"
-    records = method_records(
-        wordy, 0.4, range(3), training=training({"250": 50.25}, overlap={"texts": 9, "digests": ["aa"]})
-    )
-    records += method_records("promptbert", 0.6, range(3))
-    (tmp_path / "page.html").write_text(page(build_tables(records, [suite("sts")])), encoding="utf-8")
-    browser.open(tmp_path / "page.html", 1440)
-    assert any("overlap" in cell.text for cell in browser.all("tbody th"))
-    last = browser.run("return arguments[0].getBoundingClientRect().right", browser.head("SICK-R"))
-    box = browser.one(".box")
-    assert last <= browser.run("return arguments[0].getBoundingClientRect().left + arguments[0].clientWidth", box)
-    browser.open(tmp_path / "page.html", 390)
-    short = next(cell for cell in browser.all("tbody th .whole") if cell.text == "promptbert")
-    lines = "const part = arguments[0]; return part.clientHeight / parseFloat(getComputedStyle(part).lineHeight)"
-    assert browser.run(lines, short) < 1.5
 
 
 def test_a_narrow_screen_and_reduced_motion(browser: Browser, wide: Path) -> None:

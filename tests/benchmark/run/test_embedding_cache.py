@@ -130,12 +130,6 @@ def test_the_longest_unused_goes_first() -> None:
     assert 0 < cache_bytes() <= 3500
 
 
-def test_a_matrix_larger_than_the_cache_is_not_kept() -> None:
-    cache = EmbeddingCache(gigabytes=100 / 10**9)
-    add(cache, "k", [str(i) for i in range(100)])
-    assert cache_bytes() == 0
-
-
 def test_a_full_disk_stops_nothing(tmp_path: Path) -> None:
     """A real failing write: no file may grow beyond 50 bytes."""
     resource = pytest.importorskip("resource")
@@ -190,20 +184,6 @@ def records(out: Path) -> dict[tuple[str, str], dict[str, Any]]:
 def unlike(record: dict[str, Any]) -> dict[str, Any]:
     """What must not differ between a record of encoded and one of cached vectors."""
     return {k: record.get(k) for k in ("key", "status", "scores", "pairs", "coverage", "facts", "training")}
-
-
-def test_vectors_of_other_libraries_are_encoded_again(
-    fakes: None, cli: Cli, tmp_path: Path, encoded: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another release may round differently: its vectors are kept beside these, and not used for these."""
-    run = ("run", "--methods", "bag", "--tasks", "pocket-words", *FAST)
-    counts = []
-    for folder, torch in (("a", "1.0"), ("b", "1.0"), ("c", "2.0")):
-        monkeypatch.setattr("benchmark.identity.libraries", lambda of=torch: {"torch": of})
-        del encoded[:]
-        assert cli(*run, "--results", tmp_path / folder).code == 0
-        counts.append(len(encoded))
-    assert counts[1] < counts[0] == counts[2]
 
 
 @pytest.mark.slow

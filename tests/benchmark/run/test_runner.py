@@ -137,16 +137,6 @@ def test_missing_data_is_not_available_with_a_reason(cli: Cli, tmp_path: Path) -
     assert cli(*arguments, "--allow-missing").code == 0
 
 
-def test_missing_weights_harm_no_other_method(cli: Cli, tmp_path: Path) -> None:
-    """A backbone that is not here: said once, exit 1 (0 when allowed), no record is kept of it, the others run."""
-    arguments = ("run", "--methods", "cls:backbone=bert-base-nowhere,bag", "--tasks", "pocket-words,pocket-pairs")
-    answer = cli(*arguments, "--out", tmp_path, *FAST)
-    assert answer.code == 1
-    assert answer.err.count("n/a: cls:backbone=bert-base-nowhere: backbone 'bert-base-nowhere'") == 1
-    assert {(name, one["status"]) for (name, *_), one in records(tmp_path).items()} == {("bag", "ok")}
-    assert cli(*arguments, "--out", tmp_path, "--allow-missing", *FAST).code == 0
-
-
 def test_allow_missing_does_not_excuse_a_failure(cli: Cli, tmp_path: Path) -> None:
     """Only missing things are excused."""
     arguments = ("run", "--methods", "wrong-shape", "--tasks", "pocket-words", "--results", tmp_path, "--allow-missing")
@@ -202,21 +192,6 @@ def test_a_damaged_saved_encoder_is_found_and_trained_again(cli: Cli, tmp_path: 
     after = records(tmp_path)[key]
     assert after["scores"] == before["scores"]
     assert weights.read_bytes() == whole
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("content", ["", '{"files": [], "training": null}'])
-def test_a_damaged_fit_file_means_training_again(content: str, cli: Cli, tmp_path: Path) -> None:
-    """Whatever fit.json holds, the encoder is made again and measured."""
-    common = ("run", "--methods", "fitted", "--seeds", 1, "--results", tmp_path, "--tasks", "pocket-words", *FAST)
-    assert cli(*common).code == 0
-    (fit,) = (tmp_path / "encoders").rglob("fit.json")
-    fit.write_text(content)
-    next((tmp_path / "records").rglob("*.json")).unlink()
-    answer = cli(*common)
-    assert answer.code == 0
-    assert "warning" in answer.err
-    assert FITTED == ["Fitted", "Fitted"]
 
 
 def test_test_texts_among_the_training_sentences_are_counted(cli: Cli, tmp_path: Path) -> None:
@@ -356,15 +331,3 @@ def test_waiting_for_another_process_can_be_interrupted(tmp_path: Path) -> None:
             stop.cancel()
             release.cancel()
             holder.kill()
-
-
-def test_every_encoder_has_a_lock_of_its_own(cli: Cli, tmp_path: Path) -> None:
-    """A dot in a name (a version, a temperature) does not make two encoders wait for each other."""
-    from zoo.plugins import METHODS
-
-    for name in ("model-v1.0", "model-v1.5"):
-        METHODS.register(name, origin=name)(FAKES["fitted"])
-    common = ("--seeds", 1, "--tasks", "pocket-words", "--out", tmp_path, *FAST)
-    assert cli("run", "--methods", "model-v1.0,model-v1.5", *common).code == 0
-    assert len([p for p in (tmp_path / "encoders").iterdir() if p.is_dir()]) == 2
-    assert len(list((tmp_path / "encoders").glob("*.lock"))) == 2

@@ -185,13 +185,3 @@ def test_what_exceeds_the_memory_is_forgotten(tiny_bert: Path) -> None:
     assert counting.seen == ["one two", "three", "four", "a text that is longer than all"]
     memory.tokenise(counting, ["one two"], max_length=None)
     assert counting.seen[-1] == "one two"
-
-
-def test_known_texts_cost_what_tokenising_them_took(tokenizer: Any) -> None:
-    """The same time, whoever asked first; a part of the texts has its share."""
-    memory = TokenMemory()
-    first = memory.tokenise(tokenizer, TEXTS, max_length=None)
-    assert first.seconds > 0
-    assert memory.tokenise(tokenizer, TEXTS, max_length=None).seconds == pytest.approx(first.seconds)
-    last = memory.tokenise(tokenizer, TEXTS[-1:], max_length=None)
-    assert last.seconds == pytest.approx(first.seconds * len(last.ids) / len(first.ids))

@@ -17,7 +17,7 @@ from sentence_transformers.sentence_transformer import modules
 from zoo.check import check
 from zoo.encoder import Runtime
 from zoo.engine.backbone import find_backbone
-from zoo.errors import MissingError, UsageError, ZooError
+from zoo.errors import UsageError, ZooError
 from zoo.methods.pooled import Average, Cls
 from zoo.methods.pretrained import Pretrained
 
@@ -254,20 +254,6 @@ def test_a_damaged_or_other_folder_is_one_sentence(tiny_bert: Path, tmp_path: Pa
     with pytest.raises(ZooError, match=str(folder)) as caught:
         ours(folder)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("beside", [True, False])
-def test_an_adapter_without_peft_is_named(tiny_bert: Path, tmp_path: Path, beside: bool) -> None:
-    folder = build(tmp_path / "m", tiny_bert)
-    edited(folder / "adapter_config.json", peft_type="LORA")
-    save_file({"x": torch.zeros(1)}, folder / "adapter_model.safetensors")
-    if not beside:
-        (folder / "model.safetensors").unlink()
-    with pytest.raises(MissingError, match=r"adapter of peft.*pip install peft"):
-        ours(folder)
-    (folder / "modules.json").unlink()
-    with pytest.raises(UsageError, match="merge"):
-        ours(folder, pooling="mean")
 
 
 def test_a_router_is_run_by_the_library_and_its_weights_count(tiny_bert: Path, tmp_path: Path) -> None:

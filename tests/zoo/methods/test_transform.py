@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,11 @@ import torch
 
 from zoo.encoder import Corpus, FitReport, Run, Runtime, Traits
 from zoo.errors import TrainingError, UsageError
-from zoo.files import read_tensors
 from zoo.methods.flow import Flow
 from zoo.methods.simcse import SimCSE
 from zoo.methods.transform import base_of
 from zoo.methods.whitening import Whitening, whitening
-from zoo.recipes import added_at_default, all_recipes, build
+from zoo.recipes import all_recipes, build
 from zoo.selection import parse_methods
 
 SIMCSE = "simcse:batch_size=16:temperature=0.1"
@@ -144,17 +142,6 @@ def test_sources_tell_bases_apart_and_hold_no_folder(tiny_bert: Path) -> None:
     assert str(tiny_bert) not in repr((plain, cls, simcse, other))
 
 
-def test_later_fields_of_a_base_count_only_where_they_are_set(tiny_bert: Path) -> None:
-    """Else every new field of a method would discard what was measured on top of it."""
-    later = {"augment", "optimizer"}  # of SimCSE, younger than the published rows of simcse-whitening
-    found = {}
-    for base in ("simcse", "simcse:optimizer=transformers-adamw"):
-        sources = Whitening.sources(Whitening.Recipe(backbone=str(tiny_bert), base=base), Runtime())
-        found[base] = later & set(sources["base"]["recipe"])
-    assert later <= added_at_default(SimCSE.Recipe())
-    assert found == {"simcse": set(), "simcse:optimizer=transformers-adamw": {"optimizer"}}
-
-
 @pytest.mark.slow
 def test_base_and_map_are_fitted_one_after_the_other(tiny_bert: Path, pocket_sentences: list[str]) -> None:
     corpus = Corpus("pocket", pocket_sentences[:64])
@@ -192,16 +179,6 @@ def test_a_trained_base_and_its_map_come_back_from_disk(
     assert loaded.base.fingerprint() != untrained and type(loaded.base) is SimCSE
     np.testing.assert_array_equal(loaded.encode(pocket_sentences[:9]), encoder.encode(pocket_sentences[:9]))
     assert (tmp_path / "base" / "model.safetensors").is_file() and not (tmp_path / "model.safetensors").exists()
-
-
-def test_without_a_base_the_files_are_as_they_were(tiny_bert: Path, tmp_path: Path) -> None:
-    """An encoder saved before there were bases has these files, and a recipe without the key."""
-    encoder = make(Whitening, tiny_bert, k=4)
-    encoder.save(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} == {"backbone.json", "recipe.json", "whitening.safetensors"}
-    old = {k: v for k, v in asdict(encoder.recipe).items() if k != "base"}
-    assert build(Whitening.Recipe, old, "old") == encoder.recipe
-    assert read_tensors(tmp_path / "whitening.safetensors")[1] == {"rank": "None"}
 
 
 def test_a_base_trained_on_pairs_is_whitened_on_their_texts(tiny_bert: Path, pairs: Corpus) -> None:
