@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benchmark.data.readers.tables import read
-from benchmark.metrics.bootstrap import Metric
+from benchmark.metrics.bootstrap import Metric, drawn_counts
 from benchmark.metrics.correlation import cosine, undefined
 from benchmark.metrics.significance import LEVEL, Sample, differences, not_told_apart, sample, sample_pairs
 from zoo.errors import MissingError, UsageError, ZooError
@@ -151,30 +151,29 @@ def _retrieval(data: Texts, vectors: NDArray[Any]) -> tuple[Values, dict[str, fl
     return ndcg, {"recall@1": 100 * float(recall[:, 0].mean()), f"recall@{_TOP}": 100 * float(recall[:, 1].mean())}
 
 
-def threshold(cosines: Values, gold: Values, seed: int = 0) -> dict[str, float | None]:
+def threshold(cosines: Values, gold: Values, seed: int = 0, resamples: int = RESAMPLES) -> dict[str, float | None]:
     """Return the cosine from which on "equal" is most often right, its 95 % interval, and its accuracy on these pairs.
 
     The interval is that of the percentiles of the threshold in resamples of the pairs; simulated, it covers the best
     threshold of the population (docs/choose.md).
     """
     order = np.argsort(cosines)
-    ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int64)
+    ordered, steps = cosines[order], 1 - 2 * gold[order].astype(np.int32)
     between = np.concatenate([ordered[:1], (ordered[1:] + ordered[:-1]) / 2, ordered[-1:]])
     inside = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])  # equal cosines cannot be parted
 
-    def best(counts: NDArray[np.int64]) -> Values:
+    def best(counts: NDArray[Any]) -> Values:
         """Return the middle of the best thresholds (resamples,) for counts (resamples, n) of the pairs."""
-        right = np.concatenate([np.zeros((len(counts), 1), np.int64), np.cumsum(counts * steps, axis=1)], axis=1)
-        right = np.where(inside, right, np.iinfo(np.int64).min)
+        right = np.zeros((len(counts), len(ordered) + 1), np.int32)
+        np.cumsum(counts * steps, axis=1, out=right[:, 1:])
+        right[:, ~inside] = np.iinfo(np.int32).min
         top = right == right.max(axis=1, keepdims=True)
         last = top.shape[1] - 1 - top[:, ::-1].argmax(axis=1)
         middle: Values = (between[top.argmax(axis=1)] + between[last]) / 2
         return middle
 
-    n = len(ordered)
-    counts = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    drawn = np.concatenate([best(part) for part in np.array_split(counts, 1 + RESAMPLES * n // _AT_ONCE)])
-    at = float(best(np.ones((1, n), np.int64))[0])
+    drawn = np.concatenate([best(counts) for _, counts in drawn_counts(len(ordered), resamples, [seed])])
+    at = float(best(np.ones((1, len(ordered)), np.int32))[0])
     low, high = map(float, np.quantile(drawn, (0.025, 0.975)))
     accuracy = 100 * float(((cosines > at) == (gold > 0)).mean())
     return {"threshold": at, "threshold low": low, "threshold high": high, "accuracy": accuracy}
@@ -187,8 +186,8 @@ def sampled(data: Texts, values: list[Values]) -> Sample:
         found = sample_pairs(values, data.gold, metric=metric, resamples=RESAMPLES)
         return sample([[100 * one] for one in found.value], 100 * found.drawn, len(data.gold))
     n, rows = len(values[0]), 100 * np.stack(values)
-    counts = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), RESAMPLES)
-    return sample([[one] for one in rows.mean(axis=1)], rows @ counts.T / n, n)
+    drawn = np.concatenate([rows @ counts.T / n for _, counts in drawn_counts(n, RESAMPLES, [0])], axis=1)
+    return sample([[one] for one in rows.mean(axis=1)], drawn, n)
 
 
 def may_be_best(of_all: Sample) -> NDArray[np.bool_]:

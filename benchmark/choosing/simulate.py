@@ -33,7 +33,10 @@ def wrong_winners(kind: Kind, draws: int = 2_000, units: int = 100, encoders: in
 
 
 def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
-    """Return how often the interval of a threshold holds the best one of the population, by the shape of cosines."""
+    """Return how often the interval of a threshold holds the best one of the population, by the shape of cosines.
+
+    The intervals are of 400 resamples, not 2,000, which takes a fifth of the time.
+    """
     from scipy import stats
 
     found = {}
@@ -45,7 +48,7 @@ def coverage(draws: int = 2_000, pairs: int = 300) -> dict[str, float]:
             generator = np.random.default_rng(seed)
             gold = (generator.random(pairs) < share).astype(float)
             cosines = np.where(gold > 0, generator.normal(*high, pairs), generator.normal(*low, pairs))
-            one = threshold(cosines, gold, seed)
+            one = threshold(cosines, gold, seed, resamples=400)
             inside += (one["threshold low"] or 0) <= best <= (one["threshold high"] or 0)
         found[name] = inside / draws
     return found

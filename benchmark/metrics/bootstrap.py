@@ -170,7 +170,7 @@ def _positive(variance: float) -> float:
     return variance if variance > 1e-12 else np.nan
 
 
-def _counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def drawn_counts(size: int, resamples: int, seed: Sequence[int]) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield chunks: the number of the first resample, and the counts (resamples, size) of the drawn pairs."""
     generator = np.random.default_rng(list(seed))
     chunk = max(1, _CHUNK // size)
@@ -207,7 +207,7 @@ def resample_together(
     size = len(tasks[0].gold) if pool is None else pool.size
     makers = [_maker(task, metric, expanded) for task in tasks]
     samples = [np.empty((len(task.predicted), resamples)) for task in tasks]
-    for start, counts in _counts(size, resamples, [seed, *np.frombuffer(digest, np.uint32).tolist()]):
+    for start, counts in drawn_counts(size, resamples, [seed, *np.frombuffer(digest, np.uint32).tolist()]):
         as_float = counts.astype(np.float32)  # exact: a count is far below 2^24
         for task, (statistic, first_order), result in zip(tasks, makers, samples, strict=True):
             given: NDArray[Any] = as_float if first_order else counts

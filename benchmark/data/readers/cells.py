@@ -24,6 +24,7 @@ _NOT_TEXT = {
     b"ARROW1": "an Arrow file",
 }
 _QUOTED = re.compile(r'"(?:[^"]|"")*"')
+_DECIMAL_COMMA = re.compile(r"\s*([+-]?\d+),(\d+)\s*")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 
 
@@ -108,6 +109,8 @@ def _csv(path: Path, lines: list[tuple[int, str]], separator: str) -> Cells:
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
+                if separator == ";":  # of a spreadsheet where numbers have a comma
+                    row = [f"{number[1]}.{number[2]}" if (number := _DECIMAL_COMMA.fullmatch(c)) else c for c in row]
                 found.rows.append(row)
                 found.lines.append(lines[before][0])
             before = reader.line_num

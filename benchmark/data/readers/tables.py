@@ -99,7 +99,10 @@ def _is_nli(cell: str) -> bool:
 
 
 def _is_header(cells: Cells) -> bool:
-    """Return whether the first row names columns: short, no value, and a known name or unlike the column below it."""
+    """Return whether the first row names columns: short, no value, and a known name or unlike the columns below it.
+
+    One of those has values, or no cell of them is a single word, and all of the first row are.
+    """
     first = [cell.strip() for cell in cells.rows[0]] if cells.rows else []
     if not any(first) or any(
         is_number(cell) or _is_nli(cell) or len(cell) > _LONGEST_NAME or len(cell.split()) > _MOST_WORDS
@@ -107,10 +110,11 @@ def _is_header(cells: Cells) -> bool:
     ):
         return False
     below = Cells(cells.path, cells.rows[1:], cells.lines[1:])
-    return bool(_by_name(first)) or any(
-        _mostly(below.column(number), is_number) or _mostly(below.column(number), _is_nli)
-        for number in range(len(first))
-    )
+    columns = [below.column(number) for number in range(len(first))]
+    valued = any(_mostly(column, is_number) or _mostly(column, _is_nli) for column in columns)
+    named = len(first) > 1 and all(len(name.split()) == 1 for name in first)
+    unlike = len(below.rows) > 1 and all(len(cell.split()) > 1 for column in columns for cell in column)
+    return bool(_by_name(first)) or valued or (named and unlike)
 
 
 def _names(cells: Cells, columns: str) -> bool:

@@ -37,6 +37,7 @@ SAME: dict[str, tuple[str, str | bytes]] = {
     ),
     "csv without header": ("a.csv", '"A man, who waits.",He sings.,0.5\nB is here.,C is there.,4\n'),
     "semicolons": ("a.csv", "Satz 1;Satz 2;Wert\nA man, who waits.;He sings.;0.5\nB is here.;C is there.;4\n"),
+    "decimal commas": ("a.csv", "Satz 1;Satz 2;Wert\nA man, who waits.;He sings.;0,5\nB is here.;C is there.;4,0\n"),
     "index of pandas": (
         "a.csv",
         ',text_a,text_b,sim\n0,"A man, who waits.",He sings.,0.5\n1,B is here.,C is there.,4\n',
@@ -63,6 +64,12 @@ def test_the_same_scored_pairs_in_every_form(form: str, tmp_path: Path) -> None:
     assert pairs.gold.tolist() == [0.5, 4]
     assert "2 scored pairs" in pairs.report and path.name in pairs.report
     assert load_pairs(str(path), HERE, None).scores == [0.5, 4]
+
+
+def test_a_header_of_unknown_names_is_seen_above_sentences(tmp_path: Path) -> None:
+    table = read(written(tmp_path, "a.csv", "Frage,Antwort\nWer singt?,Er singt.\nWo ist B?,B ist hier.\n"))
+    assert table.frame["first"].tolist() == ["Wer singt?", "Wo ist B?"]
+    assert len(read(written(tmp_path, "b.csv", "red,green\nold,new\n")).frame) == 2
 
 
 def test_parquet_is_read_and_reported(tmp_path: Path) -> None:
